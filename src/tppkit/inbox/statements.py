@@ -43,7 +43,6 @@ _VERSION = ("record", "version", "version_digest")  # a done entry has none
 _ENTRY = ("source", "key", "digest", "name", "content", "received_at", *_VERSION)
 _PARAMETERS = tuple(f"of_{name}" for name in (*_ENTRY, "state", "attempts", "due_at", "reason"))
 _RENEWED = "renewed"  # `reason` of a claimed entry that was requested again; it waits again after its worker
-LEASE_ENDED = "lease-ended"
 
 
 class Statements:
@@ -155,18 +154,11 @@ class Statements:
         kept = [entry[name] for name in _ENTRY]
         due = select(entry.key).where(in_source, entry.due_at <= at).order_by(entry.due_at, entry.received_at)
         due = due.limit(1).with_for_update(skip_locked=True).correlate(None)
-        is_over = is_claimed & (entry.attempts >= limit)  # its worker died in the last attempt
-        taken = {
-            "state": case((is_over, State.FAILED.value), else_=State.CLAIMED.value),
-            "attempts": case((is_over, entry.attempts), else_=entry.attempts + 1),
-            "due_at": case((~is_over, of["due_at"])),
-            "reason": case((is_over, LEASE_ENDED)),
-        }
         self.take = Statement(
             update(entries)
             .where(in_source, entry.key == due.scalar_subquery())
-            .values(taken)
-            .returning(*kept, entry.attempts, entry.state)
+            .values(state=State.CLAIMED.value, attempts=entry.attempts + 1, due_at=of["due_at"], reason=None)
+            .returning(*kept, entry.attempts)
         )
         # An attempt has a number and a due time, so a worker whose claim was taken over changes nothing.
         was = (entry.key == of["key"]) & (entry.attempts == bindparam("attempt")) & (entry.state == bindparam("was"))

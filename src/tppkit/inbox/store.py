@@ -22,7 +22,7 @@ from tppkit.inbox.database import Database, EffectFailed, effect, savepoint
 from tppkit.inbox.engine import make_engine, make_sqlite_engine
 from tppkit.inbox.entry import Entry, Failure, Outcome, State, Worked
 from tppkit.inbox.settings import LEASE, MAX_BATCH, RETENTION, RETRIES, Retention, Retries, require_limit
-from tppkit.inbox.statements import LEASE_ENDED, Statements, read_entry, read_failure, values_of
+from tppkit.inbox.statements import Statements, read_entry, read_failure, values_of
 
 WAIT_S = 3.0  # the gateway waits 4 seconds for the answer to a webhook
 
@@ -30,6 +30,7 @@ Handler = Callable[[Entry, Any], object]  # the second argument is the connectio
 Claim = dict[str, Any]
 Prepare = Callable[[Entry, datetime], Entry | None]
 
+_LEASE_ENDED = "lease-ended"
 _WORKERS_WAIT = "200ms"  # for a lock in PostgreSQL; deliveries have priority, because their senders wait for the answer
 _FORGOTTEN_AT_ONCE = 10  # more than one, so that the table shrinks
 
@@ -215,7 +216,7 @@ class InboxStore:
         until = shift(at, lease)
         try:
             for _ in range(require_limit(limit)):
-                if (taken := self._take(source, at, until, retries)) is None:
+                if (taken := self._take(source, at, until)) is None:
                     break
                 worked.append(self._work_one(*taken, handler, at, retries, prepare))
                 until = shift(at, lease + timedelta(seconds=time.monotonic() - began))
@@ -243,7 +244,7 @@ class InboxStore:
         return read_failure(rows[0]) if rows else None
 
     def release(self, failure: Failure, *, at: datetime) -> bool:
-        """Make a failed entry due now; False if it is no longer failed or was retried since."""
+        """Make a failed entry due now, with new attempts; False if it is no longer failed or was retried since."""
         return self._change_failed(failure, State.WAITING, at)
 
     def discard(self, failure: Failure, *, at: datetime) -> bool:
@@ -257,8 +258,7 @@ class InboxStore:
         at = as_utc(at)
         due_at = failure.due_at and to_microseconds(failure.due_at)
         claim = {"was": State.FAILED, "attempt": failure.attempts, "was_due_at": due_at, "at": to_microseconds(at)}
-        again_at = at if state is State.WAITING else None
-        values = values_of(failure.entry, state, attempts=failure.attempts, due_at=again_at)
+        values = values_of(failure.entry, state, due_at=at if state is State.WAITING else None)
         return bool(self._rows(self._sql.end, {**values, **claim}))
 
     def purge(self, source: str, *, at: datetime, retention: Retention = RETENTION) -> int:
@@ -276,23 +276,21 @@ class InboxStore:
         """Return the sources that have entries."""
         return [source for (source,) in self._rows(self._sql.sources, {})]
 
-    def _take(self, source: str, at: datetime, until: datetime, retries: Retries) -> tuple[Entry, Claim | None] | None:
-        """Claim a due entry; or, if its last attempt never ended, set it to failed and return no claim."""
+    def _take(self, source: str, at: datetime, until: datetime) -> tuple[Entry, Claim] | None:
         values = {"of_source": source, "at": to_microseconds(at), "of_due_at": to_microseconds(until)}
-        rows = self._rows(self._sql.take, {**values, "most": retries.attempts})
-        if not rows:
+        if not (rows := self._rows(self._sql.take, values)):
             return None
-        entry, (attempt, state) = read_entry(rows[0])
-        if state == State.FAILED:
-            return entry, None
-        return entry, {"was": state, "attempt": attempt, "was_due_at": values["of_due_at"], "at": values["at"]}
+        entry, (attempt,) = read_entry(rows[0])
+        return entry, {"was": State.CLAIMED, "attempt": attempt, "was_due_at": values["of_due_at"], "at": values["at"]}
 
     def _work_one(
-        self, taken: Entry, claim: Claim | None, handler: Handler, at: datetime, retries: Retries, prepare: Prepare | None
-    ) -> Worked:  # fmt: skip
-        if claim is None:
-            return Worked(taken, Outcome.FAILED, LEASE_ENDED)
+        self, taken: Entry, claim: Claim, handler: Handler, at: datetime, retries: Retries, prepare: Prepare | None
+    ) -> Worked:
         entry, outcome, attempt = taken, Outcome.BUSY, claim["attempt"]
+        if attempt > retries.attempts:  # its worker died in the last attempt
+            values = values_of(taken, State.FAILED, attempts=attempt - 1, reason=_LEASE_ENDED)
+            self._rows(self._sql.end, {**values, **claim})
+            return Worked(taken, Outcome.FAILED, _LEASE_ENDED)
         try:
             with effect():
                 ready = prepare(taken, at) if prepare else taken
