@@ -220,7 +220,7 @@ def savepoint(db: Any, name: str = _WHOLE) -> Iterator[None]:
 def _fault(error: Exception, failed: EffectFailed | None) -> EffectFailed | None:
     """Return the failure of a handler that ended or aborted the transaction; None if the database failed by itself."""
     state, cause = _state_of(error), str(getattr(error, "orig", ""))
-    if isinstance(error, ResourceClosedError) or state in _ENDED or any(text in cause for text in _ENDED_TEXTS):
+    if isinstance(error, ResourceClosedError) or state in _ENDED or any(known in cause for known in _ENDED_TEXTS):
         fault = ConfigurationError(
             "inbox.handler-committed",
             "the handler ended the inbox's transaction: commit(), rollback(), close() and executescript() do that",
@@ -248,9 +248,9 @@ def unavailable() -> Iterator[None]:
     except (SQLAlchemyError, sqlite3.Error, OSError) as e:
         cause = getattr(e, "orig", None) or e
         # Messages of other drivers may contain values.
-        text = str(cause) if type(cause).__module__ == "sqlite3" else _state_of(e)
+        detail = str(cause) if type(cause).__module__ == "sqlite3" else _state_of(e)
         raise InboxError(
-            "inbox.unavailable", f"the inbox's database fails: {type(cause).__name__} {text}".strip()
+            "inbox.unavailable", f"the inbox's database fails: {type(cause).__name__} {detail}".strip()
         ) from e
 
 
