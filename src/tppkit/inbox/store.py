@@ -296,13 +296,15 @@ class InboxStore:
                 ready = prepare(taken, at) if prepare else taken
             entry = ready or taken
             with self.database.transaction(wait=_WORKERS_WAIT, guarded=True) as db:
-                if not self._sql.end.first(db, {**_ends(entry, attempt), **claim}):
+                if not (ended := self._sql.end.first(db, {**_ends(entry, attempt), **claim})):
                     return Worked(entry, outcome)  # the lease ended and another worker has it
                 outcome = self._advance(db, entry, at) if ready else Outcome.DROPPED
                 if outcome is Outcome.APPLIED:
                     with effect(db):
                         handler(entry, db)
-            return Worked(entry, Outcome.FAILED, entry.fault.code) if entry.fault else Worked(entry, outcome)
+            if entry.fault and ended[0] == State.FAILED:  # it was not renewed meanwhile
+                return Worked(entry, Outcome.FAILED, entry.fault.code)
+            return Worked(entry, outcome)
         except EffectFailed as e:
             failed: EffectFailed | None = e
         except InboxError as e:  # a handler may have broken the connection
