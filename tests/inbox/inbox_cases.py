@@ -53,7 +53,7 @@ def postgresql_address(request: pytest.FixtureRequest) -> str:
 def open_store(kind: str, folder: Path, request: pytest.FixtureRequest, **settings: Any) -> InboxStore:
     """A new store of a kind, closed at the end of the test."""
     if kind == "memory":
-        store: InboxStore = MemoryStore(**settings)
+        store: InboxStore = MemoryStore()
     elif kind == "sqlite":
         store = InboxStore(f"sqlite:///{folder}/inbox.sqlite", **settings)
     else:

@@ -83,6 +83,21 @@ def test_a_handler_that_ends_the_transaction_has_others_repeated(store: InboxSto
     assert [key for key in sorted(effects(store)) if key != "b"] == ["a", "c", "d"]
 
 
+def test_a_handler_that_fails_behind_one_that_ends_the_transaction_hides_no_loss(store: InboxStore) -> None:
+    def handler(one: Any, db: Any) -> None:
+        apply(one, db)
+        if one.key == "b":
+            db.rollback()
+        if one.key == "c":
+            raise LookupError
+
+    shared = store.for_tasks()
+    first, ended, failed = asyncio.run(receive(shared, "abc", handler))
+    assert (first.code, ended.code, type(failed)) == ("inbox.unavailable", "inbox.handler-committed", LookupError)
+    assert asyncio.run(receive(shared, "abc", apply)) == [Outcome.APPLIED] * 3
+    assert sorted(effects(store)) == ["a", "b", "c"]
+
+
 def test_an_error_at_the_commit_is_a_failure_of_the_only_handler_in_it(file_store: InboxStore) -> None:
     with file_store.engine.begin() as db:
         db.exec_driver_sql("CREATE TABLE ordered (id INTEGER PRIMARY KEY)")

@@ -140,7 +140,7 @@ def test_an_entry_that_is_renewed_when_it_is_done_has_no_version(store: InboxSto
 def test_a_worker_that_was_overtaken_has_no_effect(store: InboxStore) -> None:
     for key in "ab":
         store.accept(entry(key))
-    taken: list[Any] = [store._take(SOURCE, AT, AT + MINUTE, Retries()) for _ in range(2)]
+    taken: list[Any] = [store._take(SOURCE, AT, AT + MINUTE) for _ in range(2)]
     overtaking = [one.outcome for one in store.work(SOURCE, apply, at=AT + MINUTE)]
     late = [store._work_one(*one, apply, AT + MINUTE, Retries(), None).outcome for one in taken]
     assert (overtaking, late) == ([Outcome.APPLIED] * 2, [Outcome.BUSY] * 2)

@@ -240,6 +240,22 @@ def test_a_delivery_waits_a_second_for_a_handler_that_hangs_and_a_worker_skips_i
     assert [one.outcome for one in store.work(SOURCE, apply, at=AT + MINUTE)] == [Outcome.APPLIED]
 
 
+def test_a_database_that_fails_before_the_handler_is_no_attempt(store: InboxStore) -> None:
+    begun = list[Any]()
+
+    def fail(db: Any) -> None:
+        begun.append(db)
+        if len(begun) == 2:  # after the claim
+            raise ConnectionResetError
+
+    store.accept(entry("a"))
+    event.listen(store.engine, "begin", fail)
+    retries = Retries(attempts=1)
+    assert [one.outcome for one in store.work(SOURCE, apply, at=AT, retries=retries)] == [Outcome.BUSY]
+    assert (store.failed(SOURCE), store.work(SOURCE, apply, at=AT, retries=retries)) == ([], [])
+    assert [one.outcome for one in store.work(SOURCE, apply, at=AT + MINUTE, retries=retries)] == [Outcome.APPLIED]
+
+
 def cut(store: InboxStore, db: Any) -> None:
     """Have the server end a connection."""
     pid = db.connection.driver_connection.info.backend_pid

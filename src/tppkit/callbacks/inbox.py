@@ -243,7 +243,7 @@ class Inbox:
         return self._store.failed(self._entries.source, limit=limit, after=after)
 
     def release(self, failure: Failure, *, at: datetime) -> bool:
-        """Make a failed callback due now; False if it is no longer failed."""
+        """Make a failed callback due now, with new attempts; False if it is no longer failed or was retried since."""
         return self._store.release(failure, at=at)
 
     def discard(self, failure: Failure, *, at: datetime) -> bool:

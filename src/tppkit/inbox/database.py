@@ -1,27 +1,42 @@
-"""The transactions of an inbox: its own, those of callers, and the savepoint in which a handler runs."""
+"""The transactions of an inbox: its own, those of callers, and the savepoints in which handlers run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from types import SimpleNamespace
 from typing import Any
 
 from tppkit._extras import missing_extra
-from tppkit.errors import ConfigurationError, InboxError, TppkitError, code_of
+from tppkit.errors import ConfigurationError, InboxError, TppkitError
 
 try:
-    from sqlalchemy import Connection, Engine, MetaData, inspect
+    from sqlalchemy import Connection, Engine, MetaData, inspect, text
     from sqlalchemy.exc import DBAPIError, IntegrityError, ResourceClosedError, SQLAlchemyError
 
+    from tppkit._statement import Statement
     from tppkit.inbox.engine import close_at_fork
-    from tppkit.inbox.statements import BEGIN, LIMIT_WAIT, RELEASE, ROLLBACK_TO, SAVEPOINT, UNLIMIT_WAIT
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
+
+TURN = "tppkit_turn"
+_WHOLE = "tppkit_inbox"
+_SAVEPOINTS = {
+    name: [Statement(text(f"{verb} {name}")) for verb in ("SAVEPOINT", "ROLLBACK TO SAVEPOINT", "RELEASE SAVEPOINT")]
+    for name in (_WHOLE, TURN)
+}
+_BEGIN = Statement(text("BEGIN IMMEDIATE"))  # SQLite only
+# PostgreSQL: limit how long this transaction waits for a lock, unless the application has set a limit.
+_LIMIT_WAIT = Statement(
+    text("SELECT set_config('lock_timeout', :wait, true) WHERE current_setting('lock_timeout') = '0'")
+)
+_UNLIMIT_WAIT = Statement(text("SELECT set_config('lock_timeout', '0', true)"))
+_LIMITED = "tppkit_limited"
 
 _ENDED, _ABORTED, _RAISED = ("25P01", "3B001"), "25P02", "P0001"
 # Messages of drivers that have no code for this error.
 _ENDED_TEXTS = ("no such savepoint", "Cannot operate on a closed database", "the connection is closed")
-_LOCKED = ("55P03", "40P01")  # lock_not_available; deadlock_detected: the other transaction continues
 
 
 class EffectFailed(Exception):
@@ -39,38 +54,36 @@ class EffectFailed(Exception):
     def reason(self) -> str:
         """The class and code of the error, without its message, which may contain confidential data."""
         name = type(self.error).__qualname__[:100]
-        return f"{name} [{self.code}]" if isinstance(self.error, TppkitError) else name
-
-    @property
-    def code(self) -> str:
-        """The code of the error, or its class."""
-        return code_of(self.error)
+        return f"{name} [{self.error.code}]" if isinstance(self.error, TppkitError) else name
 
 
-class DriverConnection:
-    """A connection of `sqlite3` or `psycopg`, such as Django's, with the methods that a `Statement` calls.
+@contextmanager
+def effect(db: Connection | None = None) -> Iterator[None]:
+    """Raise errors of the application's code as EffectFailed.
 
     Args:
-        connection: the driver's connection, in a transaction or one that begins it with the next statement.
-        dialect: SQLAlchemy's dialect for this driver.
+        db: the connection, in a transaction of the inbox. The code may wait for locks for any time.
     """
+    if db is not None and db.info.pop(_LIMITED, None):
+        _UNLIMIT_WAIT.first(db, {})
+    try:
+        yield
+    except Exception as e:
+        raise EffectFailed(e) from e
 
-    def __init__(self, connection: Any, dialect: Any) -> None:
-        self._connection, self.connection, self.dialect = connection, self, dialect
 
-    def get_execution_options(self) -> dict[str, Any]:
-        """Return no options."""
-        return {}
+def _driver_connection(connection: Any, dialect: Any) -> Any:
+    """Return a driver's connection with the attributes that a `Statement` uses."""
 
-    def in_transaction(self) -> bool:
-        """Return True: the transaction is the caller's."""
-        return True
+    def cursor() -> Any:
+        made = connection.cursor()
+        # The connection's rows may be dictionaries.
+        made.row_factory = None if dialect.name == "sqlite" else lambda _: tuple
+        return made
 
-    def cursor(self) -> Any:
-        """Make a cursor whose rows are tuples; the connection's may be dictionaries."""
-        cursor = self._connection.cursor()
-        cursor.row_factory = None if self.dialect.name == "sqlite" else lambda _: tuple
-        return cursor
+    db = SimpleNamespace(dialect=dialect, cursor=cursor, in_transaction=lambda: True, get_execution_options=dict)
+    db.connection = db
+    return db
 
 
 class Database:
@@ -100,63 +113,54 @@ class Database:
                 except SQLAlchemyError:  # another process may have made it at the same time
                     if not inspect(self.engine).has_table(table.name):
                         raise
-            with self.engine.connect() as db:
-                for table in metadata.sorted_tables:
-                    found = {column["name"] for column in inspect(db).get_columns(table.name)}
-                    if not {column.name for column in table.columns} <= found:
-                        raise ConfigurationError(
-                            "inbox.schema", f"the table {table.name} has other columns: give the inbox another prefix"
-                        )
+                found = {column["name"] for column in inspect(self.engine).get_columns(table.name)}
+                if not found.issuperset(table.columns.keys()):
+                    raise ConfigurationError(
+                        "inbox.schema", f"the table {table.name} has other columns: give the inbox another prefix"
+                    )
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
+    def transaction(self, *, wait: str = "1s", guarded: bool = False) -> Iterator[Connection]:
         """Run the body in a new transaction, which is committed at the end, or rolled back if the body raises.
+
+        Args:
+            wait: how long PostgreSQL waits for a lock, because a handler that hangs may hold it; until `effect`.
+            guarded: whether the body runs a handler, see `savepoint`.
 
         Raises:
             InboxError: `inbox.unavailable`.
-            EffectFailed: the commit violates a deferred constraint.
+            EffectFailed: see `savepoint`; or the commit violates a deferred constraint.
         """
-        with unavailable(), self._connected() as db:
-            db.begin()
-            if self.is_sqlite and not _driver_of(db).in_transaction:
-                # sqlite3 begins no transaction before a savepoint, and one that begins with a read could fail at its first write.
-                BEGIN.first(db, {})
-            yield db
+        with unavailable():
+            db = self.engine.connect()
+            pooled = db.connection
             try:
-                db.commit()
-            except DBAPIError as e:
-                with suppress(Exception):  # SQLite's transaction is still open, but SQLAlchemy considers it ended
-                    db.connection.rollback()
-                if isinstance(e, IntegrityError) or _state_of(e) == _RAISED:
-                    raise EffectFailed(e) from e
-                raise
-
-    @contextmanager
-    def _connected(self) -> Iterator[Connection]:
-        db = self.engine.connect()
-        pooled = db.connection
-        try:
-            yield db
-        finally:
-            try:
-                with suppress(Exception):  # a failure to close must not hide the error that caused it
-                    db.close()
+                db.begin()
+                if not self.is_sqlite:
+                    db.info[_LIMITED] = _LIMIT_WAIT.first(db, {"wait": wait})
+                elif not pooled.driver_connection.in_transaction:  # type: ignore[union-attr]  # the connection is open
+                    # sqlite3 begins none before a savepoint, and one that begins with a read could fail at its first write.
+                    _BEGIN.first(db, {})
+                with savepoint(db) if guarded else nullcontext():
+                    yield db
+                self._commit(db)
             finally:
-                if pooled.is_valid:  # an interrupt kept it from being returned to the pool
-                    pooled.invalidate()
+                try:
+                    with suppress(Exception):  # a failure to close must not hide the error that caused it
+                        db.close()
+                finally:
+                    if pooled.is_valid:  # an interrupt kept it from being returned to the pool
+                        pooled.invalidate()
 
-    @contextmanager
-    def hurried(self, db: Connection, wait: str) -> Iterator[None]:
-        """Limit how long the statements of the body wait for locks, because a handler that hangs may hold one.
-
-        Args:
-            db: the connection, in a transaction of the inbox.
-            wait: the limit in PostgreSQL's notation. SQLite ignores it, and uses the timeout of the connection.
-        """
-        is_limited = not self.is_sqlite and LIMIT_WAIT.first(db, {"wait": wait})
-        yield
-        if is_limited:
-            UNLIMIT_WAIT.first(db, {})
+    def _commit(self, db: Connection) -> None:
+        try:
+            db.commit()
+        except DBAPIError as e:
+            with suppress(Exception):  # SQLite's transaction is still open, but SQLAlchemy considers it ended
+                db.connection.rollback()
+            if isinstance(e, IntegrityError) or _state_of(e) == _RAISED:
+                raise EffectFailed(e) from e
+            raise
 
     @contextmanager
     def of_caller(self, within: Any) -> Iterator[Any]:
@@ -175,60 +179,61 @@ class Database:
             if not isinstance(within, Connection) and callable(getattr(within, "connection", None)):
                 within = within.connection()  # a session
             is_core = isinstance(within, Connection)
-            try:
-                _require_transaction(_driver_of(within) if is_core else within, is_sqlite=self.is_sqlite)
-            except AttributeError as e:
+            driver = within.connection.driver_connection if is_core else within
+            if not _has_transaction(driver, is_sqlite=self.is_sqlite):
                 raise ConfigurationError(
                     "inbox.no-transaction",
-                    f"a {type(within).__name__} is not a connection of the inbox's kind of database",
-                ) from e
-            except self.engine.dialect.loaded_dbapi.Error as e:
-                raise DBAPIError(None, None, e) from e
-            yield within if is_core else DriverConnection(within, self.engine.dialect)
+                    f"the {type(within).__name__} is not a connection of the inbox's kind of database, or commits each statement by"
+                    " itself, so the done flag would be committed before the effect",
+                )
+            yield within if is_core else _driver_connection(driver, self.engine.dialect)
 
 
-def have_effect(db: Any, effect: Callable[[], object]) -> None:
-    """Run a handler within a savepoint.
+@contextmanager
+def savepoint(db: Any, name: str = _WHOLE) -> Iterator[None]:
+    """Run the body within a savepoint, which is rolled back if the body raises.
 
-    If the savepoint can be released afterwards, the transaction is the one that was begun, and can still be committed: PostgreSQL
-    answers COMMIT with a silent rollback after an error, and a handler may send COMMIT as text.
+    If the savepoint can be released, the transaction is the one that was begun, and can still be committed: PostgreSQL answers COMMIT
+    with a silent rollback after an error, and a handler may send COMMIT as text.
 
     Raises:
-        EffectFailed: the handler failed; its error is `inbox.handler-committed` or `inbox.handler-aborted` if it ended or aborted the
-            transaction.
+        EffectFailed: `inbox.handler-committed` or `inbox.handler-aborted`, a handler ended or aborted the transaction.
     """
-    SAVEPOINT.first(db, {})
-    error: Exception | None = None
+    begin, roll_back, release = _SAVEPOINTS[name]
+    begin.first(db, {})
+    error: BaseException | None = None
     try:
-        effect()
-    except Exception as e:  # noqa: BLE001  # kept as the failure of the entry, and raised
+        yield
+    except BaseException as e:  # noqa: BLE001  # raised below
         error = e
     try:
-        (RELEASE if error is None else ROLLBACK_TO).first(db, {})
-    except SQLAlchemyError as e:
-        if (fault := _fault(e)) is not None:
-            fault.__cause__ = error or e
-            error = fault
-        elif error is None:
-            raise
+        if error is not None:
+            roll_back.first(db, {})
+        release.first(db, {})
+    except Exception as e:  # noqa: BLE001  # after an interrupt, SQLAlchemy raises any class
+        if error is None or isinstance(error, EffectFailed):
+            error = _fault(e, error) or error or e
     if error is not None:
-        raise EffectFailed(error) from error
+        raise error
 
 
-def _fault(error: SQLAlchemyError) -> ConfigurationError | None:
-    """Return the error for a handler that ended or aborted the transaction; None if the database failed by itself."""
+def _fault(error: Exception, failed: EffectFailed | None) -> EffectFailed | None:
+    """Return the failure of a handler that ended or aborted the transaction; None if the database failed by itself."""
     state, cause = _state_of(error), str(getattr(error, "orig", ""))
-    if isinstance(error, ResourceClosedError) or state in _ENDED or any(text in cause for text in _ENDED_TEXTS):
-        return ConfigurationError(
+    if isinstance(error, ResourceClosedError) or state in _ENDED or any(known in cause for known in _ENDED_TEXTS):
+        fault = ConfigurationError(
             "inbox.handler-committed",
             "the handler ended the inbox's transaction: commit(), rollback(), close() and executescript() do that",
         )
-    if state == _ABORTED:
-        return ConfigurationError(
+    elif state == _ABORTED:
+        fault = ConfigurationError(
             "inbox.handler-aborted",
             "the handler went on after a failed statement, so nothing would be committed: raise the error, or use a savepoint",
         )
-    return None
+    else:
+        return None
+    fault.__cause__ = failed.error if failed else error
+    return EffectFailed(fault)
 
 
 @contextmanager
@@ -240,45 +245,26 @@ def unavailable() -> Iterator[None]:
     """
     try:
         yield
-    except (SQLAlchemyError, OSError) as e:
+    except (SQLAlchemyError, sqlite3.Error, OSError) as e:
         cause = getattr(e, "orig", None) or e
         # Messages of other drivers may contain values.
-        text = str(cause) if type(cause).__module__ == "sqlite3" else _state_of(e)
+        detail = str(cause) if type(cause).__module__ == "sqlite3" else _state_of(e)
         raise InboxError(
-            "inbox.unavailable", f"the inbox's database fails: {type(cause).__name__} {text}".strip()
+            "inbox.unavailable", f"the inbox's database fails: {type(cause).__name__} {detail}".strip()
         ) from e
 
 
-def is_held(error: InboxError) -> bool:
-    """Whether the database failed only because another transaction holds a lock."""
-    return _state_of(error.__cause__) in _LOCKED
-
-
-def _state_of(error: BaseException | None) -> str:
+def _state_of(error: BaseException) -> str:
     cause = getattr(error, "orig", None)
     return str(getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or "")
 
 
-def _driver_of(db: Connection) -> Any:
-    return db.connection.driver_connection
-
-
-def _require_transaction(driver: Any, *, is_sqlite: bool) -> None:
-    """Check that a driver's connection does not commit each statement by itself.
-
-    Raises:
-        ConfigurationError: `inbox.no-transaction`.
-        AttributeError: it is not such a connection.
-    """
+def _has_transaction(driver: Any, *, is_sqlite: bool) -> bool:
+    """Whether it is a driver's connection that is in a transaction, or begins one with the next statement."""
+    if not hasattr(driver, "in_transaction" if is_sqlite else "cursor"):
+        return False
     if is_sqlite:
         mode = getattr(driver, "autocommit", -1)  # from Python 3.12 on; -1: isolation_level decides
-        commits = not driver.in_transaction and ((mode == -1 and driver.isolation_level is None) or mode is True)
-    else:
-        status = getattr(getattr(driver, "info", None), "transaction_status", 0)
-        commits = bool(getattr(driver, "autocommit", False)) and status == 0
-        driver.cursor  # noqa: B018  # raises AttributeError
-    if commits:
-        raise ConfigurationError(
-            "inbox.no-transaction",
-            "the connection commits each statement by itself, so the done flag would be committed before the effect",
-        )
+        return driver.in_transaction or not (driver.isolation_level is None if mode == -1 else mode)
+    status = getattr(getattr(driver, "info", None), "transaction_status", 0)
+    return status != 0 or not getattr(driver, "autocommit", False)

@@ -78,8 +78,7 @@ class Entry(NamedTuple):
         version: its version, for events that have one.
         prepared: what the worker's `prepare` read for the handler; it is not stored.
         again_at: when `prepare` wants the entry to be due again after it is handled, aware UTC; None: it is done then. Not stored.
-        fault: why `prepare` wants the entry to be stored as failed after it is handled, until it is released or delivered again. Only
-            the class and code are stored.
+        fault: why `prepare` wants the entry to be stored as failed after it is handled. Only the class and code are stored.
     """
 
     source: str
@@ -99,7 +98,8 @@ class Worked(NamedTuple):
 
     Attributes:
         entry: the entry.
-        outcome: APPLIED, STALE, VERSION_CONFLICT, DROPPED, FAILED, or BUSY if another worker or delivery has it or its record.
+        outcome: APPLIED, STALE, VERSION_CONFLICT, DROPPED, FAILED, or BUSY if another worker or delivery has it or its record, or the
+            database failed before the handler was called; then it is due again later.
         code: of the error if it FAILED, or the class of an error that has no code.
     """
 

@@ -95,11 +95,8 @@ class Retries:
         return any(waited >= span for waited in accumulate(map(self._wait, range(1, self.attempts))))
 
     def _wait(self, attempt: int) -> timedelta:
-        doublings = min(max(attempt - 1, 0), 40)  # the longest wait is reached much earlier
-        try:
-            return min(self.first * (1 << doublings), self.longest)
-        except OverflowError:
-            return self.longest
+        times = 1 << min(max(attempt - 1, 0), 40)  # the longest wait is reached much earlier
+        return self.first * times if self.first < self.longest / times else self.longest
 
 
 RETENTION, RETRIES = Retention(), Retries()

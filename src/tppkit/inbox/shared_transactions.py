@@ -9,17 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 from sqlalchemy.util import await_only
 
-from tppkit._statement import Statement
 from tppkit.errors import InboxError
-from tppkit.inbox.database import Database, EffectFailed, unavailable
-
-_SAVEPOINT, _ROLLBACK_TO, _RELEASE = (
-    Statement(text(f"{verb} tppkit_turn")) for verb in ("SAVEPOINT", "ROLLBACK TO SAVEPOINT", "RELEASE SAVEPOINT")
-)
+from tppkit.inbox.database import TURN, Database, EffectFailed, savepoint, unavailable
 
 
 class _Group:
@@ -28,14 +24,12 @@ class _Group:
     Attributes:
         opened: gives the connection, when the transaction has begun.
         committed: done when the transaction is committed.
-        turns: the number of turns.
-        is_lost: a handler, or a full disk, ended the transaction.
+        turns: the number of turns that have begun.
     """
 
     opened: asyncio.Task[Connection]
     committed: asyncio.Task[None]
     turns = 0
-    is_lost = False
 
 
 class SharedDatabase(Database):
@@ -47,12 +41,12 @@ class SharedDatabase(Database):
     _owner: asyncio.Task[object] | None = None
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
+    def transaction(self, **_: Any) -> Iterator[Connection]:
         """Take a turn. It is rolled back if the body raises; otherwise it is committed, with other turns, when this returns.
 
         Raises:
             InboxError: `inbox.unavailable`, also if another turn ended the transaction, or this task already has the turn.
-            EffectFailed: the commit violates a deferred constraint, and the transaction has no other turn.
+            EffectFailed: see `savepoint`; or the commit violates a deferred constraint, and the transaction has no other turn.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
@@ -65,24 +59,24 @@ class SharedDatabase(Database):
         try:
             group = self._group or self._begin()
             db: Connection = await_only(asyncio.shield(group.opened))
-            with unavailable(), self._savepoint(db, group):
-                yield db
             group.turns += 1
+            with unavailable(), savepoint(db, TURN):
+                yield db
         finally:
             self._owner = None
             self._turn.release()
         await_only(asyncio.shield(group.committed))  # a cancelled task must not cancel the commit of others
 
     def _begin(self) -> _Group:
-        self._group, whole = _Group(), super().transaction()
+        self._group, whole = _Group(), super().transaction(guarded=True)
         group = self._group
         group.opened = asyncio.create_task(asyncio.to_thread(whole.__enter__))
-        group.committed = asyncio.create_task(self._commit(group, whole))
+        group.committed = asyncio.create_task(self._end(group, whole))
         # asyncio logs errors that no task retrieves, and all waiting tasks may be cancelled.
         group.committed.add_done_callback(lambda done: done.cancelled() or done.exception())
         return group
 
-    async def _commit(self, group: _Group, whole: AbstractContextManager[Connection]) -> None:
+    async def _end(self, group: _Group, whole: AbstractContextManager[Connection]) -> None:
         try:
             await group.opened
         except BaseException:
@@ -90,30 +84,11 @@ class SharedDatabase(Database):
             raise
         async with self._turn:  # after all turns requested so far
             self._group = None
-            error: Exception | None = _lost() if group.is_lost else None
             try:
-                await asyncio.to_thread(whole.__exit__, type(error) if error else None, error, None)
+                await asyncio.to_thread(whole.__exit__, None, None, None)
             except EffectFailed as e:
-                error = _lost() if group.turns > 1 else e
-        if error is not None:
-            raise error
-
-    @contextmanager
-    def _savepoint(self, db: Connection, group: _Group) -> Iterator[None]:
-        if group.is_lost:
-            raise _lost()
-        _SAVEPOINT.first(db, {})
-        try:
-            yield
-            _RELEASE.first(db, {})
-        except BaseException:
-            try:
-                _ROLLBACK_TO.first(db, {})
-                _RELEASE.first(db, {})
-            except Exception:  # noqa: BLE001  # for any reason: the state of the transaction is unknown
-                group.is_lost = True
-            raise
-
-
-def _lost() -> InboxError:
-    return InboxError("inbox.unavailable", "the transaction, which other entries shared, could not be committed")
+                if group.turns == 1:
+                    raise
+                raise InboxError(
+                    "inbox.unavailable", "the transaction, which other entries shared, could not be committed"
+                ) from e

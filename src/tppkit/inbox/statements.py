@@ -25,9 +25,9 @@ from sqlalchemy import (  # fmt: skip
     delete,
     func,
     literal_column,
+    null,
     or_,
     select,
-    text,
     tuple_,
     update,
 )
@@ -43,17 +43,6 @@ _VERSION = ("record", "version", "version_digest")  # a done entry has none
 _ENTRY = ("source", "key", "digest", "name", "content", "received_at", *_VERSION)
 _PARAMETERS = tuple(f"of_{name}" for name in (*_ENTRY, "state", "attempts", "due_at", "reason"))
 _RENEWED = "renewed"  # `reason` of a claimed entry that was requested again; it waits again after its worker
-LEASE_ENDED = "lease-ended"
-
-BEGIN = Statement(text("BEGIN IMMEDIATE"))  # SQLite only
-SAVEPOINT, ROLLBACK_TO, RELEASE = (
-    Statement(text(f"{verb} tppkit_inbox")) for verb in ("SAVEPOINT", "ROLLBACK TO SAVEPOINT", "RELEASE SAVEPOINT")
-)
-# PostgreSQL: limit how long this transaction waits for a lock, unless the application has set a limit.
-LIMIT_WAIT = Statement(
-    text("SELECT set_config('lock_timeout', :wait, true) WHERE current_setting('lock_timeout') = '0'")
-)
-UNLIMIT_WAIT = Statement(text("SELECT set_config('lock_timeout', '0', true)"))
 
 
 class Statements:
@@ -111,7 +100,7 @@ class Statements:
         # A literal, because SQLite does not use a partial index for a parameter.
         is_failed = entry.state == literal_column(f"'{State.FAILED.value}'")
         new = {name: of[name] for name in (*_ENTRY, "state", "attempts", "due_at", "reason")}
-        self.add = _Insert(entries, new, returning=entry.key)
+        self.add = _Insert(entries, new)
         self.known = Statement(
             select(entry.state, entry.digest, entry.attempts).where(in_source, entry.key == of["key"])
         )
@@ -119,27 +108,22 @@ class Statements:
         # A delivery may take over a waiting or failed entry, or a claim whose lease has ended, if the content is the same.
         is_free = (entry.state != State.DONE.value) & or_(~is_claimed, entry.due_at <= at)
         is_free &= entry.digest == of["digest"]
-        # A done entry has no content, so only these columns are written.
-        new_done: dict[str, Any] = {name: of[name] for name in ("source", "key", "digest", "name", "received_at")}
-        new_done |= {"state": State.DONE.value, "attempts": 1, "done_at": at}
-        done = {"state": State.DONE.value, "done_at": at, "due_at": None, "reason": None}
-        done |= dict.fromkeys((*_VERSION, "content"))
+        again = {"attempts": entry.attempts + 1}
+        done = {"state": State.DONE.value, "done_at": at}
+        done |= dict.fromkeys((*_VERSION, "content", "due_at", "reason"), null())
+        self.once = _Insert(entries, new | done | {"attempts": 1}, done | again, is_free)
         failed = {name: of[name] for name in ("state", "due_at", "reason")}
-        self.once, self.keep_failed = (
-            _Insert(entries, values, changes | {"attempts": entry.attempts + 1}, is_free, returning=entry.key)
-            for values, changes in ((new_done, done), (new, failed))
-        )
+        self.keep_failed = _Insert(entries, new, failed | again, is_free)
 
-        # Renewed: a done or failed entry waits again; a waiting entry is due no later; a claimed entry waits again after its worker.
+        # Renewed: a done or failed entry waits again; an entry is due no later than before; a claimed entry waits again after its worker.
         # The greater content is kept, so that an empty one does not replace a known one.
         content = case((entry.content > of["content"], entry.content), else_=of["content"])
-        is_due_before = is_waiting & (entry.due_at < of["due_at"])
         self.renew = _Insert(
             entries,
             new,
             {
                 "state": case((is_claimed, entry.state), else_=State.WAITING.value),
-                "due_at": case((is_claimed | is_due_before, entry.due_at), else_=of["due_at"]),
+                "due_at": case((is_claimed | (entry.due_at < of["due_at"]), entry.due_at), else_=of["due_at"]),
                 "attempts": case((is_claimed, entry.attempts), else_=0),
                 "reason": case((is_claimed, _RENEWED)),
                 "done_at": None,
@@ -147,13 +131,11 @@ class Statements:
                 "content": content,
             },
             or_(
-                entry.state == State.DONE.value,
-                entry.state == State.FAILED.value,
+                ~(is_waiting | is_claimed),
                 is_waiting & (entry.due_at > of["due_at"]),
                 is_claimed & entry.reason.is_(None),
                 entry.content < of["content"],
             ),
-            returning=entry.key,
         )
         # Returns a row if more than this number of entries without content wait.
         self.beyond = Statement(select(entry.source).where(in_source, is_empty).limit(1).offset(limit))
@@ -165,7 +147,6 @@ class Statements:
             {"source": of["source"], "record": of["record"], **version},
             version,
             latest.version < of["version"],
-            returning=latest.version,
         )
         last = select(latest.version, latest.version_digest)
         self.version = Statement(last.where(latest.source == of["source"], latest.record == of["record"]))
@@ -173,18 +154,11 @@ class Statements:
         kept = [entry[name] for name in _ENTRY]
         due = select(entry.key).where(in_source, entry.due_at <= at).order_by(entry.due_at, entry.received_at)
         due = due.limit(1).with_for_update(skip_locked=True).correlate(None)
-        is_over = is_claimed & (entry.attempts >= limit)  # its worker died in the last attempt
-        taken = {
-            "state": case((is_over, State.FAILED.value), else_=State.CLAIMED.value),
-            "attempts": case((is_over, entry.attempts), else_=entry.attempts + 1),
-            "due_at": case((~is_over, of["due_at"])),
-            "reason": case((is_over, LEASE_ENDED)),
-        }
         self.take = Statement(
             update(entries)
             .where(in_source, entry.key == due.scalar_subquery())
-            .values(taken)
-            .returning(*kept, entry.attempts, entry.state)
+            .values(state=State.CLAIMED.value, attempts=entry.attempts + 1, due_at=of["due_at"], reason=None)
+            .returning(*kept, entry.attempts)
         )
         # An attempt has a number and a due time, so a worker whose claim was taken over changes nothing.
         was = (entry.key == of["key"]) & (entry.attempts == bindparam("attempt")) & (entry.state == bindparam("was"))
@@ -206,12 +180,6 @@ class Statements:
         after = tuple_(entry.received_at, entry.key) > tuple_(of["received_at"], of["key"])
         self.failed = Statement(listed.where(after).order_by(entry.received_at, entry.key).limit(limit))
         self.failure = Statement(listed.where(entry.key == of["key"]))
-        self.release = Statement(
-            update(entries)
-            .where(in_source, is_failed, entry.key == of["key"])
-            .values(state=State.WAITING.value, due_at=at)
-            .returning(entry.key)
-        )
         self.sources = Statement(select(entry.source).distinct().order_by(entry.source))
         self.purge_done = _Purge(entry.key, entry.done_at)
         self.purge_failed = _Purge(entry.key, entry.received_at, is_failed, entry.due_at.is_(None))
@@ -222,9 +190,8 @@ class _Insert(Statement):
     """An INSERT. A row with the same key is changed where a condition holds; otherwise no row is returned."""
 
     def __init__(
-        self, table: Table, values: dict[str, Any], changes: dict[str, Any] | None = None, where: Any = None, *,
-        returning: Column[Any],
-    ) -> None:  # fmt: skip
+        self, table: Table, values: dict[str, Any], changes: dict[str, Any] | None = None, where: Any = None
+    ) -> None:
         made = {}
         for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql)):
             into = dialect.insert(table).values(values)
@@ -232,7 +199,7 @@ class _Insert(Statement):
                 into = into.on_conflict_do_nothing()
             else:
                 into = into.on_conflict_do_update(index_elements=list(table.primary_key), set_=changes, where=where)
-            made[name] = into.returning(returning)
+            made[name] = into.returning(table.c.source)
         super().__init__(made)
 
 
@@ -260,9 +227,7 @@ def values_of(
 def read_entry(row: Any) -> tuple[Entry, Any]:
     """Return the entry at the beginning of a row, and the remaining columns."""
     source, key, digest, name, content, received_at, record, number, version_digest = row[: len(_ENTRY)]
-    version = (
-        None if record is None else Version(record, number, None if version_digest is None else bytes(version_digest))
-    )
+    version = Version(record, number, version_digest and bytes(version_digest)) if record is not None else None
     entry = Entry(source, key, bytes(digest), name, bytes(content or b""), from_microseconds(received_at), version)
     return entry, row[len(_ENTRY) :]
 

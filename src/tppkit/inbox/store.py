@@ -10,19 +10,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from datetime import datetime, timedelta
 from typing import Any
 
 from tppkit._clock import as_utc, shift, to_microseconds
-from tppkit.errors import InboxError
-from tppkit.inbox.database import Database, EffectFailed, have_effect, is_held
-from tppkit.inbox.engine import make_engine, make_memory_engine
+from tppkit.errors import InboxError, code_of
+from tppkit.inbox.database import Database, EffectFailed, effect, savepoint
+from tppkit.inbox.engine import make_engine, make_sqlite_engine
 from tppkit.inbox.entry import Entry, Failure, Outcome, State, Worked
 from tppkit.inbox.settings import LEASE, MAX_BATCH, RETENTION, RETRIES, Retention, Retries, require_limit
-from tppkit.inbox.statements import LEASE_ENDED, Statements, read_entry, read_failure, values_of
+from tppkit.inbox.statements import Statements, read_entry, read_failure, values_of
 
 WAIT_S = 3.0  # the gateway waits 4 seconds for the answer to a webhook
 
@@ -30,8 +30,8 @@ Handler = Callable[[Entry, Any], object]  # the second argument is the connectio
 Claim = dict[str, Any]
 Prepare = Callable[[Entry, datetime], Entry | None]
 
-# For a lock in PostgreSQL: a sender waits for the answer to its delivery, and deliveries have priority over workers.
-_SENDERS_WAIT, _WORKERS_WAIT = "1s", "200ms"
+_LEASE_ENDED = "lease-ended"
+_WORKERS_WAIT = "200ms"  # for a lock in PostgreSQL; deliveries have priority, because their senders wait for the answer
 _FORGOTTEN_AT_ONCE = 10  # more than one, so that the table shrinks
 
 
@@ -42,11 +42,10 @@ class InboxStore:
     (`inbox.unavailable`) if the database fails; then do not acknowledge the event.
 
     Args:
-        database: a SQLAlchemy address such as `sqlite:///tpp.sqlite` or `postgresql+psycopg://host/name`, or an engine, also one for
-            asyncio: then call the methods through `run_sync`.
+        database: a SQLAlchemy address such as `sqlite:///tpp.sqlite` or `postgresql+psycopg://host/name`, or an engine. If that is
+            for asyncio, call the methods through `run_sync`.
         prefix: of the tables' names; lower-case letters, digits and `_`, at most 30.
-        wait_s: for an address: how long to wait, in seconds: half of it for other threads, half for other processes or a server that
-            does not answer.
+        wait_s: for an address: seconds to wait, half of them for other threads, half for other processes or the server.
 
     Attributes:
         engine: the engine.
@@ -94,13 +93,12 @@ class InboxStore:
 
         Args:
             entry: the entry.
-            fault: why it cannot be handled yet. Then it is stored as failed until it is released, and FAILED is returned, also for an
-                entry that was stored before and is not done.
+            fault: why it cannot be handled yet. It is stored as failed until it is released: FAILED, also if it was stored before.
         """
         values = values_of(entry, due_at=entry.received_at)
         if fault is not None:
             values = values_of(entry, State.FAILED, attempts=1, reason=fault)
-        with self._brief() as db:
+        with self.database.transaction() as db:
             if self._sql.add.first(db, values):
                 return Outcome.STORED if fault is None else Outcome.FAILED
             state, outcome = self._known(db, entry)
@@ -113,8 +111,7 @@ class InboxStore:
     ) -> Outcome:
         """Store an entry for `work`, also if its key is known: STORED, or REPEATED if an entry with this key is already waiting.
 
-        If a worker is handling the entry, it is handled once more. Of two contents, the greater one is kept. Done entries of the source
-        are deleted.
+        An entry that a worker has is handled once more. The greater content is kept. Done entries of the source are deleted.
 
         Args:
             entry: the entry, without a version.
@@ -127,7 +124,7 @@ class InboxStore:
             ConfigurationError: `inbox.no-transaction`.
         """
         values = values_of(entry, due_at=as_utc(due_at or entry.received_at))
-        with self._brief() if within is None else self.database.of_caller(within) as db:
+        with self.database.transaction() if within is None else self.database.of_caller(within) as db:
             if within is None:
                 self._sql.purge_done.all(db, {**values, "before": values["of_received_at"], "most": _FORGOTTEN_AT_ONCE})
             if not self._sql.renew.first(db, values):
@@ -139,31 +136,34 @@ class InboxStore:
     def handle(self, entry: Entry, handler: Handler, *, at: datetime, retries: Retries = RETRIES) -> Outcome:
         """Handle an entry now: APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY or CONFLICT.
 
-        The handler is called for APPLIED only. If it raises, its writes are rolled back, the exception's class and code are stored as
-        the failure of the entry, and the exception is raised again.
+        If the handler raises, its writes are rolled back, and the exception's class and code are stored as the failure of the entry.
 
         Args:
             entry: the entry.
-            handler: called with the entry and the connection.
+            handler: called with the entry and the connection, for APPLIED only.
             at: now, aware.
             retries: when a failed entry is tried again.
 
         Raises:
             InboxError: `inbox.unavailable`.
             ConfigurationError: `inbox.handler-committed`, `inbox.handler-aborted`.
+            Exception: what the handler raised.
         """
         at = as_utc(at)
         try:
-            with self.database.transaction() as db:
-                with self.database.hurried(db, _SENDERS_WAIT):
-                    outcome = self._once(db, entry, at)
+            with self.database.transaction(guarded=True) as db:
+                outcome = self._once(db, entry, at)
                 if outcome is Outcome.APPLIED:
-                    have_effect(db, lambda: handler(entry, db))
+                    with effect(db):
+                        handler(entry, db)
             return outcome
         except EffectFailed as e:
             failed = e
-        with suppress(InboxError):  # the handler's error is more important
-            self._keep_failed(entry, failed.reason, at, retries)
+        with suppress(InboxError), self.database.transaction() as db:  # the handler's error is more important
+            known = self._sql.known.first(db, values_of(entry))
+            due_at = retries.due_at(known[2] + 1 if known else 1, at=at)
+            values = values_of(entry, State.FAILED, attempts=1, due_at=due_at, reason=failed.reason)
+            self._sql.keep_failed.first(db, {**values, "at": to_microseconds(at)})
         raise failed.error
 
     def handle_within(self, entry: Entry, handler: Handler | None, *, at: datetime, within: Any) -> Outcome:
@@ -183,7 +183,8 @@ class InboxStore:
             with self.database.of_caller(within) as db:
                 outcome = self._once(db, entry, as_utc(at))
                 if outcome is Outcome.APPLIED and handler is not None:
-                    have_effect(db, lambda: handler(entry, within))
+                    with savepoint(db), effect():
+                        handler(entry, within)
                 return outcome
         except EffectFailed as e:
             failed = e
@@ -195,8 +196,8 @@ class InboxStore:
     ) -> list[Worked]:  # fmt: skip
         """Handle stored entries that are due, oldest first, each in its own transaction.
 
-        If a handler raises, its writes are rolled back and the entry is retried later. If a worker dies, its entry is due again when
-        the lease ends; after the last attempt it fails as `lease-ended`.
+        If a handler raises, its writes are rolled back and the entry is retried later. If a worker dies, its entry is due again when the
+        lease ends; after the last attempt it fails as `lease-ended`.
 
         Args:
             source: of the entries.
@@ -205,8 +206,8 @@ class InboxStore:
             limit: how many at most, up to 1,000.
             lease: how long this worker may take for an entry before another one may claim it.
             retries: when a failed entry is tried again.
-            prepare: called with the entry and the time before its transaction begins. Returns the entry to handle, or None to end it
-                without effect (DROPPED). An exception that it raises counts as a failure of the handler.
+            prepare: called with the entry and the time before the transaction. Returns the entry to handle, or None to end it without
+                effect (DROPPED). Its exceptions are failures of the handler.
 
         Raises:
             InboxError: `inbox.unavailable`, before any entry was handled.
@@ -215,7 +216,7 @@ class InboxStore:
         until = shift(at, lease)
         try:
             for _ in range(require_limit(limit)):
-                if (taken := self._take(source, at, until, retries)) is None:
+                if (taken := self._take(source, at, until)) is None:
                     break
                 worked.append(self._work_one(*taken, handler, at, retries, prepare))
                 until = shift(at, lease + timedelta(seconds=time.monotonic() - began))
@@ -243,32 +244,31 @@ class InboxStore:
         return read_failure(rows[0]) if rows else None
 
     def release(self, failure: Failure, *, at: datetime) -> bool:
-        """Make a failed entry due now; False if it is no longer failed."""
-        return bool(self._rows(self._sql.release, {**values_of(failure.entry), "at": to_microseconds(as_utc(at))}))
+        """Make a failed entry due now, with new attempts; False if it is no longer failed or was retried since."""
+        return self._change_failed(failure, State.WAITING, at)
 
     def discard(self, failure: Failure, *, at: datetime) -> bool:
         """Set the done flag of a failed entry without effect; False if it is no longer failed or was retried since.
 
         Its content is deleted, and a repetition is REPEATED. Another entry with its version can still take effect.
         """
-        values = values_of(failure.entry, State.DONE, attempts=failure.attempts)
+        return self._change_failed(failure, State.DONE, at)
+
+    def _change_failed(self, failure: Failure, state: State, at: datetime) -> bool:
+        at = as_utc(at)
         due_at = failure.due_at and to_microseconds(failure.due_at)
-        was = {"was": State.FAILED, "attempt": failure.attempts, "was_due_at": due_at}
-        return bool(self._rows(self._sql.end, {**values, **was, "at": to_microseconds(as_utc(at))}))
+        claim = {"was": State.FAILED, "attempt": failure.attempts, "was_due_at": due_at, "at": to_microseconds(at)}
+        values = values_of(failure.entry, state, due_at=at if state is State.WAITING else None)
+        return bool(self._rows(self._sql.end, {**values, **claim}))
 
     def purge(self, source: str, *, at: datetime, retention: Retention = RETENTION) -> int:
         """Delete rows whose retention has ended, in bounded batches; returns their number."""
-        deleted, sql = 0, self._sql
-        spans = (
-            (sql.purge_done, retention.done),
-            (sql.purge_failed, retention.failed),
-            (sql.purge_versions, retention.versions),
-        )
-        for statement, span in spans:
-            if span is None:
-                continue
-            before = to_microseconds(shift(as_utc(at), -span))
-            while rows := self._rows(statement, {"of_source": source, "before": before, "most": MAX_BATCH}):
+        deleted, spans = 0, {self._sql.purge_done: retention.done, self._sql.purge_versions: retention.versions}
+        if retention.failed is not None:
+            spans[self._sql.purge_failed] = retention.failed
+        for statement, span in spans.items():
+            values = {"of_source": source, "before": to_microseconds(shift(as_utc(at), -span)), "most": MAX_BATCH}
+            while rows := self._rows(statement, values):
                 deleted += len(rows)
         return deleted
 
@@ -276,52 +276,46 @@ class InboxStore:
         """Return the sources that have entries."""
         return [source for (source,) in self._rows(self._sql.sources, {})]
 
-    def _take(self, source: str, at: datetime, until: datetime, retries: Retries) -> tuple[Entry, Claim | None] | None:
-        """Claim a due entry; or, if its last attempt never ended, set it to failed and return no claim."""
+    def _take(self, source: str, at: datetime, until: datetime) -> tuple[Entry, Claim] | None:
         values = {"of_source": source, "at": to_microseconds(at), "of_due_at": to_microseconds(until)}
-        rows = self._rows(self._sql.take, {**values, "most": retries.attempts})
-        if not rows:
+        if not (rows := self._rows(self._sql.take, values)):
             return None
-        entry, (attempt, state) = read_entry(rows[0])
-        if state == State.FAILED:
-            return entry, None
-        return entry, {"was": state, "attempt": attempt, "was_due_at": values["of_due_at"], "at": values["at"]}
+        entry, (attempt,) = read_entry(rows[0])
+        return entry, {"was": State.CLAIMED, "attempt": attempt, "was_due_at": values["of_due_at"], "at": values["at"]}
 
     def _work_one(
-        self, taken: Entry, claim: Claim | None, handler: Handler, at: datetime, retries: Retries, prepare: Prepare | None
-    ) -> Worked:  # fmt: skip
-        if claim is None:
-            return Worked(taken, Outcome.FAILED, LEASE_ENDED)
+        self, taken: Entry, claim: Claim, handler: Handler, at: datetime, retries: Retries, prepare: Prepare | None
+    ) -> Worked:
         entry, outcome, attempt = taken, Outcome.BUSY, claim["attempt"]
+        if attempt > retries.attempts:  # its worker died in the last attempt
+            values = values_of(taken, State.FAILED, attempts=attempt - 1, reason=_LEASE_ENDED)
+            self._rows(self._sql.end, {**values, **claim})
+            return Worked(taken, Outcome.FAILED, _LEASE_ENDED)
         try:
-            ready = _prepared(taken, prepare, at)
+            with effect():
+                ready = prepare(taken, at) if prepare else taken
             entry = ready or taken
-            with self.database.transaction() as db:
-                with self.database.hurried(db, _WORKERS_WAIT):
-                    ended = self._sql.end.first(db, {**_ends(entry, attempt), **claim})
-                    if ended is None:
-                        return Worked(entry, outcome)  # the lease ended and another worker has it
-                    outcome = self._advance(db, entry, at) if ready else Outcome.DROPPED
+            with self.database.transaction(wait=_WORKERS_WAIT, guarded=True) as db:
+                if not (ended := self._sql.end.first(db, {**_ends(entry, attempt), **claim})):
+                    return Worked(entry, outcome)  # the lease ended and another worker has it
+                outcome = self._advance(db, entry, at) if ready else Outcome.DROPPED
                 if outcome is Outcome.APPLIED:
-                    have_effect(db, lambda: handler(entry, db))
-            if entry.fault and ended == (State.FAILED,):
+                    with effect(db):
+                        handler(entry, db)
+            if entry.fault and ended[0] == State.FAILED:  # it was not renewed meanwhile
                 return Worked(entry, Outcome.FAILED, entry.fault.code)
             return Worked(entry, outcome)
         except EffectFailed as e:
-            failed = e
-        except InboxError as e:
-            if outcome is not Outcome.APPLIED:  # no attempt
-                waits = values_of(taken, attempts=attempt - 1, due_at=retries.due_at(0, at=at))
-                with suppress(InboxError):
-                    self._rows(self._sql.end, {**waits, **claim})
-                if is_held(e):
-                    return Worked(entry, Outcome.BUSY)
-                raise
-            failed = EffectFailed(e)  # the handler may have broken the connection
-        due_at = retries.due_at(attempt, at=at)
-        fails = values_of(taken, State.FAILED, attempts=attempt, due_at=due_at, reason=failed.reason)
-        ended = self._rows(self._sql.end, {**fails, **claim})
-        return Worked(entry, Outcome.FAILED, failed.code) if ended else Worked(entry, Outcome.BUSY)
+            failed: EffectFailed | None = e
+        except InboxError as e:  # a handler may have broken the connection
+            failed = EffectFailed(e) if outcome is Outcome.APPLIED else None
+        if failed is None:  # no attempt: the database fails, or another transaction holds the record
+            values = values_of(taken, attempts=attempt - 1, due_at=retries.due_at(0, at=at))
+        else:
+            due_at = retries.due_at(attempt, at=at)
+            values = values_of(taken, State.FAILED, attempts=attempt, due_at=due_at, reason=failed.reason)
+        ended = self._rows(self._sql.end, {**values, **claim})
+        return Worked(entry, Outcome.FAILED, code_of(failed.error)) if ended and failed else Worked(entry, Outcome.BUSY)
 
     def _once(self, db: Any, entry: Entry, at: datetime) -> Outcome:
         if not self._sql.once.first(db, {**values_of(entry), "at": to_microseconds(at)}):
@@ -343,29 +337,11 @@ class InboxStore:
         if entry.version is None or self._sql.advance.first(db, values):
             return Outcome.APPLIED
         last, digest = self._sql.version.first(db, values) or (None, None)
-        if (
-            last == entry.version.number
-            and None not in (entry.version.digest, digest)
-            and digest != entry.version.digest
-        ):
-            return Outcome.VERSION_CONFLICT
-        return Outcome.STALE
-
-    def _keep_failed(self, entry: Entry, reason: str, at: datetime, retries: Retries) -> None:
-        with self._brief() as db:
-            known = self._sql.known.first(db, values_of(entry))
-            due_at = retries.due_at(known[2] + 1 if known else 1, at=at)
-            values = values_of(entry, State.FAILED, attempts=1, due_at=due_at, reason=reason)
-            self._sql.keep_failed.first(db, {**values, "at": to_microseconds(at)})
-
-    @contextmanager
-    def _brief(self) -> Iterator[Any]:
-        """Begin a transaction that runs no handler, with limited waits for locks."""
-        with self.database.transaction() as db, self.database.hurried(db, _SENDERS_WAIT):
-            yield db
+        is_other = last == entry.version.number and digest != entry.version.digest
+        return Outcome.VERSION_CONFLICT if is_other else Outcome.STALE
 
     def _rows(self, statement: Any, values: dict[str, Any]) -> Sequence[Any]:
-        with self._brief() as db:
+        with self.database.transaction() as db:
             return statement.all(db, values)  # type: ignore[no-any-return]  # its type needs SQLAlchemy, which may be absent
 
 
@@ -378,23 +354,13 @@ def _ends(entry: Entry, attempt: int) -> dict[str, Any]:
     return values_of(entry, State.DONE, attempts=attempt)
 
 
-def _prepared(entry: Entry, prepare: Prepare | None, at: datetime) -> Entry | None:
-    try:
-        return entry if prepare is None else prepare(entry, at)
-    except Exception as e:  # the application's own, also an InboxError: the entry's failure, not the store's
-        raise EffectFailed(e) from e
-
-
 class MemoryStore(InboxStore):
     """A store for tests, in the memory of this process.
-
-    Args:
-        wait_s: how long threads wait for each other, in seconds.
 
     Example:
         store = MemoryStore()
     """
 
-    def __init__(self, *, wait_s: float = WAIT_S) -> None:
-        super().__init__(make_memory_engine(wait_s))
+    def __init__(self) -> None:
+        super().__init__(make_sqlite_engine("sqlite://", WAIT_S, check_same_thread=False))
         self.create_tables()
