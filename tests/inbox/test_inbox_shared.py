@@ -159,6 +159,16 @@ def test_a_file_that_another_program_locks_does_not_block_the_event_loop(
     assert asyncio.run(receive(shared, "a", apply)) == [Outcome.APPLIED]
 
 
+def test_tasks_wait_no_longer_than_configured_for_a_handler_that_hangs(file_store: InboxStore) -> None:
+    shared = file_store.for_tasks()
+
+    def hangs(one: Any, db: Any) -> None:
+        (other,) = await_only(receive(shared, "b", apply))
+        assert "does one hang?" in str(other)
+
+    assert asyncio.run(receive(shared, "a", hangs)) == [Outcome.APPLIED]
+
+
 def test_a_handler_that_uses_its_own_inbox_fails_alone(store: InboxStore) -> None:
     shared = store.for_tasks()
 

@@ -121,6 +121,27 @@ def test_an_entry_that_is_renewed_while_its_attempt_fails_waits_again(store: Inb
     assert [one.outcome for one in store.work(SOURCE, apply, at=AT)] == [Outcome.APPLIED]
 
 
+def test_a_renewal_during_the_last_attempt_has_its_own_when_the_worker_dies(store: InboxStore) -> None:
+    def renews_and_dies(one: Any, _: Any) -> Any:
+        store.renew(entry("a"))
+        raise Killed
+
+    store.renew(entry("a"))
+    retries = Retries(attempts=1)
+    with pytest.raises(Killed):
+        store.work(SOURCE, apply, at=AT, retries=retries, prepare=renews_and_dies)
+    assert [one.outcome for one in store.work(SOURCE, apply, at=AT + DAY, retries=retries)] == [Outcome.APPLIED]
+
+
+def test_an_entry_with_more_attempts_than_a_new_limit_is_tried_once_more(store: InboxStore) -> None:
+    store.accept(entry("a"))
+    for day in (0, 1):
+        store.work(SOURCE, lambda *_: 1 / 0, at=AT + day * DAY)
+    assert [one.outcome for one in store.work(SOURCE, apply, at=AT + 2 * DAY, retries=Retries(attempts=1))] == [
+        Outcome.APPLIED
+    ]
+
+
 def test_a_failed_attempt_keeps_the_content_as_it_was(store: InboxStore) -> None:
     store.accept(entry("a", content=b"encrypted"))
     store.work(SOURCE, fails, at=AT, prepare=lambda one, _: one._replace(content=b"readable"))
@@ -280,6 +301,11 @@ def test_a_server_that_is_not_there_is_reported_without_its_address() -> None:
         (lambda: InboxStore("sqlite:///file:x?uri=true"), "inbox.sqlite"),
         (lambda: InboxStore("no address"), "inbox.setting"),
         (lambda: InboxStore("sqlite://h:x/y"), "inbox.setting"),
+        (lambda: InboxStore("sqlite:///x?timeout=abc"), "inbox.setting"),
+        (lambda: InboxStore("sqlite+aiosqlite:///x"), "inbox.setting"),
+        (lambda: InboxStore("sqlite+none:///x"), "inbox.setting"),
+        (lambda: InboxStore("postgresql+none://h/x"), "inbox.setting"),
+        (lambda: InboxStore("postgresql+pg8000://h/x"), "extra.missing"),
         (lambda: InboxStore(None), "inbox.setting"),
         (lambda: InboxStore("mysql://host/x"), "inbox.dialect"),
         (lambda: InboxStore("sqlite:///x", wait_s=-1), "inbox.setting"),

@@ -132,7 +132,7 @@ def purge(store: Any, source: str | None, **days: int | None) -> Result:
 @_database_options
 @json_flag
 def work(handler: str, forever: bool, interval_s: float, store: Any, source: str | None, as_json: bool) -> int:
-    """Handle the due entries, oldest first, until none is left. Exit 1 if one is stored as failed.
+    """Handle the due entries, oldest first, until none is left. Exit 1 if one fails.
 
     MODULE may be in the working directory. `Inbox.worker` makes FUNCTION from a callback handler, for its own source.
 
@@ -167,7 +167,7 @@ def work(handler: str, forever: bool, interval_s: float, store: Any, source: str
             stop.wait(interval_s)
     if as_json and not forever:
         print_json(done)
-    return DOES_NOT_HOLD if any("code" in one for one in done) else HOLDS  # only entries stored as failed have a code
+    return DOES_NOT_HOLD if any("code" in one for one in done) else HOLDS  # only failures have a code
 
 
 class _Stop:

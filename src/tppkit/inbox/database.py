@@ -20,6 +20,7 @@ try:
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 
+HANDLER_COMMITTED = "inbox.handler-committed"
 TURN = "tppkit_turn"
 _WHOLE = "tppkit_inbox"
 _SAVEPOINTS = {
@@ -120,12 +121,13 @@ class Database:
                     )
 
     @contextmanager
-    def transaction(self, *, wait: str = "1s", guarded: bool = False) -> Iterator[Connection]:
+    def transaction(self, *, wait: str = "1s", guarded: bool = False, reads: bool = False) -> Iterator[Connection]:
         """Run the body in a new transaction, which is committed at the end, or rolled back if the body raises.
 
         Args:
             wait: how long PostgreSQL waits for a lock, because a handler that hangs may hold it; until `effect`.
             guarded: whether the body runs a handler, see `savepoint`.
+            reads: whether the body only reads; SQLite then needs no lock, which a handler that hangs may hold.
 
         Raises:
             InboxError: `inbox.unavailable`.
@@ -138,7 +140,7 @@ class Database:
                 db.begin()
                 if not self.is_sqlite:
                     db.info[_LIMITED] = _LIMIT_WAIT.first(db, {"wait": wait})
-                elif not pooled.driver_connection.in_transaction:  # type: ignore[union-attr]  # the connection is open
+                elif not reads and not pooled.driver_connection.in_transaction:  # type: ignore[union-attr]  # the connection is open
                     # sqlite3 begins none before a savepoint, and one that begins with a read could fail at its first write.
                     _BEGIN.first(db, {})
                 with savepoint(db) if guarded else nullcontext():
@@ -222,7 +224,7 @@ def _fault(error: Exception, failed: EffectFailed | None) -> EffectFailed | None
     state, cause = _state_of(error), str(getattr(error, "orig", ""))
     if isinstance(error, ResourceClosedError) or state in _ENDED or any(known in cause for known in _ENDED_TEXTS):
         fault = ConfigurationError(
-            "inbox.handler-committed",
+            HANDLER_COMMITTED,
             "the handler ended the inbox's transaction: commit(), rollback(), close() and executescript() do that",
         )
     elif state == _ABORTED:

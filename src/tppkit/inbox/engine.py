@@ -17,6 +17,12 @@ from tppkit._extras import missing_extra
 from tppkit._files import as_path, is_private_sqlite_file, is_still_there, make_private, require_wait
 from tppkit.errors import ConfigurationError, InboxError
 
+# Without the value, which may have a password.
+_NO_ADDRESS = (
+    "SQLAlchemy cannot use the address of the inbox's database: give for example sqlite:///inbox.sqlite or"
+    " postgresql+psycopg://host/name, or an engine of your own, which may be one for asyncio"
+)
+
 
 def make_engine(database: Any, wait_s: float) -> Engine:
     """Make the engine of an inbox, or return the given one.
@@ -37,11 +43,7 @@ def make_engine(database: Any, wait_s: float) -> Engine:
     try:
         url = make_url(engine) if isinstance(engine, str) else engine.url
     except (SQLAlchemyError, ValueError) as e:  # ValueError: the port
-        # Without the value, which may have a password.
-        raise ConfigurationError(
-            "inbox.setting",
-            "the inbox's database is not a SQLAlchemy address such as sqlite:///inbox.sqlite or postgresql+psycopg://host/name",
-        ) from e
+        raise ConfigurationError("inbox.setting", _NO_ADDRESS) from e
     dialect = url.get_backend_name()
     if dialect not in ("sqlite", "postgresql"):
         raise ConfigurationError("inbox.dialect", f"the inbox has no SQL for {dialect}; it knows sqlite, postgresql")
@@ -49,6 +51,7 @@ def make_engine(database: Any, wait_s: float) -> Engine:
         return engine
     half_s = require_wait(wait_s, code="inbox.setting") / 2
     try:
+        url.get_dialect()().create_connect_args(url)  # converts the arguments, before the first connection does
         if dialect == "sqlite":
             return _make_file_engine(url, half_s)
         arguments = {}
@@ -56,7 +59,12 @@ def make_engine(database: Any, wait_s: float) -> Engine:
             arguments["connect_timeout"] = max(1, int(half_s))  # psycopg waits at least 2 seconds
         return create_engine(url, hide_parameters=True, pool_pre_ping=True, pool_timeout=half_s, connect_args=arguments)
     except ImportError as e:
-        raise missing_extra("postgres", e) from e
+        if url.get_driver_name() == "psycopg":
+            raise missing_extra("postgres", e) from e
+        message = f"{e.name}, the driver of the inbox's database, is not installed; postgresql+psycopg:// is supported"
+        raise ConfigurationError("extra.missing", message) from e
+    except (SQLAlchemyError, TypeError, ValueError) as e:  # an unknown driver or argument
+        raise ConfigurationError("inbox.setting", _NO_ADDRESS) from e
     except OSError as e:
         raise InboxError("inbox.unavailable", f"the inbox's file cannot be created: {e.strerror}") from e
 

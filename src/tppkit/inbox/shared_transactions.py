@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 from sqlalchemy.util import await_only
 
 from tppkit.errors import InboxError
@@ -33,19 +33,29 @@ class _Group:
 
 
 class SharedDatabase(Database):
-    """A SQLite database for the tasks of one event loop, called in SQLAlchemy's `greenlet_spawn`. Each transaction is a turn."""
+    """A SQLite database for the tasks of one event loop, called in SQLAlchemy's `greenlet_spawn`. Each transaction is a turn.
+
+    Args:
+        engine: of SQLite.
+        wait_s: how long a task waits for the turns of others, in seconds.
+    """
 
     _loop: asyncio.AbstractEventLoop | None = None
     _turn: asyncio.Lock
     _group: _Group | None
     _owner: asyncio.Task[object] | None = None
 
+    def __init__(self, engine: Engine, *, wait_s: float) -> None:
+        super().__init__(engine)
+        self._wait_s = wait_s
+
     @contextmanager
     def transaction(self, **_: Any) -> Iterator[Connection]:
         """Take a turn. It is rolled back if the body raises; otherwise it is committed, with other turns, when this returns.
 
         Raises:
-            InboxError: `inbox.unavailable`, also if another turn ended the transaction, or this task already has the turn.
+            InboxError: `inbox.unavailable`, also if another turn ended the transaction, if this task already has the turn, or if it
+                waits too long for one.
             EffectFailed: see `savepoint`; or the commit violates a deferred constraint, and the transaction has no other turn.
         """
         loop = asyncio.get_running_loop()
@@ -54,7 +64,7 @@ class SharedDatabase(Database):
         task = asyncio.current_task()
         if self._owner is task:
             raise InboxError("inbox.unavailable", "a handler uses the inbox that called it, and would wait for itself")
-        await_only(self._turn.acquire())
+        await_only(self._acquire())
         self._owner = task
         try:
             group = self._group or self._begin()
@@ -66,6 +76,14 @@ class SharedDatabase(Database):
             self._owner = None
             self._turn.release()
         await_only(asyncio.shield(group.committed))  # a cancelled task must not cancel the commit of others
+
+    async def _acquire(self) -> None:
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await self._turn.acquire()
+        except TimeoutError as e:
+            message = f"handlers of other tasks have kept the database for {self._wait_s:g} seconds; does one hang?"
+            raise InboxError("inbox.unavailable", message) from e
 
     def _begin(self) -> _Group:
         self._group, whole = _Group(), super().transaction(guarded=True)

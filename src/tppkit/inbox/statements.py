@@ -42,7 +42,8 @@ _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _VERSION = ("record", "version", "version_digest")  # a done entry has none
 _ENTRY = ("source", "key", "digest", "name", "content", "received_at", *_VERSION)
 _PARAMETERS = tuple(f"of_{name}" for name in (*_ENTRY, "state", "attempts", "due_at", "reason"))
-_RENEWED = "renewed"  # `reason` of a claimed entry that was requested again; it waits again after its worker
+# `reason` of a claimed entry: requested again, so that it waits again after its worker; or its last worker died.
+_RENEWED, LEASE_ENDED = "renewed", "lease-ended"
 
 
 class Statements:
@@ -97,6 +98,7 @@ class Statements:
         at, limit = (bindparam(name, type_=BigInteger) for name in ("at", "most"))
         in_source = entry.source == of["source"]
         is_waiting, is_claimed = entry.state == State.WAITING.value, entry.state == State.CLAIMED.value
+        is_renewed = is_claimed & entry.reason.is_not_distinct_from(_RENEWED)
         # A literal, because SQLite does not use a partial index for a parameter.
         is_failed = entry.state == literal_column(f"'{State.FAILED.value}'")
         new = {name: of[name] for name in (*_ENTRY, "state", "attempts", "due_at", "reason")}
@@ -133,7 +135,7 @@ class Statements:
             or_(
                 ~(is_waiting | is_claimed),
                 is_waiting & (entry.due_at > of["due_at"]),
-                is_claimed & entry.reason.is_(None),
+                is_claimed & ~is_renewed,
                 entry.content < of["content"],
             ),
         )
@@ -157,13 +159,17 @@ class Statements:
         self.take = Statement(
             update(entries)
             .where(in_source, entry.key == due.scalar_subquery())
-            .values(state=State.CLAIMED.value, attempts=entry.attempts + 1, due_at=of["due_at"], reason=None)
-            .returning(*kept, entry.attempts)
+            .values(
+                state=State.CLAIMED.value,
+                attempts=case((is_renewed, 1), else_=entry.attempts + 1),
+                due_at=of["due_at"],
+                reason=case((is_claimed & ~is_renewed, LEASE_ENDED)),
+            )
+            .returning(*kept, entry.attempts, entry.reason)
         )
         # An attempt has a number and a due time, so a worker whose claim was taken over changes nothing.
         was = (entry.key == of["key"]) & (entry.attempts == bindparam("attempt")) & (entry.state == bindparam("was"))
         was &= entry.due_at.is_not_distinct_from(bindparam("was_due_at", type_=BigInteger))
-        is_renewed = is_claimed & entry.reason.is_not(None)
         is_done = ~is_renewed & (of["state"] == State.DONE.value)
         ended = {
             "state": case((is_renewed, State.WAITING.value), else_=of["state"]),

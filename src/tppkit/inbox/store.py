@@ -18,11 +18,11 @@ from typing import Any
 
 from tppkit._clock import as_utc, shift, to_microseconds
 from tppkit.errors import InboxError, code_of
-from tppkit.inbox.database import Database, EffectFailed, effect, savepoint
+from tppkit.inbox.database import HANDLER_COMMITTED, Database, EffectFailed, effect, savepoint
 from tppkit.inbox.engine import make_engine, make_sqlite_engine
 from tppkit.inbox.entry import Entry, Failure, Outcome, State, Worked
 from tppkit.inbox.settings import LEASE, MAX_BATCH, RETENTION, RETRIES, Retention, Retries, require_limit
-from tppkit.inbox.statements import Statements, read_entry, read_failure, values_of
+from tppkit.inbox.statements import LEASE_ENDED, Statements, read_entry, read_failure, values_of
 
 WAIT_S = 3.0  # the gateway waits 4 seconds for the answer to a webhook
 
@@ -30,7 +30,6 @@ Handler = Callable[[Entry, Any], object]  # the second argument is the connectio
 Claim = dict[str, Any]
 Prepare = Callable[[Entry, datetime], Entry | None]
 
-_LEASE_ENDED = "lease-ended"
 _WORKERS_WAIT = "200ms"  # for a lock in PostgreSQL; deliveries have priority, because their senders wait for the answer
 _FORGOTTEN_AT_ONCE = 10  # more than one, so that the table shrinks
 
@@ -61,7 +60,7 @@ class InboxStore:
     """
 
     def __init__(self, database: Any, *, prefix: str = "tppkit_inbox_", wait_s: float = WAIT_S) -> None:
-        self._sql = Statements(prefix)
+        self._sql, self._wait_s = Statements(prefix), wait_s
         self.database = Database(make_engine(database, wait_s))
         self.engine = self.database.engine
 
@@ -81,7 +80,7 @@ class InboxStore:
         from tppkit.inbox.shared_transactions import SharedDatabase  # needs greenlet
 
         store = copy(self)
-        store.database = SharedDatabase(self.engine)
+        store.database = SharedDatabase(self.engine, wait_s=self._wait_s)
         return store
 
     def close(self) -> None:
@@ -236,11 +235,11 @@ class InboxStore:
         values = {"of_source": source, "of_received_at": -(2**63), "of_key": "", "most": require_limit(limit)}
         if after is not None:
             values |= {"of_received_at": to_microseconds(after.entry.received_at), "of_key": after.entry.key}
-        return [read_failure(row) for row in self._rows(self._sql.failed, values)]
+        return [read_failure(row) for row in self._rows(self._sql.failed, values, reads=True)]
 
     def find_failed(self, source: str, key: str) -> Failure | None:
         """Return the failed entry with a key, or None."""
-        rows = self._rows(self._sql.failure, {"of_source": source, "of_key": key})
+        rows = self._rows(self._sql.failure, {"of_source": source, "of_key": key}, reads=True)
         return read_failure(rows[0]) if rows else None
 
     def release(self, failure: Failure, *, at: datetime) -> bool:
@@ -274,23 +273,26 @@ class InboxStore:
 
     def sources(self) -> list[str]:
         """Return the sources that have entries."""
-        return [source for (source,) in self._rows(self._sql.sources, {})]
+        return [source for (source,) in self._rows(self._sql.sources, {}, reads=True)]
 
-    def _take(self, source: str, at: datetime, until: datetime) -> tuple[Entry, Claim] | None:
+    def _take(self, source: str, at: datetime, until: datetime) -> tuple[Entry, Claim, bool] | None:
+        """Claim a due entry; True as the third value if its last worker died."""
         values = {"of_source": source, "at": to_microseconds(at), "of_due_at": to_microseconds(until)}
         if not (rows := self._rows(self._sql.take, values)):
             return None
-        entry, (attempt,) = read_entry(rows[0])
-        return entry, {"was": State.CLAIMED, "attempt": attempt, "was_due_at": values["of_due_at"], "at": values["at"]}
+        entry, (attempt, reason) = read_entry(rows[0])
+        claim = {"was": State.CLAIMED, "attempt": attempt, "was_due_at": values["of_due_at"], "at": values["at"]}
+        return entry, claim, reason == LEASE_ENDED
 
     def _work_one(
-        self, taken: Entry, claim: Claim, handler: Handler, at: datetime, retries: Retries, prepare: Prepare | None
-    ) -> Worked:
+        self, taken: Entry, claim: Claim, has_died: bool, handler: Handler, at: datetime, retries: Retries,
+        prepare: Prepare | None,
+    ) -> Worked:  # fmt: skip
         entry, outcome, attempt = taken, Outcome.BUSY, claim["attempt"]
-        if attempt > retries.attempts:  # its worker died in the last attempt
-            values = values_of(taken, State.FAILED, attempts=attempt - 1, reason=_LEASE_ENDED)
+        if has_died and attempt > retries.attempts:
+            values = values_of(taken, State.FAILED, attempts=attempt - 1, reason=LEASE_ENDED)
             self._rows(self._sql.end, {**values, **claim})
-            return Worked(taken, Outcome.FAILED, _LEASE_ENDED)
+            return Worked(taken, Outcome.FAILED, LEASE_ENDED)
         try:
             with effect():
                 ready = prepare(taken, at) if prepare else taken
@@ -315,7 +317,10 @@ class InboxStore:
             due_at = retries.due_at(attempt, at=at)
             values = values_of(taken, State.FAILED, attempts=attempt, due_at=due_at, reason=failed.reason)
         ended = self._rows(self._sql.end, {**values, **claim})
-        return Worked(entry, Outcome.FAILED, code_of(failed.error)) if ended and failed else Worked(entry, Outcome.BUSY)
+        # An entry whose handler committed is done, but only in part perhaps.
+        if failed and (ended or code_of(failed.error) == HANDLER_COMMITTED):
+            return Worked(entry, Outcome.FAILED, code_of(failed.error))
+        return Worked(entry, Outcome.BUSY)
 
     def _once(self, db: Any, entry: Entry, at: datetime) -> Outcome:
         if not self._sql.once.first(db, {**values_of(entry), "at": to_microseconds(at)}):
@@ -337,11 +342,12 @@ class InboxStore:
         if entry.version is None or self._sql.advance.first(db, values):
             return Outcome.APPLIED
         last, digest = self._sql.version.first(db, values) or (None, None)
-        is_other = last == entry.version.number and digest != entry.version.digest
+        digests = {digest, entry.version.digest}
+        is_other = last == entry.version.number and len(digests) == 2 and None not in digests
         return Outcome.VERSION_CONFLICT if is_other else Outcome.STALE
 
-    def _rows(self, statement: Any, values: dict[str, Any]) -> Sequence[Any]:
-        with self.database.transaction() as db:
+    def _rows(self, statement: Any, values: dict[str, Any], *, reads: bool = False) -> Sequence[Any]:
+        with self.database.transaction(reads=reads) as db:
             return statement.all(db, values)  # type: ignore[no-any-return]  # its type needs SQLAlchemy, which may be absent
 
 
