@@ -59,17 +59,6 @@ def test_a_batch_is_placed_as_its_records_one_by_one(
     assert (tmp_path / "batch/records.jsonl").read_bytes() == (tmp_path / "single/records.jsonl").read_bytes()
 
 
-def test_of_a_batch_with_an_unreadable_record_nothing_is_kept(
-    filled: Path, make_verified: Callable[..., VerifiedRequest], append: Callable[..., None]
-) -> None:
-    good = make_record(make_verified(3))
-    with EvidenceArchive(filled, stream_id=STREAM) as archive:
-        with pytest.raises(FormatError):
-            archive.append_many([good, replace(good, http_status=-1)])
-        append(archive, 3)
-    assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
-
-
 @pytest.mark.parametrize(("umask", "expected"), [(0, 0o755), (0o077, 0o700)])
 def test_folders_are_for_their_owner_to_change_and_as_the_umask_says(tmp_path: Path, umask: int, expected: int) -> None:
     before = os.umask(umask)
@@ -89,17 +78,14 @@ def test_an_archive_whose_path_is_a_file_cannot_be_used(folder: str, tmp_path: P
         EvidenceArchive(tmp_path / folder, stream_id=STREAM)
 
 
-def test_a_second_writer_in_this_process_is_refused(filled: Path) -> None:
-    with EvidenceArchive(filled, stream_id=STREAM), refused(ArchiveError, "archive.locked"):
-        EvidenceArchive(filled, stream_id=STREAM)
-
-
-def test_a_second_writer_in_another_process_is_refused(filled: Path) -> None:
+def test_a_second_writer_in_this_or_another_process_is_refused(filled: Path) -> None:
     script = (
         "import sys, pathlib\nfrom tppkit.errors import ArchiveError\nfrom tppkit.evidence import EvidenceArchive\n"
         "try: EvidenceArchive(pathlib.Path(sys.argv[1]), stream_id='5a' * 16)\nexcept ArchiveError as e: print(e.code)"
     )
     with EvidenceArchive(filled, stream_id=STREAM):
+        with refused(ArchiveError, "archive.locked"):
+            EvidenceArchive(filled, stream_id=STREAM)
         command = [sys.executable, "-c", script, str(filled)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "archive.locked\n"
@@ -112,22 +98,18 @@ def test_a_closed_archive_accepts_no_record(tmp_path: Path, make_verified: Calla
         archive.append(make_record(make_verified(0)))
 
 
-def test_a_line_that_a_crash_cut_off_is_set_aside(filled: Path, append: Callable[..., None]) -> None:
-    whole = (filled / "records.jsonl").read_bytes()
-    torn = whole[: len(whole) // 4]
-    (filled / "records.jsonl").write_bytes(whole + torn)
+@pytest.mark.parametrize(("whole", "kept"), [(3, [0, 1, 2, 3]), (0, [0])], ids=["a later line", "the first line"])
+def test_a_line_that_a_crash_cut_off_is_set_aside(
+    whole: int, kept: list[int], filled: Path, append: Callable[..., None]
+) -> None:
+    lines = (filled / "records.jsonl").read_bytes().splitlines(keepends=True)
+    before, torn = b"".join(lines[:whole]), lines[0][:999]
+    (filled / "records.jsonl").write_bytes(before + torn)
     with EvidenceArchive(filled, stream_id=STREAM) as archive:
         append(archive, 3)
     assert (filled / "records.torn-1").read_bytes() == torn
-    assert (filled / "records.jsonl").read_bytes().startswith(whole)
-    assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
-
-
-def test_an_archive_whose_first_line_was_cut_off_begins_again(tmp_path: Path, append: Callable[..., None]) -> None:
-    (tmp_path / "records.jsonl").write_bytes(b'{"v":1,')
-    with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
-        append(archive, 0)
-    assert [record.seq for record in records(tmp_path)] == [0]
+    assert (filled / "records.jsonl").read_bytes().startswith(before)
+    assert [record.seq for record in records(filled)] == kept
 
 
 def test_an_earlier_file_of_a_partial_line_is_never_overwritten(filled: Path) -> None:
@@ -154,12 +136,15 @@ def test_an_archive_with_a_damaged_last_line_is_rejected_and_unchanged(line: byt
     [{"body": bytes(7_000_000)}, {"extra": {"share": 0.5}}, {"seal_cert": "not hexadecimal"}, {"http_status": -1}],
     ids=lambda change: next(iter(change)),
 )
-def test_a_record_that_cannot_be_parsed_again_is_rejected(
+def test_a_record_that_cannot_be_parsed_again_is_rejected_with_its_batch(
     change: dict[str, object], filled: Path, make_verified: Callable[..., VerifiedRequest], append: Callable[..., None]
 ) -> None:
+    good = make_record(make_verified(3))
+    bad = replace(good, **change)
     with EvidenceArchive(filled, stream_id=STREAM) as archive:
-        with pytest.raises(FormatError):
-            archive.append(replace(make_record(make_verified(3)), **change))
+        for attempt in (lambda: archive.append(bad), lambda: archive.append_many([good, bad])):
+            with pytest.raises(FormatError):
+                attempt()
         append(archive, 3)
     assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
 
