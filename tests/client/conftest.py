@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from dialects import Dialect, identity_of, make_dialects
-from http_drivers import Step, run_steps
+from http_drivers import Ask, Step, caught, run_steps
+from rogue_bank import Answer, rogue_bank, server_context
 
 from tppkit._clock import utc_now
 from tppkit.client import AsyncPsd2Client, Identity, Psd2Client
@@ -46,6 +47,18 @@ class Psd2Driver:
 def driver(request: pytest.FixtureRequest) -> Any:
     """The one and the other client, with the same steps."""
     return request.param
+
+
+@pytest.fixture
+def ask(driver: Any, identity: Identity, bank_pki_folder: Path) -> Ask:
+    """The results or errors of steps with either client, and the bank that answered them so."""
+
+    def asked(answer: Answer, *steps: Step, by: Identity = identity, name: str = "localhost", then_close: bool = False,
+              **options: Any) -> tuple[Any, ...]:  # fmt: skip
+        with rogue_bank(server_context(bank_pki_folder), answer, name=name, then_close=then_close) as bank:
+            return *driver.run(bank.url, by, *map(caught, steps), **options), bank
+
+    return asked
 
 
 @pytest.fixture(scope="session")

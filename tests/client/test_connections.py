@@ -40,26 +40,16 @@ def test_a_poll_on_a_kept_alive_connection_adds_no_handshake(
         assert counted["connections"] == 1
 
 
-def test_a_redirect_is_not_followed(driver: HttpDriver, identity: Identity, bank_pki_folder: Path) -> None:
-    context = server_context(bank_pki_folder)
-    with rogue_bank(context, http(200)) as other, rogue_bank(context, http(302, location=other.url)) as bank:
-        (answer,) = driver.run(identity, lambda client: client.get(bank.url))
-        assert (answer.status_code, other.connections) == (302, 0)
-
-
-def test_proxies_of_the_environment_are_not_used(
+def test_a_client_follows_no_redirect_keeps_no_cookie_and_uses_no_proxy_of_the_environment(
     driver: HttpDriver, identity: Identity, bank_pki_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
-    with rogue_bank(server_context(bank_pki_folder), http(200)) as bank:
-        (answer,) = driver.run(identity, lambda client: client.get(bank.url))
-    assert answer.status_code == 200
-
-
-def test_no_cookie_is_kept(driver: HttpDriver, identity: Identity, bank_pki_folder: Path) -> None:
-    with rogue_bank(server_context(bank_pki_folder), http(200, set_cookie="a=b")) as bank:
-        driver.run(identity, *[lambda client: client.get(bank.url)] * 2)
-        assert not any(b"ookie" in request for request in bank.requests)
+    context = server_context(bank_pki_folder)
+    with rogue_bank(context, http(200)) as other:
+        with rogue_bank(context, http(302, location=other.url, set_cookie="a=b")) as bank:
+            answers = driver.run(identity, *[lambda client: client.get(bank.url)] * 2)
+        assert ([answer.status_code for answer in answers], other.connections) == ([302, 302], 0)
+    assert not any(b"ookie" in request for request in bank.requests)
 
 
 @pytest.mark.parametrize("first", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"], ids=["head", "body"])

@@ -122,15 +122,12 @@ def test_without_identifiers_the_key_that_signed_identifies_the_authority() -> N
         assert order_chain(certificate, others)[0] == signed
 
 
-def test_an_authority_of_the_same_name_with_another_key_is_left_out(bank_pki: Pki) -> None:
+def test_what_does_not_belong_to_the_chain_is_left_out_also_an_authority_of_the_same_name(bank_pki: Pki) -> None:
     other = make_pki(at=utc_now(), seed=99)
     (issuer,), (namesake,) = bank_pki.qwac.chain, other.qwac.chain
     assert issuer.subject == namesake.subject
     for others in ((issuer, namesake), (namesake, issuer)):
         assert order_chain(bank_pki.qwac.certificate, others) == (issuer,)
-
-
-def test_what_does_not_belong_is_left_out(bank_pki: Pki) -> None:
     others = (bank_pki.root.certificate, bank_pki.qseal.certificate, *bank_pki.qseal.chain)
     assert order_chain(bank_pki.qwac.certificate, others) == ()
 

@@ -260,12 +260,6 @@ def test_a_query_parameter_reaches_the_handler_and_the_list_comes_back(ask: Ask)
     assert ask(lambda client: client.orders("a&b=ü /"), BASIC) == ()
 
 
-def test_an_absent_query_parameter_is_refused(ask: Ask) -> None:
-    with pytest.raises(RequestRefused, match=r"query\.missing") as refused:
-        ask(lambda client: client.orders(), BASIC)
-    assert (refused.value.status, refused.value.peer_code) == (400, "BAD")
-
-
 @pytest.mark.parametrize(("key", "owner"), [(KEY, "shop"), (OTHER_KEY, "other")])
 def test_a_key_names_its_caller_and_is_never_shown(
     key: str, owner: str, ask: Ask, caplog: pytest.LogCaptureFixture
@@ -276,26 +270,27 @@ def test_a_key_names_its_caller_and_is_never_shown(
     assert key not in f"{credentials!r} {credentials} {vars(credentials)} {caplog.text}"
 
 
-@pytest.mark.parametrize(
-    ("credentials", "step", "code"),
-    [
-        (ApiKeyCredentials("wrong" + KEY), lambda client: client.account("a-1"), "credentials.unknown"),
-        (BasicCredentials("wrong" + KEY), lambda client: client.orders("paid"), "credentials.unknown"),
-        (ApiKeyCredentials(KEY), lambda client: client.orders("paid"), "credentials.missing"),
-        (
-            BasicCredentials("wrong" + KEY),
-            lambda client: client.search_csv(Search(status="paid")),
-            "credentials.unknown",
-        ),
-    ],
-)
-def test_a_wrong_or_absent_key_is_refused(
-    credentials: Credentials, step: Any, code: str, ask: Ask, caplog: pytest.LogCaptureFixture
-) -> None:
+REFUSED: list[tuple[Credentials, Step, int, str, str]] = [
+    (ApiKeyCredentials("wrong" + KEY), lambda client: client.account("a"), 401, "UNAUTHORIZED", "credentials.unknown"),
+    (BasicCredentials("wrong" + KEY), lambda client: client.orders("paid"), 401, "UNAUTHORIZED", "credentials.unknown"),
+    (ApiKeyCredentials(KEY), lambda client: client.orders("paid"), 401, "UNAUTHORIZED", "credentials.missing"),
+    (
+        BasicCredentials("wrong" + KEY), lambda client: client.search_csv(Search(status="paid")), 401, "UNAUTHORIZED",
+        "credentials.unknown",
+    ),
+    (BASIC, lambda client: client.orders(), 400, "BAD", "query.missing"),
+    (BASIC, lambda client: client.search_csv(Search(status="none")), 404, "UNKNOWN", "product.unknown"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("credentials", "step", "status", "peer_code", "code"), REFUSED)
+def test_what_the_shop_refuses_is_an_error_that_shows_no_key(
+    credentials: Credentials, step: Any, status: int, peer_code: str, code: str, ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:  # fmt: skip
     caplog.set_level(logging.DEBUG)
     with pytest.raises(RequestRefused, match=code) as refused:
         ask(step, credentials)
-    assert refused.value.status == 401
+    assert (refused.value.status, refused.value.peer_code) == (status, peer_code)
     assert KEY not in f"{caplog.text} {refused.value}"
 
 
@@ -312,19 +307,10 @@ def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(key: str) -> No
     assert not key or key not in str(refused.value)
 
 
-def test_a_report_has_the_rows_of_its_caller(ask: Ask) -> None:
+def test_a_report_has_the_rows_of_its_caller_and_an_error_after_them_if_it_fails_later(ask: Ask) -> None:
     rows: list[Order] = []
     ask(lambda client: client.search_csv(Search(status="paid")), BASIC, rows.append)
     assert rows == list(ask(lambda client: client.orders("paid"), BASIC))
-
-
-def test_what_fails_before_the_first_row_is_an_answer(ask: Ask) -> None:
-    with pytest.raises(RequestRefused) as refused:
-        ask(lambda client: client.search_csv(Search(status="none")), BASIC)
-    assert (refused.value.status, refused.value.peer_code) == (404, "UNKNOWN")
-
-
-def test_a_report_that_fails_later_is_an_error_after_its_rows(ask: Ask) -> None:
     rows: list[Order] = []
     with pytest.raises(TransportError) as failed:
         ask(lambda client: client.search_csv(Search(status="many", fail_after=1200)), BASIC, rows.append)

@@ -34,6 +34,12 @@ def decide(link: str, action: str) -> None:
 
 
 @pytest.fixture
+def run(driver: Any, bank: SandboxServer, identity: Identity) -> Callable[..., list[Any]]:
+    """The results of steps with one and the other client."""
+    return lambda *steps, **options: driver.run(bank.addresses.psd2_url, identity, *steps, **options)
+
+
+@pytest.fixture
 def payment_id(bank: SandboxServer, identity: Identity) -> str:
     with Psd2Client(bank.addresses.psd2_url, identity=identity) as client:
         return client.initiate_payment(PAYMENT).payment_id
@@ -89,11 +95,9 @@ CALLS: dict[str, tuple[Callable[[Any, Made], Any], Callable[[Any], Any], Any]] =
 
 
 @pytest.mark.parametrize("name", sorted(CALLS))
-def test_every_endpoint_row_has_a_method_and_is_answered(
-    name: str, driver: Any, bank: SandboxServer, identity: Identity, made: Made
-) -> None:
+def test_every_endpoint_row_has_a_method_and_is_answered(name: str, run: Any, made: Made) -> None:
     call, shown, expected = CALLS[name]
-    (result,) = driver.run(bank.addresses.psd2_url, identity, lambda client: call(client, made))
+    (result,) = run(lambda client: call(client, made))
     assert shown(result) == expected
 
 
@@ -127,34 +131,22 @@ def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:
     assert sync == asynchronous
 
 
-def test_an_instant_payment_is_requested_under_its_product(
-    driver: Any, bank: SandboxServer, identity: Identity
-) -> None:
+def test_an_instant_payment_is_requested_under_its_product(run: Any) -> None:
     instant = {"product": PaymentProduct.INSTANT}
-    (initiated,) = driver.run(
-        bank.addresses.psd2_url, identity, lambda client: client.initiate_payment(PAYMENT, **instant)
-    )
-    (status,) = driver.run(
-        bank.addresses.psd2_url, identity, lambda client: client.payment_status(initiated.payment_id, **instant)
-    )
+    (initiated,) = run(lambda client: client.initiate_payment(PAYMENT, **instant))
+    (status,) = run(lambda client: client.payment_status(initiated.payment_id, **instant))
     assert status.transaction_status == "RCVD"
 
 
-def test_new_request_ids_come_from_the_source_that_is_given(
-    driver: Any, bank: SandboxServer, identity: Identity
-) -> None:
+def test_new_request_ids_come_from_the_source_that_is_given(run: Any) -> None:
     fixed = uuid4()
-    first, second = driver.run(bank.addresses.psd2_url, identity, initiate, initiate, new_request_id=lambda: fixed)
+    first, second = run(initiate, initiate, new_request_id=lambda: fixed)
     assert first == second
 
 
-def test_the_return_address_and_the_payers_address_are_sent(
-    driver: Any, bank: SandboxServer, identity: Identity
-) -> None:
+def test_the_return_address_and_the_payers_address_are_sent(run: Any) -> None:
     further = {"redirect_uri": "https://tpp.example/back?x=1", "psu_ip_address": "192.0.2.7"}
-    (initiated,) = driver.run(
-        bank.addresses.psd2_url, identity, lambda client: client.initiate_payment(PAYMENT, **further)
-    )
+    (initiated,) = run(lambda client: client.initiate_payment(PAYMENT, **further))
     decide(initiated.links.sca_redirect.href, "approve")
     assert "https://tpp.example/back?x=1" in httpx.get(initiated.links.sca_redirect.href, trust_env=False).text
 
@@ -169,13 +161,12 @@ def test_an_identity_without_a_seal_cannot_initiate_and_sends_nothing(
     assert status.transaction_status == "RCVD"
 
 
-def test_one_client_serves_many_threads(bank: SandboxServer, identity: Identity) -> None:
+def test_one_client_serves_many_threads_and_leaves_the_http_client_that_it_was_given_open(
+    bank: SandboxServer, identity: Identity
+) -> None:
     with Psd2Client(bank.addresses.psd2_url, identity=identity) as client, ThreadPoolExecutor(8) as threads:
         ids = list(threads.map(lambda _: client.initiate_payment(PAYMENT).payment_id, range(24)))
     assert len(set(ids)) == 24
-
-
-def test_an_http_client_that_is_passed_in_is_used_and_stays_open(bank: SandboxServer, identity: Identity) -> None:
     with httpx.Client(verify=identity.tls_context, trust_env=False) as http:
         for _ in range(2):
             with Psd2Client(bank.addresses.psd2_url, identity=identity, http=http) as client:

@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
+from http_drivers import Ask, caught
 from payments import APPROVE, PAYMENT
-from rogue_bank import as_json, http, rogue_bank, server_context
+from rogue_bank import Answer, as_json, http
 
-from refusals import refused
 from tppkit.client import Identity, Psd2Client
 from tppkit.errors import RequestRefused, TransportError
 from tppkit.sandbox import SandboxServer
@@ -40,10 +40,20 @@ def payment(bank: SandboxServer, identity: Identity) -> Any:
         return client.initiate_payment(PAYMENT)
 
 
-def wait(driver: Any, url: str, identity: Identity, payment_id: str, time: Time, **options: Any) -> Any:
-    timing = {"sleep": driver.waiting(time.sleep), "clock": time.clock}
-    (status,) = driver.run(url, identity, lambda client: client.wait_for_payment(payment_id, **options), **timing)
-    return status
+@pytest.fixture
+def wait(driver: Any, bank: SandboxServer, identity: Identity, ask: Ask) -> Callable[..., Any]:
+    """The result of waiting for a payment of the sandbox, or of a bank that answers so; or its error."""
+
+    def waited(payment_id: str, time: Time, *, answer: Answer | None = None, **options: Any) -> Any:
+        def step(client: Any) -> Any:
+            return client.wait_for_payment(payment_id, **options)
+
+        timing = {"sleep": driver.waiting(time.sleep), "clock": time.clock}
+        if answer is not None:
+            return ask(answer, step, then_close=True, **timing)[0]
+        return driver.run(bank.addresses.psd2_url, identity, caught(step), **timing)[0]
+
+    return waited
 
 
 def decide(payment: Any, action: str) -> Callable[[], object]:
@@ -53,63 +63,45 @@ def decide(payment: Any, action: str) -> Callable[[], object]:
 def nothing() -> None: ...
 
 
-def test_a_payment_is_polled_until_it_is_settled(
-    driver: Any, bank: SandboxServer, identity: Identity, payment: Any
-) -> None:
+def test_a_payment_is_polled_until_it_is_settled(wait: Any, bank: SandboxServer, payment: Any) -> None:
     def settle() -> None:
         url = bank.addresses.control_url + "/clock/advance"
         httpx.post(url, json={"seconds": 10}, trust_env=False).raise_for_status()
 
     time = Time(nothing, decide(payment, "approve"), settle)
-    assert wait(driver, bank.addresses.psd2_url, identity, payment.payment_id, time) == "ACSC"
+    assert wait(payment.payment_id, time) == "ACSC"
     assert time.waits == [3.0] * 3
 
 
-def test_waiting_ends_after_its_time(driver: Any, bank: SandboxServer, identity: Identity, payment: Any) -> None:
-    time = Time()
-    with refused(TransportError, "payment.not-final"):
-        wait(driver, bank.addresses.psd2_url, identity, payment.payment_id, time, interval_s=5.0, wait_s=22.0)
-    assert time.waits == [5.0] * 4
+@pytest.mark.parametrize(
+    ("options", "waits"), [({"interval_s": 5.0, "wait_s": 22.0}, [5.0] * 4), ({"wait_s": 0.0}, [])]
+)
+def test_waiting_ends_after_its_time(options: Any, waits: list[float], wait: Any, payment: Any) -> None:
+    error = wait(payment.payment_id, time := Time(), **options)
+    assert (type(error), error.code, time.waits) == (TransportError, "payment.not-final", waits)
 
 
 @pytest.mark.parametrize("answer", [http(429, retry_after="60"), http(200, b"{}", content_length="50")])
-def test_no_attempt_is_repeated_after_the_end(
-    answer: Any, driver: Any, identity: Identity, bank_pki_folder: Any
-) -> None:
-    time = Time()
-    with (
-        rogue_bank(server_context(bank_pki_folder), answer, then_close=True) as bank,
-        pytest.raises((RequestRefused, TransportError)),
-    ):
-        wait(driver, bank.url, identity, "any", time, interval_s=6.0, wait_s=10.0)
+def test_no_attempt_is_repeated_after_the_end(answer: Answer, wait: Any) -> None:
+    error = wait("any", time := Time(), answer=answer, interval_s=6.0, wait_s=10.0)
+    assert isinstance(error, RequestRefused | TransportError)
     assert sum(time.waits) <= 10.0
 
 
-def test_no_time_to_wait_is_one_poll(driver: Any, bank: SandboxServer, identity: Identity, payment: Any) -> None:
-    time = Time()
-    with pytest.raises(TransportError):
-        wait(driver, bank.addresses.psd2_url, identity, payment.payment_id, time, wait_s=0.0)
-    assert time.waits == []
-
-
-def test_a_refusal_ends_the_waiting(driver: Any, bank: SandboxServer, identity: Identity) -> None:
-    with pytest.raises(RequestRefused):
-        wait(driver, bank.addresses.psd2_url, identity, "unknown", Time())
+def test_a_refusal_ends_the_waiting(wait: Any) -> None:
+    assert isinstance(wait("unknown", Time()), RequestRefused)
 
 
 @pytest.mark.parametrize("state", ["RCVD", "ACTC", "ACSP", "PATC"])
-def test_a_state_that_is_not_final_is_polled_again(
-    state: str, driver: Any, identity: Identity, bank_pki_folder: Any
-) -> None:
+def test_a_state_that_is_not_final_is_polled_again(state: str, driver: Any, ask: Ask) -> None:
     answers = iter([as_json(200, {"transactionStatus": state}), as_json(200, {"transactionStatus": "ACSC"})])
-    with rogue_bank(server_context(bank_pki_folder), lambda request: next(answers, http(500))(request)) as bank:
-        assert wait(driver, bank.url, identity, "any", Time()) == "ACSC"
-    assert (len(bank.requests), bank.connections) == (2, 1)
+    timing = {"sleep": driver.waiting((time := Time()).sleep), "clock": time.clock}
+    result, bank = ask(lambda request: next(answers)(request), lambda client: client.wait_for_payment("any"), **timing)
+    assert (result, len(bank.requests), bank.connections) == ("ACSC", 2, 1)
     assert bank.message(0).values("X-Request-ID") != bank.message(1).values("X-Request-ID")
 
 
 @pytest.mark.parametrize("state", ["ACSC", "RJCT", "CANC"])
-def test_every_final_state_ends_the_waiting(state: str, driver: Any, identity: Identity, bank_pki_folder: Any) -> None:
-    with rogue_bank(server_context(bank_pki_folder), as_json(200, {"transactionStatus": state})) as bank:
-        assert wait(driver, bank.url, identity, "any", time := Time()) == state
+def test_every_final_state_ends_the_waiting(state: str, wait: Any) -> None:
+    assert wait("any", time := Time(), answer=as_json(200, {"transactionStatus": state})) == state
     assert time.waits == []
