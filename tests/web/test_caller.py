@@ -79,13 +79,10 @@ def test_a_connection_without_a_certificate_has_no_peer(without: dict[str, Any])
         peer_certificate(AsgiSource(without))
 
 
-def test_the_peer_is_what_the_server_put_into_the_scope(pki: Pki) -> None:
+def test_the_peer_is_what_the_server_put_into_the_scope_and_a_long_chain_is_cut(pki: Pki) -> None:
     chain = (pem(pki.qwac.certificate), pem(pki.qwac_ca.certificate))
     found = peer_certificate(AsgiSource(scope(client_cert_chain=chain, client_cert_error="certificate has expired")))
     assert found == PeerCertificate(chain, "certificate has expired", "asgi-tls")
-
-
-def test_a_long_chain_is_cut(pki: Pki) -> None:
     found = peer_certificate(AsgiSource(scope(client_cert_chain=[pem(pki.qwac.certificate)] * 100)))
     assert len(found.chain_pem) == MAX_CHAIN
 
