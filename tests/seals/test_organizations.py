@@ -55,15 +55,17 @@ def test_a_setting_names_the_schemes_and_whether_the_authority_must_match(
     assert verdict(seal_by_hand(REQUEST, issue_for(pki, "qseal", identifier, nca_id)), policy, qwac=qwac) == expected
 
 
-def test_a_refusal_names_both_values_and_what_to_do(pki: Pki) -> None:
+@pytest.mark.parametrize(
+    ("identifier", "values"),
+    [
+        ("PSDLT-BOL-LB000000", ("PSDLT-BOL-LB000000", "LT-BOL", "LT-BL", "use a certificate")),
+        ("VATLT-123456789", ("VATLT-123456789", "VAT", "PSDLT-BL-")),
+    ],
+)
+def test_a_refusal_names_both_values_and_what_to_do(identifier: str, values: tuple[str, ...], pki: Pki) -> None:
     with pytest.raises(CertificateRejected) as caught:
-        OrganizationPolicy().require(issue_for(pki, "qwac", "PSDLT-BOL-LB000000", "LT-BL").certificate)
-    assert all(
-        value in caught.value.message for value in ("PSDLT-BOL-LB000000", "LT-BOL", "LT-BL", "use a certificate")
-    )
-    with pytest.raises(CertificateRejected) as caught:
-        OrganizationPolicy().require(issue_for(pki, "qwac", "VATLT-123456789", "LT-BL").certificate)
-    assert all(value in caught.value.message for value in ("VATLT-123456789", "VAT", "PSDLT-BL-"))
+        OrganizationPolicy().require(issue_for(pki, "qwac", identifier, "LT-BL").certificate)
+    assert all(value in caught.value.message for value in values)
 
 
 @pytest.mark.parametrize("schemes", [(), ("psd",), ("PSD", "GOV"), "PSD", ("x:",), (1,)])

@@ -114,15 +114,12 @@ def test_a_twin_of_a_known_certificate_with_another_key_is_refused(
     assert same_verdict(swapped, pki, warmed) == "signature.invalid"
 
 
-def test_a_known_seal_is_still_refused_to_another_organisation(pki: Pki, sealed: Message, other_qseal: Issued) -> None:
+def test_a_seal_is_compared_with_the_organisation_of_every_connection(
+    pki: Pki, sealed: Message, other_qseal: Issued
+) -> None:
     policy = warmed_policy(pki, seal_by_hand(REQUEST, other_qseal))
     message = seal_by_hand(changed(REQUEST, body=b"{}"), other_qseal)
     assert same_verdict(message, pki, policy) == "seal.other-organisation"
-
-
-def test_a_seal_accepted_beside_one_certificate_is_compared_with_the_next(
-    pki: Pki, sealed: Message, other_qseal: Issued
-) -> None:
     policy, compared = fresh_policy(pki), "seal.other-organisation"
     for beside, code in ((pki.qwac, "holds"), (other_qseal, compared), (pki.qwac, "holds"), (other_qseal, compared)):
         assert verdict(sealed, policy, qwac=beside.certificate) == code
@@ -154,17 +151,13 @@ def test_a_known_seal_is_refused_after_its_time_and_holds_again_within_it(pki: P
     ]  # fmt: skip
 
 
-def test_refused_requests_leave_nothing_behind(pki: Pki, sealed: Message) -> None:
+def test_refused_requests_leave_nothing_behind_but_a_head_that_holds_is_remembered(pki: Pki, sealed: Message) -> None:
     policy = fresh_policy(pki)
     spoilt = seal_by_hand(REQUEST, pki.qseal, sign=lambda data: b"\x00")
     less = seal_by_hand(REQUEST, pki.qseal, covered=COVERED[:-1])
     for message, code in ((spoilt, "signature.invalid"), (less, "signature.uncovered")):
         assert verdict(message, policy) == code
         assert policy.remembered == {}
-
-
-def test_a_head_that_holds_is_remembered_though_the_body_is_another(pki: Pki, sealed: Message) -> None:
-    policy = fresh_policy(pki)
     for body in (b"{}", b""):
         assert verdict(changed(sealed, body=body), policy) == "digest.mismatch"
     assert len(policy.remembered) == 1
