@@ -11,11 +11,18 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from tppkit._encoding import encode_base64
-from tppkit.errors import FormatError, SignatureRejected
+from tppkit.errors import FormatError, SignatureRejected, TppkitError
 from tppkit.httpsig import Message, SignatureParameters, make_signing_string, message_components, parse_signature_header
 from tppkit.httpsig.cavage import DRAFT_10, DRAFT_12, Reading, parse_covered_names, time_components
 
 GOOD = 'keyId="SN=9FA1,CA=CN=A,C=DE",algorithm="rsa-sha256",headers="digest x-request-id (request-target)",signature="AAAA"'
+
+
+TIMED = (
+    'keyId="k",algorithm="hs2019",created=1402170695,expires=1402170995,headers="(created) (expires)",signature="AAAA"'
+)
+NO_FORMS = ("a b", "'", "'a'", "`", "a;b", "a(b)", "a@b", 'a"b"', "é", "a\tb")
+NO_TIMES = ('"1402170695"', "1402170695.5", "-1", "x", "", "1e9", "1" * 21, "0x10")
 
 
 def fault(value: str) -> str:
@@ -85,6 +92,10 @@ def test_what_the_draft_allows_is_read_the_same(value: str) -> None:
         GOOD + ',1x="x"',
         GOOD + f',{"n" * 33}="x"',
         GOOD + f',note="{"x" * 8192}"',
+        *(f"{GOOD},foo={form}" for form in NO_FORMS),
+        *(f"foo={form},{GOOD}" for form in NO_FORMS),
+        *(re.sub(r"created=\d+", f"created={form}", TIMED) for form in NO_TIMES),
+        *(re.sub(r"expires=\d+", f"expires={form}", TIMED) for form in NO_TIMES),
     ],
 )
 def test_what_is_not_exactly_in_the_form_is_malformed(value: str) -> None:
@@ -171,11 +182,6 @@ def test_only_format_error_escapes_the_reader_of_covered_names(text: str) -> Non
         assert " ".join(parse_covered_names(text)) == text
 
 
-TIMED = (
-    'keyId="k",algorithm="hs2019",created=1402170695,expires=1402170995,headers="(created) (expires)",signature="AAAA"'
-)
-
-
 def test_the_times_of_draft_12_are_bare_numbers() -> None:
     parameters = parse_signature_header(TIMED)
     assert (parameters.created, parameters.expires) == (1402170695, 1402170995)
@@ -183,12 +189,6 @@ def test_the_times_of_draft_12_are_bare_numbers() -> None:
     assert make_signing_string(parameters.headers, time_components(parameters)) == (
         b"(created): 1402170695\n(expires): 1402170995"
     )
-
-
-@pytest.mark.parametrize("name", ["created", "expires"])
-@pytest.mark.parametrize("form", ['"1402170695"', "1402170695.5", "-1", "x", "", "1e9", "1" * 21, "0x10"])
-def test_a_time_in_another_form_is_malformed(form: str, name: str) -> None:
-    assert fault(re.sub(rf"{name}=\d+", f"{name}={form}", TIMED, count=1)) == "signature.malformed"
 
 
 @pytest.mark.parametrize("name", ["created", "expires"])
@@ -247,12 +247,6 @@ def test_an_unknown_parameter_is_ignored_in_every_form(form: str) -> None:
         assert fault(f"{value},Foo={form}") == "signature.duplicate-parameter"
 
 
-@pytest.mark.parametrize("form", ["a b", "'", "'a'", "`", "a;b", "a(b)", "a@b", 'a"b"', "é", "a\tb"])
-def test_an_unknown_parameter_in_no_form_is_malformed(form: str) -> None:
-    assert fault(f"{GOOD},foo={form}") == "signature.malformed"
-    assert fault(f"foo={form},{GOOD}") == "signature.malformed"
-
-
 def signing_string(covered: tuple[str, ...], *headers: tuple[str, str], target: str = "/a?b=%2F") -> bytes:
     return make_signing_string(covered, message_components(Message("POST", target, headers))[0])
 
@@ -260,9 +254,6 @@ def signing_string(covered: tuple[str, ...], *headers: tuple[str, str], target: 
 def test_the_signing_string_has_a_line_a_name_in_order_and_no_last_line_feed() -> None:
     made = signing_string(("x-b", "(request-target)", "x-a"), ("X-A", "1"), ("x-B", "2"))
     assert made == b"x-b: 2\n(request-target): post /a?b=%2F\nx-a: 1"
-
-
-def test_several_fields_of_one_name_are_joined_in_wire_order() -> None:
     assert signing_string(("x-a",), ("X-A", "2"), ("x-a", " 1"), ("X-a", "3\t ")) == b"x-a: 2, 1, 3"
 
 
@@ -275,17 +266,17 @@ def test_a_field_is_signed_as_it_is_on_the_wire_but_for_the_space_around_it(valu
     assert signing_string(("x-a",), ("X-A", value)) == b"x-a: " + signed
 
 
-def test_a_covered_field_that_is_absent_is_an_error() -> None:
-    with refused(SignatureRejected, "signature.header-absent"):
-        signing_string(("x-a",))
-
-
-def test_a_pseudo_field_of_later_drafts_is_an_error() -> None:
-    with refused(FormatError, "signature.covered-names"):
-        signing_string(("(created)",))
-
-
-@pytest.mark.parametrize("value", ["a\nx-b: 2", "a\rb", "a\x00b", "a\x7fb", "Ā"])
-def test_a_field_that_could_forge_a_line_is_an_error(value: str) -> None:
-    with refused(FormatError, "header.control-character"):
-        signing_string(("x-a",), ("X-A", value))
+@pytest.mark.parametrize(
+    ("covered", "headers", "kind", "code"),
+    [
+        ("x-a", (), SignatureRejected, "signature.header-absent"),
+        ("(created)", (), FormatError, "signature.covered-names"),  # of a later draft
+        *(("x-a", (("X-A", value),), FormatError, "header.control-character")
+          for value in ("a\nx-b: 2", "a\rb", "a\x00b", "a\x7fb", "Ā")),
+    ],
+)  # fmt: skip
+def test_a_covered_field_that_is_absent_or_could_forge_a_line_is_an_error(
+    covered: str, headers: tuple[tuple[str, str], ...], kind: type[TppkitError], code: str
+) -> None:
+    with refused(kind, code):
+        signing_string((covered,), *headers)

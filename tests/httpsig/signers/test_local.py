@@ -29,24 +29,18 @@ ENCRYPTED = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEn
 UNKNOWN = b"-----BEGIN PRIVATE KEY-----\nMA4CAQAwBQYDKgMEBAIEAA==\n-----END PRIVATE KEY-----\n"
 
 
-def test_a_signer_takes_the_usual_algorithm_of_its_key() -> None:
+def test_a_signer_takes_the_usual_algorithm_of_its_key_or_the_one_it_is_given_and_shows_no_key() -> None:
     signer = KeySigner(KEY)
     assert signer.algorithm.name == "ecdsa-sha256"
     assert signer.public_key == KEY.public_key()
-
-
-def test_a_signer_shows_its_algorithm_and_not_its_key() -> None:
     assert repr(KeySigner(KEY)) == "KeySigner(algorithm='ecdsa-sha256')"
+    assert KeySigner(rsa.generate_private_key(65537, 2048), algorithm="rsa-sha512").algorithm.name == "rsa-sha512"
 
 
 @pytest.mark.parametrize("encoding", [Encoding.PEM, Encoding.DER], ids=["PEM", "DER"])
 def test_a_certificate_in_place_of_a_key_is_named_as_such(encoding: Encoding, pki: Pki) -> None:
     with refused(ConfigurationError, "key.unreadable", match="it is a certificate, not a private key"):
         load_private_key(pki.qseal.certificate.x509.public_bytes(encoding))
-
-
-def test_a_signer_takes_the_algorithm_it_is_given() -> None:
-    assert KeySigner(rsa.generate_private_key(65537, 2048), algorithm="rsa-sha512").algorithm.name == "rsa-sha512"
 
 
 @pytest.mark.parametrize("algorithm", ["rsa-sha256", "ecdsa-sha384", "hs2019", "ECDSA-SHA256"])
@@ -109,24 +103,22 @@ def test_pkcs12_is_not_read_with_a_wrong_password(pki: Pki) -> None:
         load_pkcs12(pkcs12_file(pki), password=b"wrong")
 
 
+PLAIN = [KEY.private_bytes(encoding, PrivateFormat.PKCS8, NoEncryption()) for encoding in (Encoding.PEM, Encoding.DER)]
+
+
 @pytest.mark.parametrize(
     ("form", "password"),
     [
         (KEY.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()), None),
         (ENCRYPTED, b"correct"),
         (KEY.private_bytes(Encoding.DER, PrivateFormat.TraditionalOpenSSL, NoEncryption()), None),
+        *((plain, password) for plain in PLAIN for password in (None, b"for another key")),
     ],
-    ids=["SEC1", "encrypted", "SEC1 in DER"],
 )
-def test_a_key_is_read_in_every_form(form: bytes, password: bytes | None) -> None:
+def test_a_key_is_read_in_every_form_and_with_a_password_that_it_does_not_need(
+    form: bytes, password: bytes | None
+) -> None:
     assert load_private_key(form, password=password).public_key() == KEY.public_key()
-
-
-@pytest.mark.parametrize("password", [None, b"for another key"])
-@pytest.mark.parametrize("encoding", [Encoding.PEM, Encoding.DER], ids=["PEM", "DER"])
-def test_a_key_that_is_not_encrypted_needs_no_password_and_is_read_with_one(encoding, password) -> None:
-    plain = KEY.private_bytes(encoding, PrivateFormat.PKCS8, NoEncryption())
-    assert load_private_key(plain, password=password).public_key() == KEY.public_key()
 
 
 @pytest.mark.parametrize(

@@ -129,12 +129,14 @@ def test_a_key_in_a_device_signs_with_every_algorithm_of_its_kind(token: Path, l
         require_signature(device, device.sign(data), data)
 
 
-def test_a_devices_key_has_its_usual_algorithm(token: Path) -> None:
+def test_a_devices_key_has_its_usual_algorithm_and_is_found_by_its_id(token: Path) -> None:
     assert [signer(token, label).algorithm.name for label in ("rsa", "p256", "p384")] == [
         "rsa-sha256",
         "ecdsa-sha256",
         "ecdsa-sha384",
     ]
+    assert isinstance(signer(token, None, key_id=b"\x01").public_key, rsa.RSAPublicKey)
+    assert isinstance(signer(token, None, key_id=b"\x02").public_key, ec.EllipticCurvePublicKey)
 
 
 def test_a_device_signs_without_blocking_the_event_loop(token: Path) -> None:
@@ -147,11 +149,6 @@ def test_a_seal_is_made_with_a_key_in_a_device(token: Path, pki: Pki, policy: An
     sent = sign_request(Message("GET", "/", (("X-Request-ID", "a"),)), seal=seal)
     verified = verify_request(sent, qwac=None, at=pki.qseal.certificate.not_before, policy=policy)
     assert verified.seal == pki.qseal.certificate
-
-
-def test_a_key_is_found_by_its_id(token: Path) -> None:
-    assert isinstance(signer(token, None, key_id=b"\x01").public_key, rsa.RSAPublicKey)
-    assert isinstance(signer(token, None, key_id=b"\x02").public_key, ec.EllipticCurvePublicKey)
 
 
 def test_many_threads_sign_with_two_signers_of_one_token(token: Path) -> None:
