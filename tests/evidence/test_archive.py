@@ -91,11 +91,17 @@ def test_a_second_writer_in_this_or_another_process_is_refused(filled: Path) -> 
     assert done.stdout == "archive.locked\n"
 
 
-def test_a_closed_archive_accepts_no_record(tmp_path: Path, make_verified: Callable[..., VerifiedRequest]) -> None:
-    archive = EvidenceArchive(tmp_path, stream_id=STREAM)
-    archive.close()
+def test_an_archive_that_is_closed_or_has_a_stream_id_of_another_form_keeps_nothing(
+    tmp_path: Path, make_verified: Callable[..., VerifiedRequest]
+) -> None:
+    record = make_record(make_verified(0))
+    with EvidenceArchive(tmp_path, stream_id="5a5a5a5a-5a5a") as archive, pytest.raises(FormatError):
+        archive.append(record)
+    closed = EvidenceArchive(tmp_path, stream_id=STREAM)
+    closed.close()
     with refused(ArchiveError, "archive.unusable"):
-        archive.append(make_record(make_verified(0)))
+        closed.append(record)
+    assert records(tmp_path) == []
 
 
 @pytest.mark.parametrize(("whole", "kept"), [(3, [0, 1, 2, 3]), (0, [0])], ids=["a later line", "the first line"])
@@ -149,23 +155,12 @@ def test_a_record_that_cannot_be_parsed_again_is_rejected_with_its_batch(
     assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
 
 
-def test_a_stream_id_of_another_form_is_refused_before_anything_is_kept(
-    tmp_path: Path, make_verified: Callable[..., VerifiedRequest]
+def test_every_certificate_is_kept_once_also_behind_the_rest_of_a_crash(
+    filled: Path, pki: Pki, other_qseal: Issued, make_verified: Callable[..., VerifiedRequest]
 ) -> None:
-    with EvidenceArchive(tmp_path, stream_id="5a5a5a5a-5a5a") as archive, pytest.raises(FormatError):
-        archive.append(make_record(make_verified(0)))
-    assert records(tmp_path) == []
-
-
-def test_every_certificate_is_kept_once(filled: Path, pki: Pki) -> None:
     named = {pki.qseal.certificate, pki.qseal_ca.certificate, pki.root.certificate, pki.qwac.certificate}
     kept = {path.name: path.read_bytes() for path in (filled / "certs").iterdir()}
     assert kept == {f"{certificate.sha256}.der": certificate.der for certificate in named}
-
-
-def test_the_rest_of_a_crash_does_not_stop_a_certificate(
-    filled: Path, other_qseal: Issued, make_verified: Callable[..., VerifiedRequest]
-) -> None:
     certificate = other_qseal.certificate
     (filled / "certs" / f"{certificate.sha256}.{os.getpid()}.part").write_bytes(certificate.der[:10])
     with EvidenceArchive(filled, stream_id=STREAM) as archive:

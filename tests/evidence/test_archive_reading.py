@@ -91,20 +91,17 @@ def test_auditing_does_not_fill_the_memory(long_archive: Path, paths: PathVerifi
     assert peak(lambda: sum(row.stream_code is None for row in rows)) < 2_000_000
 
 
-def test_an_absent_archive_cannot_be_read(tmp_path: Path) -> None:
+def test_what_is_not_an_archive_cannot_be_read(tmp_path: Path) -> None:
     with refused(ArchiveError, "archive.unreadable"):
         list(read_lines(tmp_path / "nowhere"))
-
-
-def test_an_empty_folder_has_no_lines(tmp_path: Path) -> None:
-    assert list(read_lines(tmp_path)) == []
-
-
-def test_a_folder_of_other_files_is_not_an_archive(tmp_path: Path) -> None:
     (tmp_path / "certs").mkdir()
     with pytest.raises(ArchiveError) as caught:
         list(read_lines(tmp_path))
     assert (caught.value.code, str(tmp_path / "records.jsonl") in caught.value.message) == ("archive.unreadable", True)
+
+
+def test_an_empty_folder_has_no_lines(tmp_path: Path) -> None:
+    assert list(read_lines(tmp_path)) == []
 
 
 def test_a_kept_certificate_is_read_by_its_hash(filled: Path, pki: Pki) -> None:
