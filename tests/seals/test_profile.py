@@ -52,17 +52,14 @@ def request_with_redirect() -> Message:
     return REQUEST.with_headers(("TPP-Redirect-URI", "https://tpp.example/back"))
 
 
-def test_a_custom_row_states_digest_coverage_and_header(own_seal: Seal, request_with_redirect: Message) -> None:
+def test_a_custom_row_states_digest_coverage_and_header_and_its_requests_verify_under_it(
+    own_seal: Seal, request_with_redirect: Message, paths: PathVerifier
+) -> None:
     sealed = sign_request(request_with_redirect, seal=own_seal)
     assert header(sealed, "Digest").startswith("SHA-512=")
     assert ',headers="(request-target) digest x-request-id tpp-redirect-uri",' in header(sealed, "Signature")
     assert header(sealed, "TPP-Signing-Certificate")
-
-
-def test_a_request_of_a_row_verifies_under_the_row(
-    own_seal: Seal, request_with_redirect: Message, paths: PathVerifier
-) -> None:
-    sealed, policy = sign_request(request_with_redirect, seal=own_seal), SealPolicy(paths, profile=OWN)
+    policy = SealPolicy(paths, profile=OWN)
     verified = verify_request(sealed, qwac=None, at=AT, policy=policy)
     assert (verified.profile.name, verified.covered["tpp-redirect-uri"]) == ("own", "https://tpp.example/back")
     assert verdict(with_value(sealed, "TPP-Redirect-URI", "https://x"), policy) == "signature.invalid"
@@ -135,24 +132,32 @@ def test_a_field_of_another_type_is_refused(row: SealProfile | KeyIdStyle, value
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(PSD2_V1) if "tuple" in str(field.type)])
-def test_a_text_where_names_belong_is_not_accepted_letter_by_letter(name: str) -> None:
+def test_a_text_where_names_belong_is_not_accepted_letter_by_letter_and_the_name_of_the_request_is_read_in_any_case(
+    name: str,
+) -> None:
     require_refused(PSD2_V1, **{name: "psu-id"})
     require_refused(PSD2_V1, **{name: ("digest", None)})
+    assert replace(PSD2_V1, request_id="X-Request-ID") == PSD2_V1
 
 
 @pytest.mark.parametrize(
     "field",
     [
-        {"max_age": 60}, {"key_id": "x"}, {"format": "CAVAGE"}, {"order": "LISTED"}, {"empty_body": "HASHED"}, {"only_these": "no"},
-        {"certificate_form": "DER"}, {"algorithms": ("rsa-sha256", "rsa-sha256")}, {"algorithms": (("rsa-sha256",),)}, {"name": None},
+        {"max_age": 60},
+        {"key_id": "x"},
+        {"format": "CAVAGE"},
+        {"order": "LISTED"},
+        {"empty_body": "HASHED"},
+        {"only_these": "no"},
+        {"certificate_form": "DER"},
+        {"algorithms": ("rsa-sha256", "rsa-sha256")},
+        {"algorithms": (("rsa-sha256",),)},
+        {"name": None},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_name_of_a_value_is_not_the_value(field: dict[str, Any]) -> None:
     require_refused(PSD2_V1, **field)
-
-
-def test_a_key_id_style_takes_members_and_not_their_names() -> None:
     require_refused(PSD2_V1.key_id, form="serial")
     require_refused(PSD2_V1.key_id, radix="X")
 
@@ -171,10 +176,6 @@ def test_a_row_of_rfc_9421_names_only_what_that_format_covers(covered: str) -> N
     row = PROFILES["amazon"]
     with refused(ConfigurationError, "profile.malformed"):
         replace(row, covered=(*row.covered, covered))
-
-
-def test_the_name_of_the_request_is_read_in_any_case() -> None:
-    assert replace(PSD2_V1, request_id="X-Request-ID") == PSD2_V1
 
 
 @pytest.mark.parametrize(
