@@ -82,13 +82,10 @@ def test_a_start_line_has_a_method_in_upper_case_and_a_target_of_visible_charact
         require_start_line(message)
 
 
-@pytest.mark.parametrize("value", ["", "a b\tc", "\x80\xff", "~"])
-def test_a_value_of_visible_characters_spaces_and_tabs_is_accepted(value: str) -> None:
-    require_field_value("x-a", value)
-
-
 @pytest.mark.parametrize("value", ["\n", "a\n", "\r", "\x00", "\x1f", "\x7f", "\u0100", "\ud800"])
-def test_another_value_is_refused_without_showing_it_raw(value: str) -> None:
+def test_only_visible_characters_spaces_and_tabs_are_a_value_and_no_other_is_shown_raw(value: str) -> None:
+    for good in ("", "a b\tc", "\x80\xff", "~"):
+        require_field_value("x-a", good)
     with pytest.raises(FormatError) as caught:
         require_field_value("x-a", value)
     assert caught.value.code == "header.control-character"

@@ -101,9 +101,10 @@ def test_the_last_line_holds_what_signature_input_says_and_parameters_are_read()
     )  # fmt: skip
 
 
-def test_spaces_that_structured_fields_allow_change_nothing() -> None:
+def test_spaces_that_structured_fields_allow_and_a_field_that_is_not_signed_change_nothing() -> None:
     message = replaced(sign(), "Signature-Input", '" "', '"   "')
     assert verify(replaced(message, "Signature-Input", ";keyid", ";  keyid")).base == verify(sign()).base
+    assert verify(sign().with_headers(("X-Other", "1")))
 
 
 Tamper = Callable[[Message], Message]
@@ -140,10 +141,6 @@ def test_what_was_changed_is_detected(name: str) -> None:
     assert code_of(tamper(sign()), **options) == f"signature.{code}"
 
 
-def test_a_field_that_is_not_signed_may_change() -> None:
-    assert verify(sign().with_headers(("X-Other", "1")))
-
-
 @pytest.mark.parametrize("name", KEYS)
 def test_a_signature_of_another_key_is_refused(name: str) -> None:
     kinds = {"rsa": rsa.generate_private_key(65537, 2048), "P-256": ec.generate_private_key(ec.SECP256R1()),
@@ -171,12 +168,7 @@ def test_an_algorithm_that_the_key_does_not_have_is_refused(name: str) -> None:
     assert code_of(message) == "signature.algorithm"
 
 
-def test_a_signature_made_with_another_algorithm_of_the_key_than_it_names_is_refused() -> None:
-    message = sign(name="rsa-v1_5-sha256", algorithm="rsa-pss-sha512")
-    assert code_of(message, name="rsa-v1_5-sha256") == "signature.invalid"
-
-
-def test_an_algorithm_that_was_agreed_on_is_kept_to_also_without_alg() -> None:
+def test_an_algorithm_that_was_agreed_on_is_kept_to_and_a_signature_made_with_another_is_refused() -> None:
     message = sign(name="rsa-v1_5-sha256")
     assert verify(message, name="rsa-v1_5-sha256", algorithm="rsa-v1_5-sha256")
     assert code_of(message, name="rsa-v1_5-sha256", algorithm="rsa-pss-sha512") == "signature.algorithm"
@@ -185,6 +177,8 @@ def test_an_algorithm_that_was_agreed_on_is_kept_to_also_without_alg() -> None:
     assert verify(message, name="rsa-pss-sha512", algorithm="rsa-pss-sha512")
     assert code_of(message, name="rsa-pss-sha512") == "signature.algorithm"
     assert code_of(sign(algorithm=None), algorithm="ed25519") == "signature.algorithm"
+    message = sign(name="rsa-v1_5-sha256", algorithm="rsa-pss-sha512")
+    assert code_of(message, name="rsa-v1_5-sha256") == "signature.invalid"
 
 
 def test_an_ecdsa_signature_in_der_is_refused() -> None:
@@ -233,14 +227,10 @@ def test_swapped_labels_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["Signature-Input", "Signature"])
-def test_a_label_that_appears_twice_is_refused(name: str) -> None:
+def test_a_label_that_appears_twice_or_without_its_other_half_is_refused(name: str) -> None:
     message = sign()
     (value,) = message.values(name)
     assert code_of(message.with_headers((name, value)), label="sig1") == "structured.duplicate"
-
-
-@pytest.mark.parametrize("name", ["Signature-Input", "Signature"])
-def test_labels_without_their_other_half_are_refused(name: str) -> None:
     extra = "sig2=()" if name == "Signature-Input" else "sig2=:YQ==:"
     assert code_of(sign().with_headers((name, extra)), label="sig1") == "signature.label"
     alone = tuple(header for header in sign().headers if header[0] != name)
@@ -293,14 +283,11 @@ def test_a_signature_that_is_not_a_byte_sequence_is_refused(value: str, code: st
 
 
 @pytest.mark.parametrize("label", ["", "Sig1", "a b", "1a", "ä"])
-def test_a_label_that_no_field_can_hold_is_not_written(label: str) -> None:
-    with refused(FormatError, "signature.label"):
-        make_signature_fields(make_signature_input(()), b"", label=label)
-
-
-def test_a_value_of_two_lines_is_not_signed() -> None:
+def test_a_label_or_a_value_that_no_field_can_hold_is_not_written(label: str) -> None:
     with refused(FormatError, "signature.unsupported-component"):
         make_signature_base(make_signature_input((Component("x"),)), lambda _: 'a\n"y": b')
+    with refused(FormatError, "signature.label"):
+        make_signature_fields(make_signature_input(()), b"", label=label)
 
 
 def test_a_signature_counts_from_its_creation_to_its_end_and_can_be_too_old_for_the_caller() -> None:

@@ -48,8 +48,5 @@ def test_a_signature_counts_from_its_creation_to_its_end_or_the_callers_age(
     created: int | None, expires: int | None, options: dict[str, timedelta], code: str | None
 ) -> None:
     assert code_of(created, expires, **options) == code
-
-
-def test_a_time_without_zone_is_not_a_time() -> None:
     with refused(ConfigurationError, "time.naive"):
         verify_times(None, None, at=datetime(2026, 6, 1))

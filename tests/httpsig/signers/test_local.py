@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, rsa
@@ -121,38 +122,24 @@ def test_a_key_is_read_in_every_form_and_with_a_password_that_it_does_not_need(
     assert load_private_key(form, password=password).public_key() == KEY.public_key()
 
 
-@pytest.mark.parametrize(
-    ("pem", "password", "reason"),
-    [
-        (ENCRYPTED, None, "no password was given"),
-        (ENCRYPTED, b"", "no password was given"),
-        (ENCRYPTED, b"wrong", "the password is wrong"),
-        (ENCRYPTED, 5, "the password is neither text nor bytes"),
-        (PEM[:90] + PEM[110:], None, "damaged"),
-        (b"", None, "damaged"),
-        ("certs/qseal.key", None, "not bytes"),
-        (PEM.decode(), None, "not bytes"),
-        (b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", None, "damaged"),
-        (UNKNOWN, None, ""),
-        (ENCRYPTED.replace(b"ENCRYPTED ", b""), None, "damaged"),
-    ],
-    ids=[
-        "no password",
-        "empty password",
-        "wrong password",
-        "password as a number",
-        "cut",
-        "empty",
-        "name of a file",
-        "text",
-        "public key",
-        "unknown algorithm",
-        "wrong label",
-    ],
-)
-def test_a_key_that_cannot_be_read_is_reported_without_showing_it(
-    pem: bytes, password: bytes | None, reason: str
-) -> None:
+UNREADABLE: dict[str, tuple[Any, Any, str]] = {
+    "no password": (ENCRYPTED, None, "no password was given"),
+    "empty password": (ENCRYPTED, b"", "no password was given"),
+    "wrong password": (ENCRYPTED, b"wrong", "the password is wrong"),
+    "password as a number": (ENCRYPTED, 5, "the password is neither text nor bytes"),
+    "cut": (PEM[:90] + PEM[110:], None, "damaged"),
+    "empty": (b"", None, "damaged"),
+    "name of a file": ("certs/qseal.key", None, "not bytes"),
+    "text": (PEM.decode(), None, "not bytes"),
+    "public key": (b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", None, "damaged"),
+    "unknown algorithm": (UNKNOWN, None, ""),
+    "wrong label": (ENCRYPTED.replace(b"ENCRYPTED ", b""), None, "damaged"),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_key_that_cannot_be_read_is_reported_without_showing_it(name: str) -> None:
+    pem, password, reason = UNREADABLE[name]
     with pytest.raises(ConfigurationError) as caught:
         load_private_key(pem, password=password)
     assert caught.value.code == "key.unreadable"
