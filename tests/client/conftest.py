@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 from dialects import Dialect, identity_of, make_dialects
 from http_drivers import Ask, Step, caught, run_steps
-from rogue_bank import Answer, rogue_bank, server_context
+from rogue_bank import Answer, RogueBank, http, rogue_bank, server_context
 
 from tppkit._clock import utc_now
 from tppkit.client import AsyncPsd2Client, Identity, Psd2Client
 from tppkit.httpsig import CallableSigner
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
-from tppkit.seals import KeySigner, Seal
+from tppkit.seals import KeySigner, Seal, SealPolicy, verify_request
 from tppkit.testpki import Pki, make_pki
+from tppkit.trust import PathVerifier, make_anchors
 
 
 @dataclass(frozen=True)
@@ -90,3 +91,15 @@ def bank(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """A running sandbox for the tests of one file."""
     with run_sandbox(SandboxSettings(tmp_path_factory.mktemp("sandbox"), pki=bank_pki_folder)) as server:
         yield server
+
+
+@pytest.fixture
+def server(bank_pki_folder: Path) -> Iterator[RogueBank]:
+    with rogue_bank(server_context(bank_pki_folder), http(200)) as bank:
+        yield bank
+
+
+@pytest.fixture
+def require_seal(bank_pki: Pki) -> Callable[[Any], None]:
+    policy = SealPolicy(PathVerifier(make_anchors(bank_pki.authorities)))
+    return lambda message: verify_request(message, qwac=bank_pki.qwac.certificate, at=utc_now(), policy=policy) and None

@@ -268,6 +268,8 @@ def test_a_key_names_its_caller_and_is_never_shown(
     credentials = ApiKeyCredentials(key)
     assert ask(lambda client: client.account("a-1"), credentials) == Account(account_id="a-1", owner=owner)
     assert key not in f"{credentials!r} {credentials} {vars(credentials)} {caplog.text}"
+    credentials = ApiKeyCredentials("Bearer a:b-1")
+    assert (credentials.masked("Bearer a:b-1, a:b-1"), repr(credentials).count("a:b")) == ("***, ***", 0)
 
 
 REFUSED: list[tuple[Credentials, Step, int, str, str]] = [
@@ -292,11 +294,6 @@ def test_what_the_shop_refuses_is_an_error_that_shows_no_key(
         ask(step, credentials)
     assert (refused.value.status, refused.value.peer_code) == (status, peer_code)
     assert KEY not in f"{caplog.text} {refused.value}"
-
-
-def test_an_api_key_may_have_a_scheme_and_neither_shows() -> None:
-    credentials = ApiKeyCredentials("Bearer a:b-1")
-    assert (credentials.masked("Bearer a:b-1, a:b-1"), repr(credentials).count("a:b")) == ("***, ***", 0)
 
 
 @pytest.mark.parametrize("key", ["", "two words", "col:on", "line\nbreak", "ümlaut"])
@@ -378,33 +375,26 @@ def test_readers_that_disconnect_free_their_places(shop_url: str, tls: NoCertifi
 
 
 @pytest.mark.parametrize(
-    ("handler", "row"),
+    ("handler", "row", "code"),
     [
-        (Handler(SEARCH_CSV, account), SEARCH_CSV),
-        (StreamHandler(ACCOUNT, search_csv), ACCOUNT),
-        (StreamHandler(SEARCH_CSV, search_csv), replace(SEARCH_CSV, once=Once(header="x-request-id"))),
-        (StreamHandler(SEARCH_CSV, search_csv), replace(SEARCH_CSV, auth=Auth.SEAL)),
+        (Handler(SEARCH_CSV, account), SEARCH_CSV, "endpoint.streamed"),
+        (StreamHandler(ACCOUNT, search_csv), ACCOUNT, "endpoint.streamed"),
+        (StreamHandler(SEARCH_CSV, search_csv), replace(SEARCH_CSV, once=Once(header="x-request-id")), "endpoint.streamed"),
+        (StreamHandler(SEARCH_CSV, search_csv), replace(SEARCH_CSV, auth=Auth.SEAL), "endpoint.streamed"),
+        (Handler(ACCOUNT, account), replace(ACCOUNT, once=Once(header="idempotency-key")), "host.handlers"),
+        (
+            Handler(ACCOUNT, account), replace(ACCOUNT, once=Once(header="x-request-id", window=timedelta(hours=1))),
+            "host.handlers",
+        ),
     ],
-)
-def test_a_host_refuses_a_handler_that_cannot_answer_its_row(handler: Any, row: Endpoint[Any, Any]) -> None:
+)  # fmt: skip
+def test_a_host_refuses_a_handler_that_cannot_answer_its_row_and_a_row_whose_ids_it_cannot_keep(
+    handler: Any, row: Endpoint[Any, Any], code: str
+) -> None:
     shop, keys = replace(SHOP, endpoints=(row,)), KeyAuthenticator({}, auth=Auth.BASIC)
-    with refused(ConfigurationError, "endpoint.streamed"):
-        Host(
-            interface=shop, handlers=[replace(handler, row=row)], authenticators=dict.fromkeys(Auth, keys),
-            services=cast("Services", None),
-        )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "once",
-    [Once(header="idempotency-key"), Once(header="x-request-id", window=timedelta(hours=1))],
-    ids=["header", "window"],
-)
-def test_a_host_refuses_a_row_whose_ids_it_cannot_keep(once: Once) -> None:
-    row, keys = replace(ACCOUNT, once=once), KeyAuthenticator({}, auth=Auth.BASIC)
     requests = {None: RequestTable(MetaData(), name="request_ids")}
-    with refused(ConfigurationError, "host.handlers"):
+    services = replace(Services(*[cast("Any", None)] * 6), requests=requests)
+    with refused(ConfigurationError, code):
         Host(
-            interface=replace(SHOP, endpoints=(row,)), handlers=[Handler(row, account)],
-            authenticators=dict.fromkeys(Auth, keys), services=replace(Services(*[cast("Any", None)] * 6), requests=requests),
+            interface=shop, handlers=[replace(handler, row=row)], authenticators=dict.fromkeys(Auth, keys), services=services
         )  # fmt: skip

@@ -131,24 +131,21 @@ def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:
     assert sync == asynchronous
 
 
-def test_an_instant_payment_is_requested_under_its_product(run: Any) -> None:
+def test_the_product_the_return_address_and_the_payers_address_are_sent(run: Any) -> None:
     instant = {"product": PaymentProduct.INSTANT}
     (initiated,) = run(lambda client: client.initiate_payment(PAYMENT, **instant))
     (status,) = run(lambda client: client.payment_status(initiated.payment_id, **instant))
     assert status.transaction_status == "RCVD"
+    further = {"redirect_uri": "https://tpp.example/back?x=1", "psu_ip_address": "192.0.2.7"}
+    (initiated,) = run(lambda client: client.initiate_payment(PAYMENT, **further))
+    decide(initiated.links.sca_redirect.href, "approve")
+    assert "https://tpp.example/back?x=1" in httpx.get(initiated.links.sca_redirect.href, trust_env=False).text
 
 
 def test_new_request_ids_come_from_the_source_that_is_given(run: Any) -> None:
     fixed = uuid4()
     first, second = run(initiate, initiate, new_request_id=lambda: fixed)
     assert first == second
-
-
-def test_the_return_address_and_the_payers_address_are_sent(run: Any) -> None:
-    further = {"redirect_uri": "https://tpp.example/back?x=1", "psu_ip_address": "192.0.2.7"}
-    (initiated,) = run(lambda client: client.initiate_payment(PAYMENT, **further))
-    decide(initiated.links.sca_redirect.href, "approve")
-    assert "https://tpp.example/back?x=1" in httpx.get(initiated.links.sca_redirect.href, trust_env=False).text
 
 
 def test_an_identity_without_a_seal_cannot_initiate_and_sends_nothing(

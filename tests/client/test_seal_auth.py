@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -26,9 +24,8 @@ from tppkit.client.credentials import MAX_READING
 from tppkit.errors import ConfigurationError, LocalProtocolError, RemoteProtocolError
 from tppkit.httpsig import KeySigner
 from tppkit.httpsig.http_date import format_http_date
-from tppkit.seals import PSD2_V1, Message, Seal, SealPolicy, verify_request
+from tppkit.seals import PSD2_V1, Seal, verify_request
 from tppkit.testpki import Pki
-from tppkit.trust import PathVerifier, make_anchors
 
 ID = "99391c7e-ad88-49ec-a2ad-99ddcb1f7721"
 WRITTEN = ("X-Request-ID", "Digest", "Signature", "TPP-Signature-Certificate")
@@ -38,18 +35,6 @@ WRITTEN = ("X-Request-ID", "Digest", "Signature", "TPP-Signature-Certificate")
 def driver(request: pytest.FixtureRequest) -> HttpDriver:
     """Each of the four clients."""
     return HTTP_DRIVERS[request.param]
-
-
-@pytest.fixture
-def server(bank_pki_folder: Path) -> Iterator[RogueBank]:
-    with rogue_bank(server_context(bank_pki_folder), http(200)) as bank:
-        yield bank
-
-
-@pytest.fixture
-def require_seal(bank_pki: Pki) -> Callable[[Any], None]:
-    policy = SealPolicy(PathVerifier(make_anchors(bank_pki.authorities)))
-    return lambda message: verify_request(message, qwac=bank_pki.qwac.certificate, at=utc_now(), policy=policy) and None
 
 
 @pytest.fixture
@@ -250,43 +235,6 @@ def test_a_request_that_is_sent_again_has_the_same_id_and_seal(how, driver, iden
     require_seal(server.message(1))
 
 
-def test_one_request_may_be_sent_by_many_at_once(driver: HttpDriver, identity: Identity, require_seal: Any) -> None:
-    library, sent = driver.library, []
-
-    def handle(request: Any) -> Any:
-        sent.append(request)
-        return library.Response(200)
-
-    auth = SealAuth(identity, origin="https://bank.example")
-
-    async def in_tasks(request: Any) -> None:
-        async with library.AsyncClient(transport=library.MockTransport(handle), auth=auth) as client:
-            await asyncio.gather(*[client.send(request) for _ in range(6)])
-
-    def in_threads(request: Any) -> None:
-        with (
-            library.Client(transport=library.MockTransport(handle), auth=auth) as client,
-            ThreadPoolExecutor(6) as threads,
-        ):
-            list(threads.map(client.send, [request] * 6))
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    # A client adds its timeout to a request without one; where two threads do it at once, httpx itself raises TypeError.
-    timed: dict[str, Any] = {"timeout": {}}
-    try:
-        for _ in range(10):
-            request = library.Request("POST", "https://bank.example/x", content=b"{}", extensions=timed)
-            asyncio.run(in_tasks(request)) if driver.is_async else in_threads(request)
-    finally:
-        sys.setswitchinterval(interval)
-    for request in sent:
-        fields = tuple((name.decode(), value.decode()) for name, value in request.headers.raw)
-        require_seal(Message(request.method, "/x", fields, request.content))
-    assert len({request.headers["X-Request-ID"] for request in sent}) == 10
-    assert len({request.headers["Signature"] for request in sent}) == 10
-
-
 @pytest.mark.parametrize("name", ["adorsys", "wso2"])
 @pytest.mark.parametrize("given", ["Thu, 01 Jan 2026 00:00:01 GMT", None], ids=["given", "added"])
 def test_what_was_sent_is_sealed_again_with_the_callers_date_or_a_new_one(
@@ -385,53 +333,11 @@ def test_a_seal_never_follows_a_redirect(
             assert (len(bank.requests), other.connections, len(heads)) == (1, len(steps), len(options))
 
 
-@pytest.mark.parametrize("sealed_by", ["the client", "the call"])
-def test_a_seal_goes_through_an_egress_proxy(
-    sealed_by: str, driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
-) -> None:
-    auth = SealAuth(identity, origin=server.url)
-    options = {"auth": auth} if sealed_by == "the call" else {}
-    client_auth = auth if sealed_by == "the client" else None
-    with egress_proxy() as (proxy, heads):
-        steps = [lambda client: client.post(server.url, content=b"{}", **options)] * 2
-        driver.run(identity, *steps, proxy=proxy, auth=client_auth)
-    for number in (0, 1):
-        require_seal(server.message(number))
-    assert [head.split(b"\r\n")[0] for head in heads] == [
-        f"CONNECT {server.url.removeprefix('https://')} HTTP/1.1".encode()
-    ]
-    assert not any(b"ignature" in head for head in heads)
-
-
-@pytest.mark.parametrize("library", [HTTP_DRIVERS[f"{name} sync"].library for name in ("httpx", "httpx2")])
-def test_a_redirect_by_a_transport_without_trace_events_is_an_error_afterwards(
-    library: Any, identity: Identity
-) -> None:
-    def handle(request: Any) -> Any:
-        return (
-            library.Response(307, headers={"location": "/again"}) if request.url.path == "/" else library.Response(200)
-        )
-
-    auth = SealAuth(identity, origin="https://bank.example")
-    with (
-        library.Client(transport=library.MockTransport(handle), follow_redirects=True) as client,
-        refused(RemoteProtocolError, "answer.redirect"),
-    ):
-        client.post("https://bank.example/", content=b"{}", auth=auth)
-
-
 def test_another_target_than_the_sealed_one_is_not_sent(send: Any, server: RogueBank) -> None:
     elsewhere = {"target": b"/psd2/v1/elsewhere"}
     with refused(LocalProtocolError, "client.target"):
         send(lambda client, auth: client.get(server.url, auth=auth, extensions=elsewhere))
     assert server.requests == []
-
-
-def test_a_refusal_of_the_proxy_is_the_librarys_error(driver: HttpDriver, identity: Identity) -> None:
-    with egress_proxy() as (proxy, _):
-        gone = "https://127.0.0.1:1"
-        with pytest.raises(driver.library.TransportError):
-            driver.run(identity, lambda client: client.get(gone, auth=SealAuth(identity, origin=gone)), proxy=proxy)
 
 
 def test_a_signer_is_awaited_where_there_is_an_event_loop(

@@ -8,7 +8,10 @@ import os
 import platform
 import ssl
 import struct
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +19,22 @@ import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    load_pem_private_key,
+)
 from cryptography.x509.oid import ExtensionOID, NameOID
 from rogue_bank import http, rogue_bank, server_context
 
 from refusals import refused
+from tppkit._clock import utc_now
+from tppkit.certificates import EidasCertificate
 from tppkit.client import Identity, Psd2Client, make_client
 from tppkit.client.tls_context import _as_file
 from tppkit.errors import ConfigurationError, TppkitError, TransportError
-from tppkit.testpki import Pki
+from tppkit.testpki import Pki, certificate_pem
+from tppkit.testpki.certificate import Draft, attribute_of
 
 
 def test_the_context_is_modern_and_verifies_and_trusts_no_certificate_by_itself(identity: Identity) -> None:
@@ -137,19 +147,10 @@ def test_an_issuing_authority_may_be_trusted_by_itself(bank_pki: Pki, bank_pki_f
 def test_a_server_certificate_without_alternative_name_is_refused(
     driver: Any, bank_pki: Pki, bank_pki_folder: Path, identity: Identity, tmp_path: Path
 ) -> None:
-    server, issuer = bank_pki.server, bank_pki.qwac_ca
-    builder = x509.CertificateBuilder(
-        issuer_name=issuer.certificate.x509.subject,
-        subject_name=x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]),
-        public_key=server.key.public_key(),
-        serial_number=7,
-        not_valid_before=server.certificate.not_before,
-        not_valid_after=server.certificate.not_after,
-        extensions=[e for e in server.certificate.x509.extensions if e.oid != ExtensionOID.SUBJECT_ALTERNATIVE_NAME],
-    )
-    made = builder.sign(issuer.key, hashes.SHA256())  # type: ignore[arg-type]
-    chain = b"".join(one.public_bytes(Encoding.PEM) for one in (made, *(c.x509 for c in server.chain)))
-    (tmp_path / "server-chain.pem").write_bytes(chain)
+    draft = Draft.of(bank_pki.server.certificate).without_extension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME.dotted_string)
+    draft = replace(draft, subject=(attribute_of(NameOID.COMMON_NAME.dotted_string, "localhost"),))
+    made = EidasCertificate.from_der(draft.sign(bank_pki.qwac_ca.key))
+    (tmp_path / "server-chain.pem").write_bytes(b"".join(map(certificate_pem, (made, *bank_pki.server.chain))))
     (tmp_path / "server.key").write_bytes((bank_pki_folder / "server.key").read_bytes())
     text = "has no subjectAltName for 'localhost'; the common name is not used"
     with (
@@ -158,3 +159,14 @@ def test_a_server_certificate_without_alternative_name_is_refused(
     ):
         driver.run(bank.url, identity, lambda client: client.payment_status("1"))
     assert bank.requests == []
+
+
+def test_no_temporary_file_is_left_when_tls_refuses_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    key = rsa.generate_private_key(65537, 1024)  # TLS libraries do not take it
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "weak TEST")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 7, utc_now(), utc_now() + timedelta(days=1))
+    weak = EidasCertificate.from_der(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.DER))
+    with refused(ConfigurationError, "identity.tls"):
+        Identity(weak, key)
+    assert list(tmp_path.iterdir()) == []

@@ -61,13 +61,20 @@ def resuming(pki: Pki, now: list[float]) -> ResumingContext:
     return context
 
 
-def test_a_bank_shows_its_certificate_again_within_the_hour(bank_pki_folder, bank_pki):
+def test_a_session_is_resumed_within_the_hour_and_only_so_many_are_kept(bank_pki_folder, bank_pki):
     now = [0.0]
     context = resuming(bank_pki, now)
     with rogue_bank(server_context(bank_pki_folder), http(200)) as bank:
         for now[0] in (0.0, 0.6 * MAX_SESSION_S, 1.2 * MAX_SESSION_S, 1.8 * MAX_SESSION_S):
             ask(context, bank.port)
     assert bank.resumed == [False, True, False, True]
+    context = resuming(bank_pki, [0.0])
+    with rogue_bank(server_context(bank_pki_folder), http(200)) as bank:
+        ask(context, bank.port)
+    session = context._find(("localhost", bank.port))
+    for number in range(2 * MAX_SESSIONS):
+        context.remember((f"host{number}", 443), session, resumed=False)
+    assert len(context._sessions) == MAX_SESSIONS
 
 
 def test_a_session_is_forgotten_when_the_server_refuses_the_connection(context, bank_pki_folder, bank_pki):
@@ -79,16 +86,6 @@ def test_a_session_is_forgotten_when_the_server_refuses_the_connection(context, 
         with pytest.raises(ssl.SSLError):
             ask(client, bank.port)
     assert client._find(place) is None
-
-
-def test_only_so_many_sessions_are_kept(bank_pki_folder, bank_pki):
-    context = resuming(bank_pki, [0.0])
-    with rogue_bank(server_context(bank_pki_folder), http(200)) as bank:
-        ask(context, bank.port)
-    session = context._find(("localhost", bank.port))
-    for number in range(2 * MAX_SESSIONS):
-        context.remember((f"host{number}", 443), session, resumed=False)
-    assert len(context._sessions) == MAX_SESSIONS
 
 
 _OWN_S = 60.0  # a slow machine shakes hands within it
@@ -111,7 +108,9 @@ def write_for_ever(connection: ssl.SSLSocket) -> None:
         connection.send(bytes(65_536))
 
 
-def test_a_server_that_trickles_is_disconnected_at_the_deadline(identity: Identity, bank_pki_folder: Path) -> None:
+def test_a_server_that_trickles_or_reads_nothing_is_disconnected_at_the_deadline(
+    identity: Identity, bank_pki_folder: Path
+) -> None:
     with trickling(server_context(bank_pki_folder), every_s=0.05) as port, connected(identity, port) as connection:
         with deadline(30):
             connection.recv(1)
@@ -120,9 +119,6 @@ def test_a_server_that_trickles_is_disconnected_at_the_deadline(identity: Identi
         with deadline(0.4), pytest.raises(TimeoutError):
             read_all(connection)
         assert 0.3 < time.monotonic() - begun < 10
-
-
-def test_a_server_that_reads_nothing_is_disconnected_at_the_deadline(identity: Identity, bank_pki_folder: Path) -> None:
     with (
         trickling(server_context(bank_pki_folder), every_s=5) as port,
         connected(identity, port) as connection,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from callback_apps import ORIGIN
 from callback_servers import SERVICE, Server, request, running, write_service_key
-from serving import free_port, program, run_program
+from serving import free_port, run_nginx
 
 from tppkit.callbacks import sign_callback
 
@@ -22,16 +22,6 @@ SERVERS = {
         (*_UVICORN, "--no-proxy-headers"), environment={"CALLBACK_PROXIES": "127.0.0.1", "CALLBACK_RAW": "1"}
     ),
 }
-NGINX = """
-daemon off; master_process off; pid {folder}/nginx.pid; error_log stderr warn;
-events {{ worker_connections 64; }}
-http {{
-  access_log off;
-  client_body_temp_path {folder}/b; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;
-  uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
-  {servers}
-}}
-"""
 # nginx passes X-Forwarded-For on as it came unless configured otherwise.
 PASSING = "server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://127.0.0.1:{upstream}; }} }}"
 ADDING = PASSING.replace("; }} }}", "; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; }} }}")
@@ -49,9 +39,7 @@ def test_an_address_from_a_header_counts_only_behind_a_trusted_proxy(tmp_path: P
     with running(SERVERS, environment={"CALLBACK_KEY": str(key)}, log=tmp_path / "log") as ports:
         fronts = {(name, form): free_port() for name in SERVERS for form in (PASSING, ADDING)}
         servers = "\n".join(form.format(port=port, upstream=ports[name]) for (name, form), port in fronts.items())
-        (tmp_path / "nginx.conf").write_text(NGINX.format(folder=tmp_path, servers=servers))
-        nginx = [program("nginx", "nginx-light"), "-c", str(tmp_path / "nginx.conf"), "-p", str(tmp_path)]
-        with run_program(nginx, port=next(iter(fronts.values())), folder=tmp_path):
+        with run_nginx(servers, port=next(iter(fronts.values())), folder=tmp_path):
             for name in SERVERS:
                 for port in (ports[name], fronts[name, PASSING], fronts[name, ADDING]):
                     found = [status(port, forwarded) for forwarded in ("203.0.113.7:80", "203.0.113.7")]
