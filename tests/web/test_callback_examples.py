@@ -90,11 +90,15 @@ def test_every_example_of_callbacks_is_tested():
     )
 
 
-def test_a_callback_has_its_effect_once(example):
+def test_a_callback_has_its_effect_once_and_a_refused_one_gets_a_bare_status(example):
     before = example.effects()
     for _ in range(3):
         assert example.call("/cb/", ACCESS, request_id="once") == Response(200, b"")
     assert example.effects(at_least=len(before) + 1) == [*before, "access"]
+    before = example.effects()
+    headers = sign_callback(example.key, request_id="bad", method="POST", url="https://tpp.example/cb/", body=ACCESS)
+    assert request(example.port, "POST", "/cb/", headers, ACCESS + b" ") == Response(400, b"")
+    assert example.effects() == before
 
 
 def test_an_older_version_is_acknowledged_and_has_no_effect(example):
@@ -114,13 +118,6 @@ def test_a_scan_is_answered_with_who_asks_and_is_not_a_login(example):
         assert (response.status, json.loads(response.body)) == (200, {"name": "Bookshop", "perm": ["NAME", "EMAIL"]})
     assert example.call(f"/login/{UUID}", b'{"id":7}').status == 200
     assert example.effects(at_least=len(before) + 1) == [*before, "login"]
-
-
-def test_a_refused_callback_gets_a_bare_status_and_has_no_effect(example):
-    before = example.effects()
-    headers = sign_callback(example.key, request_id="bad", method="POST", url="https://tpp.example/cb/", body=ACCESS)
-    assert request(example.port, "POST", "/cb/", headers, ACCESS + b" ") == Response(400, b"")
-    assert example.effects() == before
 
 
 def test_a_worker_outlives_a_store_that_fails_for_a_while(examples):

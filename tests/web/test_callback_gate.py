@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from sqlalchemy import Connection, text
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy import Connection
 
 from refusals import refused
 from tppkit.callbacks import (
@@ -89,13 +88,10 @@ def gate(store: Any = None, *, receiver: CallbackReceiver = RECEIVER, **settings
     return CallbackGate(Inbox(receiver, store or MemoryStore()), **given), refusals
 
 
-def test_without_a_handler_it_waits_for_a_worker():
+def test_without_a_handler_it_waits_for_a_worker_and_with_one_it_gets_the_event_and_the_stores_connection(tmp_path):
     inbox = Inbox(RECEIVER, MemoryStore())
     CallbackGate(inbox, now=lambda: AT).receive(callback(), LOCAL)
     assert [worked.outcome for worked in inbox.work(lambda *_: None, at=AT)] == [Outcome.APPLIED]
-
-
-def test_the_handler_gets_the_event_and_the_stores_connection(tmp_path):
     seen = []
     store = InboxStore(f"sqlite:///{tmp_path}/inbox.sqlite")
     store.create_tables()
@@ -251,13 +247,16 @@ async def refuse_code_async(_: object) -> LoginRequest:
     return refuse_code(_)
 
 
-def test_a_scan_of_a_code_that_does_not_count_is_not_requested_again():
+def test_a_login_address_needs_an_answer_and_a_code_that_does_not_count_is_not_requested_again():
     one, refusals = gate(receiver=SCANNED, login=refuse_code)
     other = AsyncCallbackGate(
         AsyncInbox(SCANNED, MemoryStore()), login=refuse_code_async, on_refusal=refusals.append, now=lambda: AT
     )
     assert [one.receive(SCAN, LOCAL).status, asyncio.run(other.receive(SCAN, LOCAL)).status] == [400, 400]
     assert [refusal.error.code for refusal in refusals] == ["callback.login-code"] * 2
+    for make in (lambda: gate(receiver=SCANNED), lambda: AsyncCallbackGate(AsyncInbox(SCANNED, MemoryStore()))):
+        with refused(ConfigurationError, "callback.no-login"):
+            make()
 
 
 def test_only_a_get_to_a_login_address_is_answered_as_a_login():
@@ -266,12 +265,6 @@ def test_only_a_get_to_a_login_address_is_answered_as_a_login():
     assert refusals.code == "callback.method"
     own = gate(login=lambda _: LoginRequest(name="Shop"))[0]
     assert own.receive(callback(), LOCAL).body == b""
-
-
-def test_a_login_address_without_an_answer_for_it_is_rejected_as_a_setting():
-    for make in (lambda: gate(receiver=SCANNED), lambda: AsyncCallbackGate(AsyncInbox(SCANNED, MemoryStore()))):
-        with refused(ConfigurationError, "callback.no-login"):
-            make()
 
 
 def test_an_unreadable_callback_is_acknowledged_kept_and_logged(caplog):
@@ -414,77 +407,3 @@ def test_a_function_that_the_gate_would_not_run_is_rejected_as_a_setting(awaited
 def test_a_result_that_is_not_awaited_is_not_acknowledged(name, function):
     one, refusals = gate(**{name: lambda *given: function(*given)})
     assert (one.receive(callback(), LOCAL).status, refusals.code) == (503, "callback.function")
-
-
-@pytest.mark.parametrize("handler", [lambda *_: None, lambda *given: async_generator(*given)])
-def test_a_handler_that_cannot_be_awaited_is_not_acknowledged(handler):
-    async def run() -> tuple[int, str]:
-        refusals = Refusals()
-        inbox = AsyncInbox(RECEIVER, MemoryStore())
-        one = AsyncCallbackGate(inbox, handler=handler, on_refusal=refusals.append, now=lambda: AT)
-        status = (await one.receive(callback(), LOCAL)).status
-        return status, refusals.code
-
-    assert asyncio.run(run()) == (503, "callback.function")
-
-
-def test_awaited_effects_can_be_had_in_a_transaction_of_the_caller(postgresql_url):
-    async def run() -> tuple[list[int], list[str]]:
-        engine = create_async_engine(postgresql_url.replace("postgresql:", "postgresql+psycopg:"))
-        inbox = AsyncInbox(RECEIVER, store := InboxStore(engine, prefix="gate_"))
-        await inbox.run(store.create_tables)
-        async with engine.begin() as connection:
-            await connection.execute(text("CREATE TABLE gate_effects (what TEXT)"))
-        fails = [True]
-
-        async def handler(verified: Any, connection: AsyncConnection) -> None:
-            await connection.execute(text("INSERT INTO gate_effects VALUES (:what)"), {"what": verified.request_id})
-            if fails and fails.pop():
-                raise ValueError
-
-        settings = {"on_refusal": Refusals().append, "now": lambda: AT}
-        one = AsyncCallbackGate(inbox, handler=handler, within=engine.begin, **settings)
-        statuses = [(await one.receive(callback(), LOCAL)).status for _ in range(3)]
-        async with engine.connect() as connection:
-            effects = list((await connection.execute(text("SELECT what FROM gate_effects"))).scalars())
-        await engine.dispose()
-        return statuses, effects
-
-    assert asyncio.run(run()) == ([503, 200, 200], ["r-1"])
-
-
-def test_the_awaited_gate_does_the_same():
-    async def run() -> tuple[list[int], list[str], list[str], bytes]:
-        seen: list[str] = []
-        refusals = Refusals()
-
-        async def granted(event: Any, verified: Any, _: object) -> None:
-            seen.append(f"{verified.request_id} {event.token[:3]}")
-            if len(seen) == 1:
-                raise CallbackRejected("callback.body", "not about the request")
-
-        async def handler(*_: object) -> None: ...
-
-        async def keep(receipt: Receipt) -> None:
-            seen.append(receipt.outcome.value)
-
-        async def login(_: object) -> LoginRequest:
-            return LoginRequest(name="Shop")
-
-        receiver = CallbackReceiver([*RECEIVER.book.addresses, *SCANNED.book.addresses], keys=KEYS)
-        one = AsyncCallbackGate(
-            AsyncInbox(receiver, MemoryStore()), on_access=granted, handler=handler, keep=keep, login=login,
-            on_refusal=refusals.append, count=lambda *given: seen.append(" ".join(given)), now=lambda: AT,
-        )  # fmt: skip
-        calls = [callback("a"), callback("a"), callback("a"), callback("a")._replace(body=b"{}")]
-        statuses = [(await one.receive(call, LOCAL)).status for call in calls]
-        body = (await one.receive(SCAN, LOCAL)).body
-        return statuses, seen, [refusals.code], body
-
-    statuses, seen, codes, body = asyncio.run(run())
-    assert statuses == [503, 200, 200, 400]
-    assert seen == [
-        "a abc", "failed callback.body", "a abc", "applied", "applied ", "repeated", "repeated ", "refused callback.signature",
-        "login", "login ",
-    ]  # fmt: skip
-    assert (codes, body) == (["callback.signature"], b'{"name":"Shop","perm":[]}')

@@ -261,7 +261,7 @@ def test_a_broken_connection_to_postgresql_is_opened_again(postgresql_url: str) 
     store.close()
 
 
-def test_a_full_memory_refuses_rather_than_forgets() -> None:
+def test_a_full_memory_refuses_rather_than_forgets_and_one_organisation_fills_no_more_than_its_share() -> None:
     store = MemoryReplayStore(max_bytes=3 * USE_BYTES, share=1)
     for number in range(3):
         assert store.claim(bytes([number]) * 32, b"d" * 32, bounds()).verdict is FIRST
@@ -269,9 +269,6 @@ def test_a_full_memory_refuses_rather_than_forgets() -> None:
         store.claim(b"x" * 32, b"d" * 32, bounds())
     assert store.claim(b"\x00" * 32, b"d" * 32, bounds()).verdict is RUNNING
     assert store.claim(b"x" * 32, b"d" * 32, bounds(NOW + HOUR)).verdict is FIRST
-
-
-def test_one_organisation_fills_no_more_than_its_share_of_the_memory() -> None:
     store = MemoryReplayStore(max_bytes=8 * USE_BYTES, share=0.25)
     for number in range(2):
         store.claim(b"greedy.." + bytes([number]) * 24, b"d" * 32, bounds())
