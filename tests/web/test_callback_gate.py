@@ -193,15 +193,12 @@ def test_a_handler_that_fails_is_called_again_whatever_it_raises(error):
 
 
 def test_a_callback_that_another_process_handles_is_requested_again_and_not_kept():
-    class Killed(BaseException):
-        """The process of a worker ends."""
-
     def dies(*_: object) -> None:
-        raise Killed
+        raise KeyboardInterrupt  # as the process of a worker ends
 
     store, kept = MemoryStore(), list[Receipt]()
     Inbox(RECEIVER, store).accept(callback(), at=AT)
-    with pytest.raises(Killed):
+    with pytest.raises(KeyboardInterrupt):
         Inbox(RECEIVER, store).work(dies, at=AT)
     one, refusals = gate(store, handler=lambda *_: None, keep=kept.append)
     assert (one.receive(callback(), LOCAL).status, refusals, kept) == (503, [], [])
@@ -247,7 +244,7 @@ async def refuse_code_async(_: object) -> LoginRequest:
     return refuse_code(_)
 
 
-def test_a_login_address_needs_an_answer_and_a_code_that_does_not_count_is_not_requested_again():
+def test_only_a_get_to_a_login_address_is_answered_and_a_code_that_does_not_count_is_not_requested_again():
     one, refusals = gate(receiver=SCANNED, login=refuse_code)
     other = AsyncCallbackGate(
         AsyncInbox(SCANNED, MemoryStore()), login=refuse_code_async, on_refusal=refusals.append, now=lambda: AT
@@ -257,9 +254,6 @@ def test_a_login_address_needs_an_answer_and_a_code_that_does_not_count_is_not_r
     for make in (lambda: gate(receiver=SCANNED), lambda: AsyncCallbackGate(AsyncInbox(SCANNED, MemoryStore()))):
         with refused(ConfigurationError, "callback.no-login"):
             make()
-
-
-def test_only_a_get_to_a_login_address_is_answered_as_a_login():
     one, refusals = gate(receiver=OTHER)
     assert one.receive(callback(path="/other", method="GET", body=b""), LOCAL).status == 400
     assert refusals.code == "callback.method"
@@ -314,14 +308,9 @@ def test_the_log_distinguishes_refusals_from_failures(caplog, tmp_path):
 
 @contextmanager
 def own_transaction(path: Path) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection, connection:
         connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield connection
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
+        yield connection
 
 
 @pytest.fixture

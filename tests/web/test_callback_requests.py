@@ -115,7 +115,7 @@ def test_a_target_that_is_put_together_again_is_decoded_to_the_same_path(path):
 
 
 @pytest.mark.parametrize("prefix", ["", "/app"])
-def test_a_target_that_is_put_together_again_finds_its_address(prefix):
+def test_a_target_that_is_put_together_again_finds_its_address_and_what_is_not_a_path_has_none(prefix):
     book = AddressBook([CallbackAddress("https://tpp.example/app/a%2Fb/%C5%BE?x=%2F", CallbackKind.OTHER)])
     whole = "/app/a/b/\xc5\xbe"
     environ = {
@@ -127,9 +127,6 @@ def test_a_target_that_is_put_together_again_finds_its_address(prefix):
     found = book.find(callback_target(environ) or "")
     assert found is not None
     assert b"https://tpp.example/app/a%2Fb/%C5%BE?x=%2F" in found.urls
-
-
-def test_a_target_that_is_not_a_path_has_no_receiver():
     assert callback_target({"headers": [], "raw_path": b"*", "path": "*"}) is None
 
 

@@ -85,11 +85,7 @@ def test_a_body_in_chunks_is_read_or_refused(ports, server):
 
 
 @pytest.mark.parametrize("server", SERVERS)
-def test_another_url_of_ours_does_not_verify(ports, server):
+def test_another_url_of_ours_does_not_verify_and_what_is_not_an_address_is_the_applications(ports, server):
     response, request_id = call(ports[0][server], "/cb/", ORIGIN + "/%C5%BEalias/")
     assert (response, kept_url(ports[1], request_id)) == (Response(400, b""), None)
-
-
-@pytest.mark.parametrize("server", SERVERS)
-def test_what_is_not_an_address_is_the_applications(ports, server):
     assert call(ports[0][server], "/other", ORIGIN + "/cb/")[0].status == 404

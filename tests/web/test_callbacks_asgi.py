@@ -250,7 +250,7 @@ def end_with_a_handler_that_hangs() -> None:
     print(status)
 
 
-def test_a_process_ends_although_a_handler_hangs():
+def test_a_process_ends_although_a_handler_hangs_or_asks_for_its_end():
     command = [
         sys.executable,
         "-c",
@@ -260,9 +260,6 @@ def test_a_process_ends_although_a_handler_hangs():
         command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=60, check=True
     )  # fmt: skip
     assert ended.stdout == "503\n"
-
-
-def test_an_end_of_the_process_that_a_handler_asks_for_is_not_lost_and_no_request_ends_as_cancelled():
     with pytest.raises(SystemExit):
         run(scope(), Client(ACCESS), handler=lambda *_: sys.exit(1))
 

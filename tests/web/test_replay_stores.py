@@ -175,7 +175,7 @@ def test_of_several_processes_one_is_first(make: Make) -> None:
         assert sorted(verdicts) == ["first", "other", "other"]
 
 
-def test_a_purge_forgets_what_is_over_and_nothing_else(store: ReplayStore) -> None:
+def test_a_purge_and_each_first_use_forget_what_is_over_and_nothing_else(store: ReplayStore) -> None:
     old, young = [os.urandom(32) for _ in range(5)], os.urandom(32)
     for number, key in enumerate(old):
         store.claim(key, key, bounds(NOW + number))
@@ -183,9 +183,6 @@ def test_a_purge_forgets_what_is_over_and_nothing_else(store: ReplayStore) -> No
     purged = [store.purge(forget=NOW + 4, limit=3), store.purge(forget=NOW + 4, limit=10)]
     assert purged == [3, 2]
     assert store.claim(young, young, bounds(NOW + HOUR // 2)) == Claim(RUNNING)
-
-
-def test_each_first_use_forgets_two_that_are_over(store: ReplayStore) -> None:
     for number in range(10):
         store.claim(bytes([number]) * 32, b"d" * 32, bounds(NOW))
     for number in range(10, 15):

@@ -154,7 +154,9 @@ def test_an_unsealed_request_with_two_of_such_headers_or_without_an_id_is_refuse
     ("limit", "announced", "pieces", "status", "reads"),
     [(600, False, (400, 400, 200), 413, 2), (999, True, (1000,), 413, 0), (1000, True, (1000,), 201, 1)],
 )
-def test_a_body_is_read_no_further_than_its_limit(limit, announced, pieces, status, reads, door, app, seal, pki):
+def test_a_body_is_read_no_further_than_its_limit_which_is_not_below_nothing(
+    limit, announced, pieces, status, reads, door: Door, app, seal, pki
+) -> None:
     large = sealed(seal, body=b"x" * 1000)
     sent = large.with_headers(("Content-Length", "1000")) if announced else large
     answer = call(door(max_body_bytes=limit), scope_of(sent, pki.qwac), [b"x" * size for size in pieces])
@@ -163,6 +165,8 @@ def test_a_body_is_read_no_further_than_its_limit(limit, announced, pieces, stat
     assert call(gate, scope_of(POLL, pki.qwac), [b"x" * 6, b"x" * 6]).status == 413
     assert call(gate, scope_of(POLL, pki.qwac), [b"x" * 5, b"x" * 5]).status == 201
     assert app.bodies[-1] == b"x" * 10
+    with refused(ConfigurationError, "web.setting"):
+        door(max_body_bytes=-1)
 
 
 def test_empty_pieces_of_a_body_are_not_held(make_gate: Callable[..., SealGate], good: Message, pki: Pki) -> None:
@@ -224,14 +228,11 @@ def test_a_connection_that_closed_before_its_answer_is_not_a_failure(
     asyncio.run(door()(scope_of(good, pki.qwac), receive, send))
 
 
-def test_an_unknown_peer_is_refused_before_anything_else_is_looked_at(door: Door, app: Recorder, good: Message) -> None:
-    answer = call(door(PSD2), scope_of(good._replace(target="/nowhere"), None), [good.body])
-    assert (answer.status, answer.code, answer.reads, app.scopes) == (401, "CERTIFICATE_MISSING", 0, [])
-
-
-def test_a_seal_of_another_organisation_is_refused(
+def test_an_unknown_caller_and_one_with_the_seal_of_another_organisation_are_refused(
     door: Door, app: Recorder, good: Message, pki: Pki, other_qseal: Issued
 ) -> None:
+    answer = call(door(PSD2), scope_of(good._replace(target="/nowhere"), None), [good.body])
+    assert (answer.status, answer.code, answer.reads, app.scopes) == (401, "CERTIFICATE_MISSING", 0, [])
     other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
     answer = call(door(), scope_of(good, other), [good.body])
     assert (answer.status, answer.code, app.scopes) == (401, "SIGNATURE_INVALID", [])
@@ -252,12 +253,17 @@ def test_the_table_says_which_requests_must_be_sealed_and_for_which_role(door: D
     assert len(app.scopes) == 1
 
 
-def test_without_a_row_only_the_caller_is_judged(make_gate: Callable[..., SealGate], pki: Pki) -> None:
+def test_without_a_row_only_the_caller_is_judged_and_its_certificate_keeps_its_code(
+    make_gate: Callable[..., SealGate], pki: Pki
+) -> None:
     gate = make_gate(PSD2)
     pending = gate.open(AsgiSource(scope_of(NAMELESS, pki.qwac)), None)
     assert (pending.caller.id, pending.caller.seal) == (str(pki.provider.organization_identifier), None)
     with pytest.raises(CertificateRejected):
         gate.open(AsgiSource(scope_of(NAMELESS, None)), None)
+    gate = make_gate(PSD2, now=lambda: pki.qwac.certificate.not_after + timedelta(days=1))
+    with refused(CertificateRejected, "certificate.expired"):
+        gate.open(AsgiSource(scope_of(POLL, pki.qwac)), None)
 
 
 @pytest.mark.parametrize("auth", [Auth.NONE, Auth.API_KEY, Auth.BASIC])
@@ -299,17 +305,6 @@ def test_a_key_of_an_untrusted_qwac_is_reported_as_a_fault_of_the_certificate(
     weak = sign_draft(drafted._replace(draft=for_key(drafted.draft, key.public_key())), pki.qwac_ca, "weak", "qwac")
     answer = call(door(), scope_of(good, weak), [BODY])
     assert (answer.status, answer.code, app.scopes) == (401, "CERTIFICATE_INVALID", [])
-
-
-def test_what_is_wrong_with_a_qwac_besides_its_key_keeps_its_code(make_gate: Callable[..., SealGate], pki: Pki) -> None:
-    gate = make_gate(PSD2, now=lambda: pki.qwac.certificate.not_after + timedelta(days=1))
-    with refused(CertificateRejected, "certificate.expired"):
-        gate.open(AsgiSource(scope_of(POLL, pki.qwac)), None)
-
-
-def test_a_limit_below_nothing_is_refused(door: Door) -> None:
-    with refused(ConfigurationError, "web.setting"):
-        door(max_body_bytes=-1)
 
 
 def test_a_lifespan_passes_and_a_websocket_or_another_type_does_not(
