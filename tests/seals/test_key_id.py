@@ -83,9 +83,12 @@ def test_an_issuer_is_accepted_in_every_style_of_the_same_name_and_no_other(text
     assert check(text, D_TRUST) == expected
 
 
-@pytest.mark.parametrize(
-    "issuer",
-    [
+SEPARATORS = issued_by(
+    (NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "D-Trust, GmbH + Co"), (NameOID.COMMON_NAME, "CA 1")
+)
+STYLES: dict[tuple[EidasCertificate, str, str], tuple[str, ...]] = {
+    # Attributes without a name in RFC 4514.
+    (QTSP, "Seal", "Deal"): (
         "CN=Seal CA,E=ca@trust.example,organizationIdentifier=VATLT-1,O=Trust Services,C=LT",
         "CN=Seal CA,emailAddress=ca@trust.example,2.5.4.97=VATLT-1,O=Trust Services,C=LT",
         "CN=Seal CA,1.2.840.113549.1.9.1=ca@trust.example,2.5.4.97=#0c075641544c542d31,O=Trust Services,C=LT",
@@ -93,16 +96,8 @@ def test_an_issuer_is_accepted_in_every_style_of_the_same_name_and_no_other(text
         "C=LT,O=Trust Services,organizationIdentifier=VATLT-1,EMAILADDRESS=ca@trust.example,CN=Seal CA",
         "CN=Seal CA,OID.1.2.840.113549.1.9.1=ca@trust.example,oid.2.5.4.97=VATLT-1,O=Trust Services,C=LT",
         "/C=LT/O=Trust Services/2.5.4.97=VATLT-1/emailAddress=ca@trust.example/CN=Seal CA",
-    ],
-)
-def test_attributes_without_an_rfc_4514_name_are_accepted_in_every_style(issuer: str) -> None:
-    assert check(f"SN=9FA1, CA={issuer}", QTSP) == "names it"
-    assert check(f"SN=9FA1, CA={issuer.replace('Seal', 'Deal')}", QTSP) == "key-id.mismatch"
-
-
-@pytest.mark.parametrize(
-    "issuer",
-    [
+    ),
+    (SEPARATORS, "GmbH", "AG"): (
         "CN=CA%201,O=%22D-Trust,%20GmbH%20%2B%20Co%22,C=DE",
         'CN=CA 1,O="D-Trust, GmbH + Co",C=DE',
         "CN=CA+1,O=D-Trust%5C,+GmbH+%5C%2B+Co,C=DE",
@@ -112,14 +107,17 @@ def test_attributes_without_an_rfc_4514_name_are_accepted_in_every_style(issuer:
         "/C=DE/O=D-Trust\\, GmbH \\+ Co/CN=CA 1",
         "/C=DE/O=D-Trust%2C%20GmbH%20%2B%20Co/CN=CA%201",
         "/C=DE/O=D-Trust,+GmbH+%2B+Co/CN=CA+1",
-    ],
-)
-def test_an_issuer_that_holds_separators_is_accepted_in_every_style(issuer: str) -> None:
-    certificate = issued_by(
-        (NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "D-Trust, GmbH + Co"), (NameOID.COMMON_NAME, "CA 1")
-    )
-    assert check(f"SN=9FA1,CA={issuer}", certificate) == "names it"
-    assert check(f"SN=9FA1,CA={issuer.replace('GmbH', 'AG')}", certificate) == "key-id.mismatch"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("of", "issuer"), [(of, issuer) for of, issuers in STYLES.items() for issuer in issuers])
+def test_an_issuer_of_any_attributes_and_separators_is_accepted_in_every_style(
+    of: tuple[EidasCertificate, str, str], issuer: str
+) -> None:
+    certificate, old, new = of
+    assert check(f"SN=9FA1,CA={issuer}", certificate) == check(f"SN=9FA1, CA={issuer}", certificate) == "names it"
+    assert check(f"SN=9FA1,CA={issuer.replace(old, new)}", certificate) == "key-id.mismatch"
 
 
 def test_separators_within_and_between_attributes_are_distinguished() -> None:

@@ -23,7 +23,7 @@ from sealing import ISSUER_KEY as KEY
 from sealing import check_key_id as check
 
 from refusals import refused
-from tppkit.errors import ConfigurationError, FormatError
+from tppkit.errors import ConfigurationError, FormatError, TppkitError
 from tppkit.httpsig import KeySigner, parse_signature_header
 from tppkit.seals import PROFILES, KeyIdForm, KeyIdStyle, Radix, Seal, SealProfile, sign_request
 from tppkit.seals.key_id import make_key_id
@@ -119,17 +119,19 @@ def test_a_seal_of_an_issuer_with_a_line_break_forges_no_header() -> None:
 
 
 @pytest.mark.parametrize(
-    ("style", "text"), [(CLIENT_ID, "a\r\nX-Evil: 1"), (CLIENT_ID, 'a",algorithm="x'), (URL, "https://a/\n")]
+    ("style", "text", "error", "code"),
+    [
+        (CLIENT_ID, "a\r\nX-Evil: 1", FormatError, "key-id.malformed"),
+        (CLIENT_ID, 'a",algorithm="x', FormatError, "key-id.malformed"),
+        (URL, "https://a/\n", FormatError, "key-id.malformed"),
+        *((style, None, ConfigurationError, "seal.key-id-needed") for style in (CLIENT_ID, URL)),
+    ],
 )
-def test_a_text_that_would_leave_its_parameter_is_not_written(style: KeyIdStyle, text: str) -> None:
-    with refused(FormatError, "key-id.malformed"):
+def test_a_text_that_only_the_bank_knows_must_be_given_and_not_leave_its_parameter(
+    style: KeyIdStyle, text: str | None, error: type[TppkitError], code: str
+) -> None:
+    with refused(error, code):
         make_key_id(QTSP, style=style, text=text)
-
-
-@pytest.mark.parametrize("style", [CLIENT_ID, URL])
-def test_a_text_that_only_the_bank_knows_must_be_given(style: KeyIdStyle) -> None:
-    with refused(ConfigurationError, "seal.key-id-needed"):
-        make_key_id(QTSP, style=style)
 
 
 STYLES = [row.key_id for row in PROFILES.values() if row.key_id.form in (KeyIdForm.CERTIFICATE, KeyIdForm.SERIAL)]

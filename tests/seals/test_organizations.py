@@ -25,10 +25,9 @@ def test_the_website_certificate_beside_a_seal_is_judged_as_well(
     identifier: str, nca_id: str, expected: str, pki: Pki
 ) -> None:
     qwac = issue_for(pki, "qwac", identifier, nca_id).certificate
-    if identifier != pki.provider.organization_identifier.text:
-        expected = "seal.other-organisation"
-    sealed = seal_by_hand(REQUEST, pki.qseal)
-    assert verdict(sealed, fresh_policy(pki), qwac=qwac) == expected
+    is_ours = identifier == pki.provider.organization_identifier.text
+    sealed, code = seal_by_hand(REQUEST, pki.qseal), expected if is_ours else "seal.other-organisation"
+    assert verdict(sealed, fresh_policy(pki), qwac=qwac) == code
 
 
 UK = OrganizationPolicy(match_authority=False)

@@ -44,9 +44,11 @@ def test_a_row_based_on_another_has_what_the_file_says_and_the_rest_from_there(t
     assert load_profile(tmp_path / "own.toml") == row
 
 
-def test_a_row_of_its_own_needs_no_other() -> None:
+def test_a_row_of_its_own_needs_no_other_and_is_refused_if_it_proves_too_little() -> None:
     row = parse_profile(FULL)
     assert (row.max_age, row.request_id, row.empty_body) == (timedelta(seconds=60), None, EmptyBody.ABSENT)
+    with refused(ConfigurationError, "profile.coverage"):
+        parse_profile(FULL.replace(b"max_age = 60", b""))
 
 
 @pytest.mark.parametrize(
@@ -62,11 +64,6 @@ def test_a_row_of_its_own_needs_no_other() -> None:
 def test_what_is_not_a_profile_is_refused(text: bytes) -> None:
     with refused(FormatError, "profile.file"):
         parse_profile(text)
-
-
-def test_a_file_whose_row_proves_too_little_is_refused_as_the_row_is() -> None:
-    with refused(ConfigurationError, "profile.coverage"):
-        parse_profile(FULL.replace(b"max_age = 60", b""))
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: FULL + text.encode("utf-8", "surrogatepass")))

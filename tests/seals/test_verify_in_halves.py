@@ -46,7 +46,7 @@ def refusal(head: VerifiedHead, body: bytes) -> str:
 
 
 def test_both_halves_prove_what_the_whole_proves_and_the_head_alone_nothing_of_a_body(
-    sealed: Message, pki: Pki, policy: SealPolicy
+    sealed: Message, pki: Pki
 ) -> None:
     policy, qwac = fresh_policy(pki), pki.qwac.certificate
     head = verify_request_head(sealed, qwac=qwac, at=AT, policy=policy)
