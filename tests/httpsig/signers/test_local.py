@@ -85,9 +85,11 @@ def test_key_certificate_and_chain_are_read_from_pkcs12(named: bool, pki: Pki) -
 
 
 @pytest.mark.parametrize(("key", "own"), [(False, True), (True, False)], ids=["no key", "no certificate of the key"])
-def test_pkcs12_without_a_pair_is_refused(key: bool, own: bool, pki: Pki) -> None:
+def test_pkcs12_without_a_pair_or_with_a_wrong_password_is_refused(key: bool, own: bool, pki: Pki) -> None:
     with refused(ConfigurationError, "key.unreadable"):
         load_pkcs12(pkcs12_file(pki, key=key, own=own), password=b"correct")
+    with refused(FormatError, "pkcs12.unreadable"):
+        load_pkcs12(pkcs12_file(pki), password=b"wrong")
 
 
 @pytest.mark.parametrize("password", [None, b"of another file"])
@@ -97,11 +99,6 @@ def test_pkcs12_in_which_nothing_is_encrypted_needs_no_password_and_is_read_with
     issued = pki.qseal
     plain = pkcs12.serialize_key_and_certificates(b"seal", issued.key, issued.certificate.x509, None, NoEncryption())
     assert load_pkcs12(plain, password=password).certificate == issued.certificate
-
-
-def test_pkcs12_is_not_read_with_a_wrong_password(pki: Pki) -> None:
-    with refused(FormatError, "pkcs12.unreadable"):
-        load_pkcs12(pkcs12_file(pki), password=b"wrong")
 
 
 PLAIN = [KEY.private_bytes(encoding, PrivateFormat.PKCS8, NoEncryption()) for encoding in (Encoding.PEM, Encoding.DER)]

@@ -139,19 +139,9 @@ def test_a_devices_key_has_its_usual_algorithm_and_is_found_by_its_id(token: Pat
     assert isinstance(signer(token, None, key_id=b"\x02").public_key, ec.EllipticCurvePublicKey)
 
 
-def test_a_device_signs_without_blocking_the_event_loop(token: Path) -> None:
+def test_a_device_signs_without_blocking_the_event_loop_and_for_many_threads(token: Path) -> None:
     device = signer(token, "p256")
     require_signature(device, asyncio.run(device.sign_async(b"x")), b"x")
-
-
-def test_a_seal_is_made_with_a_key_in_a_device(token: Path, pki: Pki, policy: Any) -> None:
-    seal = Seal(pki.qseal.certificate, signer(token, "qseal"))
-    sent = sign_request(Message("GET", "/", (("X-Request-ID", "a"),)), seal=seal)
-    verified = verify_request(sent, qwac=None, at=pki.qseal.certificate.not_before, policy=policy)
-    assert verified.seal == pki.qseal.certificate
-
-
-def test_many_threads_sign_with_two_signers_of_one_token(token: Path) -> None:
     devices = (signer(token, "rsa"), signer(token, "p256"))
 
     def work(number: int) -> None:
@@ -160,6 +150,13 @@ def test_many_threads_sign_with_two_signers_of_one_token(token: Path) -> None:
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(work, range(200)))
+
+
+def test_a_seal_is_made_with_a_key_in_a_device(token: Path, pki: Pki, policy: Any) -> None:
+    seal = Seal(pki.qseal.certificate, signer(token, "qseal"))
+    sent = sign_request(Message("GET", "/", (("X-Request-ID", "a"),)), seal=seal)
+    verified = verify_request(sent, qwac=None, at=pki.qseal.certificate.not_before, policy=policy)
+    assert verified.seal == pki.qseal.certificate
 
 
 def test_a_dropped_session_is_opened_again_and_a_key_that_wants_its_pin_every_time_gets_it(token: Path) -> None:
