@@ -186,12 +186,6 @@ def test_a_lost_request_for_access_offers_its_token_and_does_not_show_it(play: P
         assert (error.request_id, len(service.requests), TOKEN in str(error)) == (TOKEN, 1, False)
 
 
-def test_reads_are_repeated(play: Player) -> None:
-    answers = iter([b"", http(503)(b""), service_answer(b"GET /BALANCE\r\n")])
-    result, service = play.ask(lambda _: next(answers), balance)
-    assert (result["EUR"], len(service.requests)) == (Decimal("0.30"), 3)
-
-
 @pytest.mark.parametrize(
     ("step", "answer"),
     [
@@ -210,8 +204,11 @@ def test_a_balance_or_a_list_is_exact_or_an_error(step: Step, answer: Answer, pl
 
 
 @pytest.mark.parametrize("name", ["endless", "redirect"])
-def test_a_read_that_is_not_an_answer_is_an_error(name: str, play: Player) -> None:
+def test_reads_are_repeated_and_what_is_not_an_answer_is_an_error(name: str, play: Player) -> None:
     assert type(play.ask(LOST[name], balance)[0]) is RemoteProtocolError
+    answers = iter([b"", http(503)(b""), service_answer(b"GET /BALANCE\r\n")])
+    result, service = play.ask(lambda _: next(answers), balance)
+    assert (result["EUR"], len(service.requests)) == (Decimal("0.30"), 3)
 
 
 @pytest.mark.parametrize(

@@ -84,14 +84,11 @@ TWO: tuple[Ask, ...] = (
 )
 
 
-def test_each_client_of_an_identity_uses_its_own_protocol(identity: Identity, port: int) -> None:
+def test_each_client_of_an_identity_uses_its_own_protocol_also_beside_others(identity: Identity, port: int) -> None:
     for ask_two in TWO:
         assert ask_two(identity, port).startswith(H2)
         for ask in ONE:
             assert ask(identity, port).startswith(H1), ask
-
-
-def test_an_open_client_continues_in_its_protocol_after_others_were_made(identity: Identity, port: int) -> None:
     url, options = f"https://localhost:{port}/", {"trust_env": False}
     two = httpx.Client(verify=identity.tls_context, http2=True, **options)
     one = httpx.Client(verify=identity.tls_context, headers={"Connection": "close"}, **options)
@@ -101,8 +98,6 @@ def test_an_open_client_continues_in_its_protocol_after_others_were_made(identit
             assert two.get(url).http_version == "HTTP/2"
         assert with_http_client(identity, port).startswith(H1)
 
-
-def test_threads_with_different_protocols_do_not_share_connections(identity: Identity, port: int) -> None:
     def ask(number: int) -> bool:
         asks, protocol = ((with_httpx,), H1) if number % 2 else (TWO[:1], H2)
         return asks[0](identity, port).startswith(protocol)

@@ -1,10 +1,11 @@
-"""The archive's writer: one stream without gaps, one writer, no dropped record."""
+"""The archive: one stream without gaps, one writer, no dropped record; every line is read in bounded memory."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,9 +16,12 @@ from audits import audit_of
 
 from refusals import refused
 from tppkit.errors import ArchiveError, FormatError
-from tppkit.evidence import EvidenceArchive, EvidenceRecord, load_certificate, make_record, read_lines
+from tppkit.evidence import EvidenceArchive, EvidenceRecord, audit_archive, load_certificate, make_record, read_lines
+from tppkit.evidence.columns import MAX_LINE_BYTES
+from tppkit.evidence.record import FIRST_PREVIOUS
 from tppkit.seals import VerifiedRequest
 from tppkit.testpki import Issued, Pki
+from tppkit.trust import PathVerifier
 
 STREAM = "5a" * 16
 OTHER_STREAM = "c3" * 16
@@ -192,3 +196,103 @@ def test_threads_share_an_archive_without_gap_or_repetition(tmp_path, make_verif
     assert sorted(one.seq for one in placed) == list(range(120))
     summary = audit_of(tmp_path, paths)
     assert (summary.records, summary.exit_code) == (120, 0)
+
+
+def with_lines(folder: Path, data: bytes) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "records.jsonl").write_bytes(data)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def long_archive(tmp_path_factory: pytest.TempPathFactory, make_verified: Callable[..., VerifiedRequest]) -> Path:
+    """Three thousand records, placed as the writer places them."""
+    folder = tmp_path_factory.mktemp("long")
+    record, previous = make_record(make_verified(0, body=b"x" * 1500)), FIRST_PREVIOUS
+    with (folder / "records.jsonl").open("wb") as file:
+        for seq in range(3000):
+            placed = record.placed(stream_id=STREAM, seq=seq, previous=previous)
+            previous = placed.leaf
+            file.write(placed.to_line())
+    return folder
+
+
+def peak(read: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        read()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("length", [MAX_LINE_BYTES + 1, 200 * 1024 * 1024])
+def test_a_line_over_the_limit_ends_the_reading_in_bounded_memory(length: int, tmp_path: Path) -> None:
+    with (tmp_path / "records.jsonl").open("wb") as file:
+        file.truncate(length)  # zeros, no line feed, and no disk space
+
+    def read() -> None:
+        with refused(ArchiveError, "archive.unreadable"):
+            list(read_lines(tmp_path))
+
+    assert peak(read) < 50_000_000
+
+
+def test_reading_does_not_fill_the_memory(long_archive: Path) -> None:
+    assert (long_archive / "records.jsonl").stat().st_size > 10_000_000
+    assert peak(lambda: sum(len(line) for _, line in read_lines(long_archive))) < 500_000
+
+
+@pytest.mark.slow
+def test_auditing_does_not_fill_the_memory(long_archive: Path, paths: PathVerifier) -> None:
+    # The certificates are not at hand, so every record is indeterminate: what is measured is the reading.
+    rows = audit_archive(long_archive, paths=paths)
+    assert peak(lambda: sum(row.stream_code is None for row in rows)) < 2_000_000
+
+
+def test_what_is_not_an_archive_cannot_be_read(tmp_path: Path) -> None:
+    with refused(ArchiveError, "archive.unreadable"):
+        list(read_lines(tmp_path / "nowhere"))
+    (tmp_path / "certs").mkdir()
+    with pytest.raises(ArchiveError) as caught:
+        list(read_lines(tmp_path))
+    assert (caught.value.code, str(tmp_path / "records.jsonl") in caught.value.message) == ("archive.unreadable", True)
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", []),
+        (b"a\nb\n", [(1, b"a"), (2, b"b")]),
+        (b"a\n\nb\n", [(1, b"a"), (2, b""), (3, b"b")]),
+        (b"a\r\nb\n", [(1, b"a\r"), (2, b"b")]),
+        (b"a\ncut off", [(1, b"a"), (2, b"cut off")]),
+    ],
+)
+def test_every_line_up_to_the_limit_is_given_with_its_number_and_an_empty_folder_has_none(
+    tmp_path: Path, data: bytes, lines: list[tuple[int, bytes]]
+) -> None:
+    assert list(read_lines(tmp_path)) == []
+    assert list(read_lines(with_lines(tmp_path, data))) == lines
+    folder = with_lines(tmp_path, b"a\n" + b"x" * MAX_LINE_BYTES + b"\nb\n")
+    assert [(number, len(line)) for number, line in read_lines(folder)] == [(1, 1), (2, MAX_LINE_BYTES), (3, 1)]
+
+
+def test_a_kept_certificate_is_read_by_its_hash(filled: Path, pki: Pki) -> None:
+    assert load_certificate(filled, pki.qwac.certificate.sha256) == pki.qwac.certificate
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [(None, "file.unreadable"), (b"", "record.certificate"), (b"\x30\x00", "record.certificate"), (b"x" * 70_000, "file.too-large")],
+    ids=["absent", "empty", "another", "too large"],
+)  # fmt: skip
+def test_a_certificate_that_is_not_the_one_named_is_refused(
+    content: bytes | None, code: str, filled: Path, pki: Pki
+) -> None:
+    path = filled / "certs" / f"{pki.qwac.certificate.sha256}.der"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with refused(FormatError, code):
+        load_certificate(filled, pki.qwac.certificate.sha256)

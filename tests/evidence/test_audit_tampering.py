@@ -104,11 +104,18 @@ def test_a_gap_names_the_missing_records(numbers: list[int | None], message: str
     assert [row.stream_message for row in gaps] == [message]
 
 
-def test_a_record_of_another_stream_is_detected(kept: Kept) -> None:
+def test_a_record_of_another_stream_or_place_is_detected(kept: Kept) -> None:
     foreign = replace(EvidenceRecord.from_line(kept.lines[1]), stream_id="c3" * 16)
     assert kept.stream_codes(kept.lines[0], foreign.to_line()) == [None, "log.other-stream"]
     assert kept.stream_codes(*kept.lines, foreign.to_line()) == [None, None, None, "log.other-stream"]
     assert kept.audit(*kept.lines, foreign.to_line()).heads[kept.folder].leaf == kept.head
+    first, second, third = (EvidenceRecord.from_line(line) for line in kept.lines)
+    replaced = replace(third, seq=1, previous=first.leaf).to_line()
+    assert kept.stream_codes(kept.lines[0], replaced, kept.lines[2]) == [None, None, "log.chain-broken"]
+    assert kept.stream_codes(replace(second, seq=0).to_line()) == ["log.chain-broken"]
+    # A line that cannot be read hides it no more.
+    moved = replace(third, seq=1).to_line()
+    assert kept.stream_codes(kept.lines[0], b"\n", moved) == [None, None, "log.chain-broken"]
 
 
 def test_a_line_that_cannot_be_read_hides_no_gap(kept: Kept) -> None:
@@ -161,16 +168,6 @@ def test_a_changed_unsigned_column_breaks_the_chain(column: str, kept: Kept) -> 
         kept.stream_codes(kept.lines[0], replace(record, **{column: value}).to_line(), kept.lines[2])[2]
         == "log.chain-broken"
     )
-
-
-def test_a_record_moved_to_another_place_breaks_the_chain(kept: Kept) -> None:
-    first, second, third = (EvidenceRecord.from_line(line) for line in kept.lines)
-    replaced = replace(third, seq=1, previous=first.leaf).to_line()
-    assert kept.stream_codes(kept.lines[0], replaced, kept.lines[2]) == [None, None, "log.chain-broken"]
-    assert kept.stream_codes(replace(second, seq=0).to_line()) == ["log.chain-broken"]
-    # A line that cannot be read hides it no more.
-    moved = replace(third, seq=1).to_line()
-    assert kept.stream_codes(kept.lines[0], b"\n", moved) == [None, None, "log.chain-broken"]
 
 
 @pytest.mark.parametrize("name", ["cut", "grown", "rewritten", "http_status", "payment_ref", "clock_source"])
