@@ -189,14 +189,8 @@ def running(folder: Path, pki: Path, handlers: Sequence[Any] = HANDLERS) -> Iter
         requests, evidence = {None: RequestTable(shared, name="request_ids")}, Evidence(archive, shared)
         database = Database(f"sqlite:///{folder / 'db'}", shared, TABLES)
         add_orders(database)
-        services = Services(
-            database,
-            requests,
-            evidence,
-            utc_now,
-            lambda: str(next(ids)),
-            Events(database, utc_now, ()),
-        )
+        events = Events(database, utc_now, ())
+        services = Services(database, requests, evidence, utc_now, lambda: str(next(ids)), events)
         host = Host(interface=SHOP, handlers=handlers, authenticators=keys, services=services)
         server = QuietServer(make_config(host, http=make_http_protocol(ServerTls(certificate, key, root))))
 

@@ -182,23 +182,23 @@ STATES = [{"consentStatus": state} for state in ("received", "partiallyAuthorise
 
 
 @pytest.mark.parametrize(
-    ("answers", "found", "pauses"),
+    ("answers", "options", "found", "pauses"),
     [
-        *(([*STATES, {"consentStatus": last}], found, [2.0] * 3) for last, found in (
+        *(([*STATES, {"consentStatus": last}], {"interval_s": 0.1}, found, [2.0] * 3) for last, found in (
             ("valid", "valid"), ("expired", "expired"), ("revokedByPsu", "revoked"), ("terminatedByTpp", "revoked"),
         )),
-        ([{"status": "received"}], "consent.not-decided", [2.0] * 4),
-        *(([trouble, {"status": "valid"}], "valid", [pause_s]) for trouble, pause_s in (
-            (http(503), 2.0), (http(429, retry_after="1"), 2.0), (http(429, retry_after="7"), 7.0),
-            (http(200, b"{}", content_length="9"), 2.0),
+        ([{"status": "received"}], {"wait_s": 9}, "consent.not-decided", [3.0] * 3),
+        *(([trouble, {"status": "valid"}], {}, "valid", [pause_s]) for trouble, pause_s in (
+            (http(503), 3.0), (http(429, retry_after="1"), 3.0), (http(429, retry_after="7"), 7.0),
+            (http(200, b"{}", content_length="9"), 3.0),
         )),
     ],
 )  # fmt: skip
 def test_a_consent_is_waited_for_until_the_customer_has_decided_or_the_time_is_over(
-    answers: list[Any], found: str, pauses: list[float], play: Any
+    answers: list[Any], options: dict[str, float], found: str, pauses: list[float], play: Any
 ) -> None:
     given = [one if callable(one) else as_json(200, one) for one in answers]
-    run = play(lambda client: client.wait_for_consent("c-1", interval_s=0.1, wait_s=9), *given)
+    run = play(lambda client: client.wait_for_consent("c-1", **options), *given)
     assert (getattr(run.result, "code", run.result), run.pauses) == (found, pauses)
     assert not hasattr(run.result, "code") or type(run.result) is TransportError
 
