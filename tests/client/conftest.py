@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 from dialects import Dialect, identity_of, make_dialects
-from http_drivers import Step, run_steps
+from http_drivers import Ask, Step, caught, run_steps
+from rogue_bank import Answer, RogueBank, http, rogue_bank, server_context
 
 from tppkit._clock import utc_now
 from tppkit.client import AsyncPsd2Client, Identity, Psd2Client
 from tppkit.httpsig import CallableSigner
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
-from tppkit.seals import KeySigner, Seal
+from tppkit.seals import KeySigner, Seal, SealPolicy, verify_request
 from tppkit.testpki import Pki, make_pki
+from tppkit.trust import PathVerifier, make_anchors
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,18 @@ class Psd2Driver:
 def driver(request: pytest.FixtureRequest) -> Any:
     """The one and the other client, with the same steps."""
     return request.param
+
+
+@pytest.fixture
+def ask(driver: Any, identity: Identity, bank_pki_folder: Path) -> Ask:
+    """The results or errors of steps with either client, and the bank that answered them so."""
+
+    def asked(answer: Answer, *steps: Step, by: Identity = identity, name: str = "localhost", then_close: bool = False,
+              **options: Any) -> tuple[Any, ...]:  # fmt: skip
+        with rogue_bank(server_context(bank_pki_folder), answer, name=name, then_close=then_close) as bank:
+            return *driver.run(bank.url, by, *map(caught, steps), **options), bank
+
+    return asked
 
 
 @pytest.fixture(scope="session")
@@ -77,3 +91,15 @@ def bank(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """A running sandbox for the tests of one file."""
     with run_sandbox(SandboxSettings(tmp_path_factory.mktemp("sandbox"), pki=bank_pki_folder)) as server:
         yield server
+
+
+@pytest.fixture
+def server(bank_pki_folder: Path) -> Iterator[RogueBank]:
+    with rogue_bank(server_context(bank_pki_folder), http(200)) as bank:
+        yield bank
+
+
+@pytest.fixture
+def require_seal(bank_pki: Pki) -> Callable[[Any], None]:
+    policy = SealPolicy(PathVerifier(make_anchors(bank_pki.authorities)))
+    return lambda message: verify_request(message, qwac=bank_pki.qwac.certificate, at=utc_now(), policy=policy) and None

@@ -14,6 +14,7 @@ import httpx2
 from tppkit.client import Identity, make_async_client, make_client
 from tppkit.errors import TppkitError
 
+Ask = Callable[..., Any]
 Step = Callable[[Any], Any]
 
 

@@ -1,18 +1,23 @@
-"""Clients of either library with an identity."""
+"""Clients of either library with an identity: what they do by themselves, through proxies and from many threads."""
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from http_drivers import HTTP_DRIVERS, HttpDriver
-from rogue_bank import as_json, forwarder, http, rogue_bank, server_context, trickling
+from rogue_bank import RogueBank, as_json, egress_proxy, forwarder, http, rogue_bank, server_context, trickling
 
-from tppkit.client import Identity, Psd2Client, make_client
-from tppkit.errors import RequestRefused
+from refusals import refused
+from tppkit.client import Identity, Psd2Client, SealAuth, make_client
+from tppkit.errors import RemoteProtocolError, RequestRefused
 from tppkit.sandbox import SandboxServer
+from tppkit.seals import Message
 
 
 @pytest.fixture(params=HTTP_DRIVERS)
@@ -40,26 +45,16 @@ def test_a_poll_on_a_kept_alive_connection_adds_no_handshake(
         assert counted["connections"] == 1
 
 
-def test_a_redirect_is_not_followed(driver: HttpDriver, identity: Identity, bank_pki_folder: Path) -> None:
-    context = server_context(bank_pki_folder)
-    with rogue_bank(context, http(200)) as other, rogue_bank(context, http(302, location=other.url)) as bank:
-        (answer,) = driver.run(identity, lambda client: client.get(bank.url))
-        assert (answer.status_code, other.connections) == (302, 0)
-
-
-def test_proxies_of_the_environment_are_not_used(
+def test_a_client_follows_no_redirect_keeps_no_cookie_and_uses_no_proxy_of_the_environment(
     driver: HttpDriver, identity: Identity, bank_pki_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
-    with rogue_bank(server_context(bank_pki_folder), http(200)) as bank:
-        (answer,) = driver.run(identity, lambda client: client.get(bank.url))
-    assert answer.status_code == 200
-
-
-def test_no_cookie_is_kept(driver: HttpDriver, identity: Identity, bank_pki_folder: Path) -> None:
-    with rogue_bank(server_context(bank_pki_folder), http(200, set_cookie="a=b")) as bank:
-        driver.run(identity, *[lambda client: client.get(bank.url)] * 2)
-        assert not any(b"ookie" in request for request in bank.requests)
+    context = server_context(bank_pki_folder)
+    with rogue_bank(context, http(200)) as other:
+        with rogue_bank(context, http(302, location=other.url, set_cookie="a=b")) as bank:
+            answers = driver.run(identity, *[lambda client: client.get(bank.url)] * 2)
+        assert ([answer.status_code for answer in answers], other.connections) == ([302, 302], 0)
+    assert not any(b"ookie" in request for request in bank.requests)
 
 
 @pytest.mark.parametrize("first", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"], ids=["head", "body"])
@@ -92,3 +87,82 @@ def test_the_psd2_client_takes_a_client_of_either_library(
     ):
         client.payment_status("1")
     assert caught.value.peer_code == "RESOURCE_UNKNOWN"
+
+
+@pytest.mark.parametrize("sealed_by", ["the client", "the call"])
+def test_a_seal_goes_through_an_egress_proxy(
+    sealed_by: str, driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
+) -> None:
+    auth = SealAuth(identity, origin=server.url)
+    options = {"auth": auth} if sealed_by == "the call" else {}
+    client_auth = auth if sealed_by == "the client" else None
+    with egress_proxy() as (proxy, heads):
+        steps = [lambda client: client.post(server.url, content=b"{}", **options)] * 2
+        driver.run(identity, *steps, proxy=proxy, auth=client_auth)
+    for number in (0, 1):
+        require_seal(server.message(number))
+    assert [head.split(b"\r\n")[0] for head in heads] == [
+        f"CONNECT {server.url.removeprefix('https://')} HTTP/1.1".encode()
+    ]
+    assert not any(b"ignature" in head for head in heads)
+
+
+def test_a_refusal_of_the_proxy_is_the_librarys_error(driver: HttpDriver, identity: Identity) -> None:
+    with egress_proxy() as (proxy, _):
+        gone = "https://127.0.0.1:1"
+        with pytest.raises(driver.library.TransportError):
+            driver.run(identity, lambda client: client.get(gone, auth=SealAuth(identity, origin=gone)), proxy=proxy)
+
+
+def test_one_request_may_be_sent_by_many_at_once(driver: HttpDriver, identity: Identity, require_seal: Any) -> None:
+    library, sent = driver.library, []
+
+    def handle(request: Any) -> Any:
+        sent.append(request)
+        return library.Response(200)
+
+    auth = SealAuth(identity, origin="https://bank.example")
+
+    async def in_tasks(request: Any) -> None:
+        async with library.AsyncClient(transport=library.MockTransport(handle), auth=auth) as client:
+            await asyncio.gather(*[client.send(request) for _ in range(6)])
+
+    def in_threads(request: Any) -> None:
+        with (
+            library.Client(transport=library.MockTransport(handle), auth=auth) as client,
+            ThreadPoolExecutor(6) as threads,
+        ):
+            list(threads.map(client.send, [request] * 6))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    # A client adds its timeout to a request without one; where two threads do it at once, httpx itself raises TypeError.
+    timed: dict[str, Any] = {"timeout": {}}
+    try:
+        for _ in range(10):
+            request = library.Request("POST", "https://bank.example/x", content=b"{}", extensions=timed)
+            asyncio.run(in_tasks(request)) if driver.is_async else in_threads(request)
+    finally:
+        sys.setswitchinterval(interval)
+    for request in sent:
+        fields = tuple((name.decode(), value.decode()) for name, value in request.headers.raw)
+        require_seal(Message(request.method, "/x", fields, request.content))
+    assert len({request.headers["X-Request-ID"] for request in sent}) == 10
+    assert len({request.headers["Signature"] for request in sent}) == 10
+
+
+@pytest.mark.parametrize("library", [HTTP_DRIVERS[f"{name} sync"].library for name in ("httpx", "httpx2")])
+def test_a_redirect_by_a_transport_without_trace_events_is_an_error_afterwards(
+    library: Any, identity: Identity
+) -> None:
+    def handle(request: Any) -> Any:
+        return (
+            library.Response(307, headers={"location": "/again"}) if request.url.path == "/" else library.Response(200)
+        )
+
+    auth = SealAuth(identity, origin="https://bank.example")
+    with (
+        library.Client(transport=library.MockTransport(handle), follow_redirects=True) as client,
+        refused(RemoteProtocolError, "answer.redirect"),
+    ):
+        client.post("https://bank.example/", content=b"{}", auth=auth)

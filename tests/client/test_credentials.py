@@ -134,12 +134,26 @@ def test_a_waiting_request_signs_itself_if_the_first_signature_failed(threads: b
     assert sealed[0] == sealed[1]
 
 
-def test_after_a_failed_signature_the_id_is_free_for_another_request(slow: SlowSigner) -> None:
+def test_a_failed_signature_leaves_the_id_free_for_another_request_but_not_of_an_expired_seal(
+    slow: SlowSigner, bank_pki: Pki
+) -> None:
     ready, slow.failing = sealing(slow.identity), 1
     slow.go.set()
     with pytest.raises(TransportError):
         ready.seal(message(b"one"))
     assert ready.seal(message(b"two"))
+    profile = replace(PSD2_V1, name="dated", covered=(*PSD2_V1.covered, "date"))
+    clock = [AT]
+    signer = slow.identity.seal.signer if slow.identity.seal else None
+    assert signer is not None
+    ready = sealing(identity_of(bank_pki, Seal(bank_pki.qseal.certificate, signer, profile=profile)), clock=clock)
+    ready.seal(message())
+    clock[0] += DATE_LIFETIME * 2
+    slow.failing = 1
+    with pytest.raises(TransportError):
+        ready.seal(message())
+    with refused(TppkitError, "seal.request-id-reused"):
+        ready.seal(message(b"other"))
 
 
 def test_waiting_is_limited(slow: SlowSigner) -> None:
@@ -186,17 +200,13 @@ def test_a_dialect_that_does_not_cover_the_target_still_has_one_request_for_an_i
         ready.seal(message(**other))
 
 
-def test_a_payment_stays_known_however_many_polls_come_after_it(bank_pki: Pki) -> None:
+def test_a_payment_stays_known_however_many_polls_come_after_it_and_only_the_last_polls_are(bank_pki: Pki) -> None:
     ready = sealing_in(bank_pki)
     ready.seal(message())
     for _ in range(MAX_READING + 1):
         ready.seal(message(b"", method="GET", rid=str(uuid4())))
     with refused(TppkitError, "seal.request-id-reused"):
         ready.seal(message(b"other"))
-
-
-def test_only_the_last_requests_that_read_are_known(bank_pki: Pki) -> None:
-    ready = sealing_in(bank_pki)
     for number in range(MAX_READING + 1):
         ready.seal(message(b"", method="GET", target="/first", rid=str(UUID(int=number))))
     assert ready.seal(message(b"", method="GET", target="/second", rid=str(UUID(int=0))))
@@ -244,30 +254,11 @@ def test_an_expired_seal_is_made_again_for_the_same_request_alone(name: str, ban
     assert ready.seal(one) == again
 
 
-def test_a_failed_renewal_of_an_expired_seal_leaves_the_id_taken(slow: SlowSigner, bank_pki: Pki) -> None:
-    profile = replace(PSD2_V1, name="dated", covered=(*PSD2_V1.covered, "date"))
-    clock = [AT]
-    signer = slow.identity.seal.signer if slow.identity.seal else None
-    assert signer is not None
-    slow.go.set()
-    ready = sealing(identity_of(bank_pki, Seal(bank_pki.qseal.certificate, signer, profile=profile)), clock=clock)
-    ready.seal(message())
-    clock[0] += DATE_LIFETIME * 2
-    slow.failing = 1
-    with pytest.raises(TransportError):
-        ready.seal(message())
-    with refused(TppkitError, "seal.request-id-reused"):
-        ready.seal(message(b"other"))
-
-
-def test_another_date_under_the_same_id_is_refused(bank_pki: Pki) -> None:
+def test_another_date_under_the_same_id_is_refused_only_where_the_seal_covers_it(bank_pki: Pki) -> None:
     ready = sealing_in(bank_pki, PROFILES["adorsys"])
     ready.seal(message())
     with refused(TppkitError, "seal.request-id-reused"):
         ready.seal(message(headers=[DATE]))
-
-
-def test_a_date_that_is_not_covered_may_be_another_one(bank_pki: Pki) -> None:
     ready = sealing_in(bank_pki)
     first, second = (ready.seal(message(headers=[("Date", f"Thu, 01 Jan 2026 00:00:0{n} GMT")])) for n in (1, 2))
     assert dict(first.headers)["Signature"] == dict(second.headers)["Signature"]
@@ -378,7 +369,7 @@ def made_for(pki: Pki, origin: Origin | None) -> Identity:
     return identity_of(pki, Seal.for_key(pki.qseal.certificate, pki.qseal.key, origin=origin))
 
 
-def test_a_seal_for_another_origin_is_refused_before_anything_is_sealed(bank_pki: Pki) -> None:
+def test_a_seal_for_another_origin_is_refused_before_anything_is_sealed_also_a_renewed_one(bank_pki: Pki) -> None:
     other = made_for(bank_pki, Origin("https", "other.example"))
     for contradicting in (
         lambda: sealing(other),
@@ -390,9 +381,6 @@ def test_a_seal_for_another_origin_is_refused_before_anything_is_sealed(bank_pki
     for origin in (None, ORIGIN):
         SealAuth(made_for(bank_pki, origin), origin="https://BANK.example:443/")
         Psd2Client("https://BANK.example:443/prefix", identity=made_for(bank_pki, origin)).close()
-
-
-def test_a_renewed_seal_for_another_origin_is_refused_when_it_would_sign(bank_pki: Pki) -> None:
     identity = made_for(bank_pki, ORIGIN)
     ready = sealing(identity)
     identity.renew(made_for(bank_pki, Origin("https", "other.example")), at=utc_now())

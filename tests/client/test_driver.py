@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from http_drivers import caught
+from http_drivers import Ask
 from payments import INITIATED, PAYMENT
-from rogue_bank import Answer, as_json, http, rogue_bank, server_context
+from rogue_bank import Answer, as_json, http
 
-from tppkit.client import Identity
 from tppkit.client.answers import pause_before_repeat_s
 from tppkit.client.calls import ServerAnswer
 from tppkit.errors import OutcomeUnknown, RequestRefused, TransportError
@@ -27,81 +26,76 @@ STEPS = {
 }
 
 
-def run(driver: Any, identity: Identity, folder: Path, step: str, *answers: Answer) -> tuple[Any, Any, list[float]]:
-    """The result or error, the bank, and the pauses."""
-    pauses: list[float] = []
-    left = iter(answers)
-    with rogue_bank(server_context(folder), lambda request: next(left)(request), then_close=True) as bank:
-        (result,) = driver.run(bank.url, identity, caught(STEPS[step]), sleep=driver.waiting(pauses.append))
-    return result, bank, pauses
+Run = Callable[..., tuple[Any, Any, list[float]]]
+
+
+@pytest.fixture
+def run(driver: Any, ask: Ask) -> Run:
+    """The result or error of a step, the bank, and the pauses."""
+
+    def running(step: str, *answers: Answer) -> tuple[Any, Any, list[float]]:
+        pauses: list[float] = []
+        left = iter(answers)
+        sleep = driver.waiting(pauses.append)
+        result, bank = ask(lambda request: next(left)(request), STEPS[step], then_close=True, sleep=sleep)
+        return result, bank, pauses
+
+    return running
 
 
 @pytest.mark.parametrize(("step", "good"), [("initiate", as_json(201, INITIATED)), ("status", STATUS)])
 @pytest.mark.parametrize("bad", [CUT_OFF, http(503), http(429)], ids=["cut off", "503", "429"])
-def test_a_failed_attempt_is_repeated_byte_for_byte(
-    bad: Answer, step: str, good: Answer, driver: Any, identity: Identity, bank_pki_folder: Path
-) -> None:
-    result, bank, pauses = run(driver, identity, bank_pki_folder, step, bad, bad, good)
-    assert result.transaction_status == "RCVD"
-    assert pauses == [0.5, 1.0]
+def test_a_failed_attempt_is_repeated_byte_for_byte(bad: Answer, step: str, good: Answer, run: Run) -> None:
+    result, bank, pauses = run(step, bad, bad, good)
+    assert (result.transaction_status, pauses) == ("RCVD", [0.5, 1.0])
     assert bank.requests[0] == bank.requests[1] == bank.requests[2]
 
 
 @pytest.mark.parametrize(
-    ("bad", "error"), [(CUT_OFF, TransportError), (http(503), RequestRefused)], ids=["cut off", "503"]
-)
-def test_three_attempts_are_the_end(bad, error, driver, identity, bank_pki_folder):
-    result, bank, _ = run(driver, identity, bank_pki_folder, "status", bad, bad, bad, STATUS)
-    assert (type(result), len(bank.requests)) == (error, 3)
-
-
-@pytest.mark.parametrize(
-    ("step", "bad"), [("cancel", CUT_OFF), ("cancel", http(503)), ("initiate", http(500)), ("status", http(502))]
-)
-def test_what_may_not_be_repeated_is_sent_once(
-    step: str, bad: Answer, driver: Any, identity: Identity, bank_pki_folder: Path
+    ("step", "bad", "error", "attempts"),
+    [
+        *(("status", *case, 3) for case in ((CUT_OFF, TransportError), (http(503), RequestRefused))),
+        *(("cancel", *case, 1) for case in ((CUT_OFF, TransportError), (http(503), RequestRefused))),
+        ("initiate", http(500), RequestRefused, 1), ("status", http(502), RequestRefused, 1),
+    ],
+)  # fmt: skip
+def test_three_attempts_are_the_end_and_what_may_not_be_repeated_is_sent_once(
+    step: str, bad: Answer, error: type[Exception], attempts: int, run: Run
 ) -> None:
-    result, bank, pauses = run(driver, identity, bank_pki_folder, step, bad)
-    assert isinstance(result, RequestRefused | TransportError)
-    assert (len(bank.requests), pauses) == (1, [])
+    result, bank, pauses = run(step, *[bad] * attempts, STATUS)
+    assert type(result) is error if attempts == 3 else isinstance(result, error)
+    assert (len(bank.requests), len(pauses)) == (attempts, attempts - 1)
 
 
 @pytest.mark.parametrize(
     "refusal", [http(409), http(401), http(500), http(429, retry_after="61")], ids=["409", "401", "500", "429"]
 )
 @pytest.mark.parametrize("first", [CUT_OFF, http(503)], ids=["cut off", "503 without a code"])
-def test_a_refusal_after_a_lost_attempt_leaves_the_payment_unknown(
-    first: Answer, refusal: Answer, driver: Any, identity: Identity, bank_pki_folder: Path
-) -> None:
-    result, bank, _ = run(driver, identity, bank_pki_folder, "initiate", first, refusal)
+def test_a_refusal_after_a_lost_attempt_leaves_the_payment_unknown(first: Answer, refusal: Answer, run: Run) -> None:
+    result, bank, _ = run("initiate", first, refusal)
     assert (type(result), result.code, len(bank.requests)) == (OutcomeUnknown, "answer.after-lost", 2)
     assert result.request_id in result.message
     assert result.request_id.encode() in bank.requests[0]
-    assert isinstance(run(driver, identity, bank_pki_folder, "status", first, http(409))[0], RequestRefused)
+    assert isinstance(run("status", first, http(409))[0], RequestRefused)
 
 
 @pytest.mark.parametrize(
-    ("answers", "status"),
-    [((LATER, LATER, LATER), 503), ((LATER, http(409)), 409), ((http(429), LATER, LATER), 503)],
-)
-def test_a_refusal_after_attempts_that_the_service_refused_is_one(
-    answers: tuple[Answer, ...], status: int, driver: Any, identity: Identity, bank_pki_folder: Path
+    ("answers", "status", "kind"),
+    [
+        ((LATER, LATER, LATER), 503, RequestRefused), ((LATER, http(409)), 409, RequestRefused),
+        ((http(429), LATER, LATER), 503, RequestRefused),
+        ((CUT_OFF, LATER, LATER), 503, OutcomeUnknown), ((LATER, http(503), LATER), 503, OutcomeUnknown),
+    ],
+)  # fmt: skip
+def test_a_refusal_after_attempts_that_the_service_itself_refused_is_one_and_no_other(
+    answers: tuple[Answer, ...], status: int, kind: type[RequestRefused], run: Run
 ) -> None:
-    result, bank, _ = run(driver, identity, bank_pki_folder, "initiate", *answers)
-    assert (type(result), result.status, len(bank.requests)) == (RequestRefused, status, len(answers))
-    assert result.peer_text == ("locked" if status == 503 else None)
-
-
-@pytest.mark.parametrize(
-    ("answers", "status"),
-    [((CUT_OFF, LATER, LATER), 503), ((LATER, http(503), LATER), 503)],
-    ids=["cut off", "no code"],
-)
-def test_one_attempt_without_an_answer_of_the_service_leaves_the_payment_unknown(
-    answers: tuple[Answer, ...], status: int, driver: Any, identity: Identity, bank_pki_folder: Path
-) -> None:
-    result, _, _ = run(driver, identity, bank_pki_folder, "initiate", *answers)
-    assert (type(result), result.code, result.status) == (OutcomeUnknown, "answer.after-lost", status)
+    result, bank, _ = run("initiate", *answers)
+    assert (type(result), result.status, len(bank.requests)) == (kind, status, len(answers))
+    if kind is OutcomeUnknown:
+        assert result.code == "answer.after-lost"
+    else:
+        assert result.peer_text == ("locked" if status == 503 else None)
 
 
 @pytest.mark.parametrize(

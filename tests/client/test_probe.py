@@ -189,14 +189,8 @@ def running(folder: Path, pki: Path, handlers: Sequence[Any] = HANDLERS) -> Iter
         requests, evidence = {None: RequestTable(shared, name="request_ids")}, Evidence(archive, shared)
         database = Database(f"sqlite:///{folder / 'db'}", shared, TABLES)
         add_orders(database)
-        services = Services(
-            database,
-            requests,
-            evidence,
-            utc_now,
-            lambda: str(next(ids)),
-            Events(database, utc_now, ()),
-        )
+        events = Events(database, utc_now, ())
+        services = Services(database, requests, evidence, utc_now, lambda: str(next(ids)), events)
         host = Host(interface=SHOP, handlers=handlers, authenticators=keys, services=services)
         server = QuietServer(make_config(host, http=make_http_protocol(ServerTls(certificate, key, root))))
 
@@ -260,12 +254,6 @@ def test_a_query_parameter_reaches_the_handler_and_the_list_comes_back(ask: Ask)
     assert ask(lambda client: client.orders("a&b=ü /"), BASIC) == ()
 
 
-def test_an_absent_query_parameter_is_refused(ask: Ask) -> None:
-    with pytest.raises(RequestRefused, match=r"query\.missing") as refused:
-        ask(lambda client: client.orders(), BASIC)
-    assert (refused.value.status, refused.value.peer_code) == (400, "BAD")
-
-
 @pytest.mark.parametrize(("key", "owner"), [(KEY, "shop"), (OTHER_KEY, "other")])
 def test_a_key_names_its_caller_and_is_never_shown(
     key: str, owner: str, ask: Ask, caplog: pytest.LogCaptureFixture
@@ -274,34 +262,32 @@ def test_a_key_names_its_caller_and_is_never_shown(
     credentials = ApiKeyCredentials(key)
     assert ask(lambda client: client.account("a-1"), credentials) == Account(account_id="a-1", owner=owner)
     assert key not in f"{credentials!r} {credentials} {vars(credentials)} {caplog.text}"
+    credentials = ApiKeyCredentials("Bearer a:b-1")
+    assert (credentials.masked("Bearer a:b-1, a:b-1"), repr(credentials).count("a:b")) == ("***, ***", 0)
 
 
-@pytest.mark.parametrize(
-    ("credentials", "step", "code"),
-    [
-        (ApiKeyCredentials("wrong" + KEY), lambda client: client.account("a-1"), "credentials.unknown"),
-        (BasicCredentials("wrong" + KEY), lambda client: client.orders("paid"), "credentials.unknown"),
-        (ApiKeyCredentials(KEY), lambda client: client.orders("paid"), "credentials.missing"),
-        (
-            BasicCredentials("wrong" + KEY),
-            lambda client: client.search_csv(Search(status="paid")),
-            "credentials.unknown",
-        ),
-    ],
-)
-def test_a_wrong_or_absent_key_is_refused(
-    credentials: Credentials, step: Any, code: str, ask: Ask, caplog: pytest.LogCaptureFixture
-) -> None:
+REFUSED: list[tuple[Credentials, Step, int, str, str]] = [
+    (ApiKeyCredentials("wrong" + KEY), lambda client: client.account("a"), 401, "UNAUTHORIZED", "credentials.unknown"),
+    (BasicCredentials("wrong" + KEY), lambda client: client.orders("paid"), 401, "UNAUTHORIZED", "credentials.unknown"),
+    (ApiKeyCredentials(KEY), lambda client: client.orders("paid"), 401, "UNAUTHORIZED", "credentials.missing"),
+    (
+        BasicCredentials("wrong" + KEY), lambda client: client.search_csv(Search(status="paid")), 401, "UNAUTHORIZED",
+        "credentials.unknown",
+    ),
+    (BASIC, lambda client: client.orders(), 400, "BAD", "query.missing"),
+    (BASIC, lambda client: client.search_csv(Search(status="none")), 404, "UNKNOWN", "product.unknown"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("credentials", "step", "status", "peer_code", "code"), REFUSED)
+def test_what_the_shop_refuses_is_an_error_that_shows_no_key(
+    credentials: Credentials, step: Any, status: int, peer_code: str, code: str, ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:  # fmt: skip
     caplog.set_level(logging.DEBUG)
     with pytest.raises(RequestRefused, match=code) as refused:
         ask(step, credentials)
-    assert refused.value.status == 401
+    assert (refused.value.status, refused.value.peer_code) == (status, peer_code)
     assert KEY not in f"{caplog.text} {refused.value}"
-
-
-def test_an_api_key_may_have_a_scheme_and_neither_shows() -> None:
-    credentials = ApiKeyCredentials("Bearer a:b-1")
-    assert (credentials.masked("Bearer a:b-1, a:b-1"), repr(credentials).count("a:b")) == ("***, ***", 0)
 
 
 @pytest.mark.parametrize("key", ["", "two words", "col:on", "line\nbreak", "ümlaut"])
@@ -312,19 +298,10 @@ def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(key: str) -> No
     assert not key or key not in str(refused.value)
 
 
-def test_a_report_has_the_rows_of_its_caller(ask: Ask) -> None:
+def test_a_report_has_the_rows_of_its_caller_and_an_error_after_them_if_it_fails_later(ask: Ask) -> None:
     rows: list[Order] = []
     ask(lambda client: client.search_csv(Search(status="paid")), BASIC, rows.append)
     assert rows == list(ask(lambda client: client.orders("paid"), BASIC))
-
-
-def test_what_fails_before_the_first_row_is_an_answer(ask: Ask) -> None:
-    with pytest.raises(RequestRefused) as refused:
-        ask(lambda client: client.search_csv(Search(status="none")), BASIC)
-    assert (refused.value.status, refused.value.peer_code) == (404, "UNKNOWN")
-
-
-def test_a_report_that_fails_later_is_an_error_after_its_rows(ask: Ask) -> None:
     rows: list[Order] = []
     with pytest.raises(TransportError) as failed:
         ask(lambda client: client.search_csv(Search(status="many", fail_after=1200)), BASIC, rows.append)
@@ -392,33 +369,26 @@ def test_readers_that_disconnect_free_their_places(shop_url: str, tls: NoCertifi
 
 
 @pytest.mark.parametrize(
-    ("handler", "row"),
+    ("handler", "row", "code"),
     [
-        (Handler(SEARCH_CSV, account), SEARCH_CSV),
-        (StreamHandler(ACCOUNT, search_csv), ACCOUNT),
-        (StreamHandler(SEARCH_CSV, search_csv), replace(SEARCH_CSV, once=Once(header="x-request-id"))),
-        (StreamHandler(SEARCH_CSV, search_csv), replace(SEARCH_CSV, auth=Auth.SEAL)),
+        (Handler(SEARCH_CSV, account), SEARCH_CSV, "endpoint.streamed"),
+        (StreamHandler(ACCOUNT, search_csv), ACCOUNT, "endpoint.streamed"),
+        (StreamHandler(SEARCH_CSV, search_csv), replace(SEARCH_CSV, once=Once(header="x-request-id")), "endpoint.streamed"),
+        (StreamHandler(SEARCH_CSV, search_csv), replace(SEARCH_CSV, auth=Auth.SEAL), "endpoint.streamed"),
+        (Handler(ACCOUNT, account), replace(ACCOUNT, once=Once(header="idempotency-key")), "host.handlers"),
+        (
+            Handler(ACCOUNT, account), replace(ACCOUNT, once=Once(header="x-request-id", window=timedelta(hours=1))),
+            "host.handlers",
+        ),
     ],
-)
-def test_a_host_refuses_a_handler_that_cannot_answer_its_row(handler: Any, row: Endpoint[Any, Any]) -> None:
+)  # fmt: skip
+def test_a_host_refuses_a_handler_that_cannot_answer_its_row_and_a_row_whose_ids_it_cannot_keep(
+    handler: Any, row: Endpoint[Any, Any], code: str
+) -> None:
     shop, keys = replace(SHOP, endpoints=(row,)), KeyAuthenticator({}, auth=Auth.BASIC)
-    with refused(ConfigurationError, "endpoint.streamed"):
-        Host(
-            interface=shop, handlers=[replace(handler, row=row)], authenticators=dict.fromkeys(Auth, keys),
-            services=cast("Services", None),
-        )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "once",
-    [Once(header="idempotency-key"), Once(header="x-request-id", window=timedelta(hours=1))],
-    ids=["header", "window"],
-)
-def test_a_host_refuses_a_row_whose_ids_it_cannot_keep(once: Once) -> None:
-    row, keys = replace(ACCOUNT, once=once), KeyAuthenticator({}, auth=Auth.BASIC)
     requests = {None: RequestTable(MetaData(), name="request_ids")}
-    with refused(ConfigurationError, "host.handlers"):
+    services = replace(Services(*[cast("Any", None)] * 6), requests=requests)
+    with refused(ConfigurationError, code):
         Host(
-            interface=replace(SHOP, endpoints=(row,)), handlers=[Handler(row, account)],
-            authenticators=dict.fromkeys(Auth, keys), services=replace(Services(*[cast("Any", None)] * 6), requests=requests),
+            interface=shop, handlers=[replace(handler, row=row)], authenticators=dict.fromkeys(Auth, keys), services=services
         )  # fmt: skip

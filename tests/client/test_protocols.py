@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -15,7 +14,7 @@ import httpx
 import httpx2
 import pytest
 from dialects import identity_of
-from serving import free_port, program, run_program
+from serving import free_port, run_nginx
 
 from tppkit._clock import utc_now
 from tppkit.client import Identity, make_client
@@ -23,13 +22,6 @@ from tppkit.testpki import Pki
 
 # `listen ... http2` is what every version of nginx reads.
 NGINX = """
-daemon off; pid {folder}/nginx.pid; error_log stderr crit;
-{user}
-events {{ worker_connections 64; }}
-http {{
-  access_log off;
-  client_body_temp_path {folder}/b; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;
-  uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
   ssl_session_cache shared:sessions:1m;
   server {{
     listen 127.0.0.1:{port} ssl http2;
@@ -37,7 +29,6 @@ http {{
     ssl_verify_client optional_no_ca; ssl_verify_depth 4;
     location / {{ return 200 "$server_protocol $ssl_client_serial $ssl_session_reused"; }}
   }}
-}}
 """
 H1, H2 = "HTTP/1.1", "HTTP/2.0"
 
@@ -45,11 +36,9 @@ H1, H2 = "HTTP/1.1", "HTTP/2.0"
 @pytest.fixture(scope="module")
 def port(bank_pki_folder, tmp_path_factory):
     """nginx, which speaks both protocols and answers which one a request used."""
-    folder, found = tmp_path_factory.mktemp("nginx"), free_port()
-    user = "user root;" if os.geteuid() == 0 else ""
-    (folder / "conf").write_text(NGINX.format(folder=folder, pki=bank_pki_folder, port=found, user=user))
-    command = [program("nginx", "nginx-light"), "-c", str(folder / "conf"), "-p", str(folder)]
-    with run_program(command, port=found, folder=folder):
+    found = free_port()
+    block = NGINX.format(pki=bank_pki_folder, port=found)
+    with run_nginx(block, port=found, folder=tmp_path_factory.mktemp("nginx")):
         yield found
 
 
@@ -95,14 +84,11 @@ TWO: tuple[Ask, ...] = (
 )
 
 
-def test_each_client_of_an_identity_uses_its_own_protocol(identity: Identity, port: int) -> None:
+def test_each_client_of_an_identity_uses_its_own_protocol_also_beside_others(identity: Identity, port: int) -> None:
     for ask_two in TWO:
         assert ask_two(identity, port).startswith(H2)
         for ask in ONE:
             assert ask(identity, port).startswith(H1), ask
-
-
-def test_an_open_client_continues_in_its_protocol_after_others_were_made(identity: Identity, port: int) -> None:
     url, options = f"https://localhost:{port}/", {"trust_env": False}
     two = httpx.Client(verify=identity.tls_context, http2=True, **options)
     one = httpx.Client(verify=identity.tls_context, headers={"Connection": "close"}, **options)
@@ -112,8 +98,6 @@ def test_an_open_client_continues_in_its_protocol_after_others_were_made(identit
             assert two.get(url).http_version == "HTTP/2"
         assert with_http_client(identity, port).startswith(H1)
 
-
-def test_threads_with_different_protocols_do_not_share_connections(identity: Identity, port: int) -> None:
     def ask(number: int) -> bool:
         asks, protocol = ((with_httpx,), H1) if number % 2 else (TWO[:1], H2)
         return asks[0](identity, port).startswith(protocol)

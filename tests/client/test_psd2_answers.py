@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import socket
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import httpx
 import pytest
+from http_drivers import Ask
+from payments import INITIATED, PAYMENT
 from rogue_bank import Answer, as_json, http, rogue_bank, server_context, zipped
 
 from refusals import refused
 from tppkit._clock import utc_now
-from tppkit.client import Identity
+from tppkit.client import Identity, make_async_client, make_client
 from tppkit.client.answers import MAX_ANSWER_BYTES
 from tppkit.errors import FormatError, OutcomeUnknown, RemoteProtocolError, RequestRefused, TppkitError, TransportError
 from tppkit.testpki import make_pki, write_pki
@@ -25,71 +30,71 @@ def cancel(client: Any) -> Any:
     return client.cancel_payment("any")
 
 
+def status(client: Any) -> Any:
+    return client.payment_status("any")
+
+
 @pytest.fixture
-def failure(driver: Any, identity: Identity, bank_pki_folder: Path) -> Any:
+def failure(ask: Ask) -> Callable[..., Any]:
     """The error that a request ends with when the bank answers like that; exactly one request was sent."""
 
     def failed(answer: Answer, step: Any = cancel, **options: Any) -> TppkitError:
-        with rogue_bank(server_context(bank_pki_folder), answer) as bank, pytest.raises(TppkitError) as caught:
-            driver.run(bank.url, identity, step, **options)
-        assert len(bank.requests) == 1
-        return caught.value
+        error, bank = ask(answer, step, **options)
+        assert (isinstance(error, TppkitError), len(bank.requests)) == (True, 1)
+        return error
 
     return failed
 
 
-@pytest.mark.parametrize("code", [301, 302, 303, 304, 307, 308])
-def test_a_redirect_is_refused_and_not_followed(code: int, failure: Any) -> None:
-    error = failure(http(code, location="https://localhost:1/elsewhere"))
-    assert (type(error), error.code) == (RemoteProtocolError, "answer.redirect")
-
-
-@pytest.mark.parametrize("code", [201, 202, 204])
-def test_another_success_than_the_promised_one_is_refused(code: int, failure: Any) -> None:
-    assert failure(http(code), lambda client: client.payment_status("any")).code == "answer.status"
-
-
-@pytest.mark.parametrize(
-    "echo", ["", "0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11", "garbage"], ids=["none", "another", "garbage"]
-)
-def test_an_answer_for_another_request_is_refused(echo: str, failure: Any) -> None:
-    error = failure(as_json(200, STATUS, x_request_id=echo))
-    assert (type(error), error.code) == (OutcomeUnknown, "answer.request-id")
-
-
-def test_an_echo_in_another_case_is_accepted(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
-    def shouted(request: bytes) -> bytes:
-        return as_json(200, STATUS)(request.upper())
-
-    with rogue_bank(server_context(bank_pki_folder), shouted) as bank:
-        assert driver.run(bank.url, identity, cancel)
+BODIES: list[tuple[bytes, str]] = [
+    (b"<html></html>", "json.malformed"),
+    (b"\xff\xfe", "json.malformed"),
+    (b'{"transactionStatus":"RCVD","transactionStatus":"ACSC"}', "json.duplicate-name"),
+    (b"[" * 1000, "json.too-deep"),
+    (b"{}", "model.invalid"),
+    (b"[]", "model.invalid"),
+    (b'{"transactionStatus":7}', "model.invalid"),
+    (b'{"transactionStatus":null}', "model.invalid"),
+    (b'{"transactionStatus":"RCVD"}'.ljust(70_000), "json.too-large"),
+]
+ECHOES = ("", "0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11", "garbage")
+REDIRECTS = [http(code, location="https://localhost:1/elsewhere") for code in (301, 302, 303, 304, 307, 308)]
+NOT_HTTP: list[Answer] = [
+    lambda _: b"",
+    lambda _: b"garbage\r\n\r\n",
+    http(200, b"{}", content_length="50"),
+    http(200, b"zz\r\n", content_length="", transfer_encoding="chunked"),
+    lambda _: b"HTTP/1.1 200 OK\r\nx: " + b"y" * 200_000,
+]
 
 
 @pytest.mark.parametrize(
-    ("body", "code"),
+    ("answer", "step", "kind", "code"),
     [
-        (b"<html></html>", "json.malformed"),
-        (b"\xff\xfe", "json.malformed"),
-        (b'{"transactionStatus":"RCVD","transactionStatus":"ACSC"}', "json.duplicate-name"),
-        (b"[" * 1000, "json.too-deep"),
-        (b"{}", "model.invalid"),
-        (b"[]", "model.invalid"),
-        (b'{"transactionStatus":7}', "model.invalid"),
-        (b'{"transactionStatus":null}', "model.invalid"),
-        (b'{"transactionStatus":"RCVD"}'.ljust(70_000), "json.too-large"),
+        *((answer, cancel, RemoteProtocolError, "answer.redirect") for answer in REDIRECTS),
+        *((http(code), status, RemoteProtocolError, "answer.status") for code in (201, 202, 204)),
+        *((as_json(200, STATUS, x_request_id=echo), cancel, OutcomeUnknown, "answer.request-id") for echo in ECHOES),
+        *((http(200, body), cancel, FormatError, code) for body, code in BODIES),
+        *((answer, cancel, TransportError, "transport.failed") for answer in NOT_HTTP),
     ],
-    ids=lambda value: repr(value[:20]),
 )
-def test_a_body_that_is_not_the_promised_one_is_refused(body: bytes, code: str, failure: Any) -> None:
-    error = failure(http(200, body))
-    assert (type(error), error.code) == (FormatError, code)
+def test_an_answer_that_is_not_the_promised_one_is_an_error(
+    answer: Answer, step: Any, kind: type[TppkitError], code: str, failure: Any
+) -> None:
+    error = failure(answer, step, then_close=kind is TransportError)
+    assert (type(error), error.code) == (kind, code)
 
 
-BODIES = [b"<html>no</html>", b"[]", b"{}", b'{"tppMessages":[]}', b'{"tppMessages":[7]}', b"\xff" * 100_000]
+def test_an_echo_in_another_case_is_accepted(ask: Ask) -> None:
+    answered, _ = ask(lambda request: as_json(200, STATUS)(request.upper()), cancel)
+    assert answered.transaction_status == "RCVD"
+
+
+REFUSALS = [b"<html>no</html>", b"[]", b"{}", b'{"tppMessages":[]}', b'{"tppMessages":[7]}', b"\xff" * 100_000]
 
 
 @pytest.mark.parametrize(
-    ("code", "body"), [(400, body) for body in BODIES] + [(code, b"") for code in (401, 404, 409, 429, 500, 503)]
+    ("code", "body"), [(400, body) for body in REFUSALS] + [(code, b"") for code in (401, 404, 409, 429, 500, 503)]
 )
 def test_an_error_without_the_interfaces_body_is_still_a_refusal(code: int, body: bytes, failure: Any) -> None:
     error = failure(http(code, body))
@@ -125,63 +130,92 @@ def test_an_answer_that_unpacks_to_too_much_does_not_fill_the_memory(failure: An
     assert peak < 4 * MAX_ANSWER_BYTES
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        lambda _: b"",
-        lambda _: b"garbage\r\n\r\n",
-        http(200, b"{}", content_length="50"),
-        http(200, b"zz\r\n", content_length="", transfer_encoding="chunked"),
-        lambda _: b"HTTP/1.1 200 OK\r\nx: " + b"y" * 200_000,
-    ],
-    ids=["nothing", "garbage", "cut off", "no chunk", "endless head"],
-)
-def test_what_is_not_a_whole_http_answer_is_a_failed_connection(
-    answer: Answer, driver: Any, identity: Identity, bank_pki_folder: Path
-) -> None:
-    with (
-        rogue_bank(server_context(bank_pki_folder), answer, then_close=True) as bank,
-        refused(TransportError, "transport.failed"),
-    ):
-        driver.run(bank.url, identity, cancel)
-    assert len(bank.requests) == 1
-
-
 def test_a_bank_that_does_not_finish_the_handshake_is_given_up(driver: Any, identity: Identity) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute, refused(TransportError, "transport.timeout"):
         driver.run(f"https://localhost:{mute.getsockname()[1]}", identity, cancel, timeout_s=0.3)
 
 
-def test_a_server_of_an_unknown_authority_is_not_called(
-    driver: Any, identity: Identity, bank_pki_folder: Path, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(
+    ("server_of", "clients_of", "name", "text"),
+    [
+        ("other", None, "localhost", "(?i)certificate"),  # the server's authority is unknown
+        ("bank", None, "127.0.0.2", None),
+        ("bank", "other", "localhost", None),  # the server refuses our certificate
+    ],
+)
+def test_a_server_without_mutual_trust_gets_no_request(
+    server_of: str, clients_of: str | None, name: str, text: str | None, driver: Any, identity: Identity,
+    bank_pki_folder: Path, tmp_path: Path,
+) -> None:  # fmt: skip
     write_pki(make_pki(at=utc_now(), seed=23), tmp_path / "other")
+    folders = {"bank": bank_pki_folder, "other": tmp_path / "other"}
+    context = server_context(folders[server_of], client_anchors=clients_of and folders[clients_of] / "root.pem")
+    address = name if name != "localhost" else "127.0.0.1"
     with (
-        rogue_bank(server_context(tmp_path / "other"), as_json(200, STATUS)) as bank,
-        pytest.raises(TransportError) as caught,
+        rogue_bank(context, as_json(200, STATUS), address=address, name=name) as bank,
+        refused(TransportError, "transport.failed", match=text),
     ):
         driver.run(bank.url, identity, cancel)
-    assert caught.value.code == "transport.failed"
-    assert "certificate" in caught.value.message.lower()
     assert bank.requests == []
 
 
-def test_a_server_of_another_name_is_not_called(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
-    context = server_context(bank_pki_folder)
-    answer = as_json(200, STATUS)
-    with (
-        rogue_bank(context, answer, address="127.0.0.2", name="127.0.0.2") as bank,
-        refused(TransportError, "transport.failed"),
-    ):
-        driver.run(bank.url, identity, cancel)
-    assert bank.requests == []
+STRAY = "0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11"
+REFUSAL = {"tppMessages": [{"category": "ERROR", "code": "FORMAT_ERROR", "text": "no"}]}
+REQUEST_ID = UUID("99391c7e-ad88-49ec-a2ad-99ddcb1f7721")
 
 
-def test_a_server_that_refuses_our_certificate_is_a_failed_connection(
-    driver: Any, identity: Identity, bank_pki_folder: Path, tmp_path: Path
-) -> None:
-    write_pki(make_pki(at=utc_now(), seed=23), tmp_path / "other")
-    context = server_context(bank_pki_folder, client_anchors=tmp_path / "other" / "root.pem")
-    with rogue_bank(context, as_json(200, STATUS)) as bank, refused(TransportError, "transport.failed"):
-        driver.run(bank.url, identity, cancel)
-    assert bank.requests == []
+def pay(client: Any) -> Any:
+    return client.initiate_payment(PAYMENT)
+
+
+def pay_with_id(client: Any) -> Any:
+    return client.initiate_payment(PAYMENT, request_id=REQUEST_ID)
+
+
+def one_too_many(stray: Answer) -> Answer:
+    """Answers each request of its first connection, and sends a stray answer with the first answer."""
+    sent: list[bytes] = []
+
+    def answer(request: bytes) -> bytes:
+        sent.append(request)
+        return as_json(201, INITIATED)(request) + (stray(request) if len(sent) == 1 else b"")
+
+    return answer
+
+
+STRAYS = {
+    "refusal": as_json(400, REFUSAL, x_request_id=STRAY),
+    "refusal without id": as_json(400, REFUSAL, x_request_id=""),
+    "success": as_json(201, INITIATED, x_request_id=STRAY),
+    "redirect": http(302, location="https://localhost:1/", x_request_id=STRAY),
+    "empty refusal": http(503, x_request_id=""),
+}
+
+
+@pytest.mark.parametrize("name", STRAYS)
+def test_an_extra_answer_is_not_read_as_the_refusal_of_the_next_payment(name: str, ask: Ask) -> None:
+    first, second, third, bank = ask(one_too_many(STRAYS[name]), pay, pay_with_id, pay_with_id)
+    assert (first.payment_id, third.payment_id) == ("p-1", "p-1")
+    assert (type(second), second.code, second.request_id) == (OutcomeUnknown, "answer.request-id", str(REQUEST_ID))
+    assert "may have been carried out" in second.message
+    assert str(REQUEST_ID) in second.message
+    assert bank.connections == 2
+    assert bank.requests[1] == bank.requests[2]  # the repeat is the same request, byte for byte
+
+
+@pytest.mark.parametrize("status", [400, 401, 502, 503, 504])
+def test_the_error_of_a_proxy_is_not_a_refusal_of_the_bank(status: int, ask: Ask) -> None:
+    error, _ = ask(http(status, b"<html>", x_request_id=""), pay)
+    assert (type(error), error.status) == (OutcomeUnknown, status)
+    assert f"{status} without x-request-id" in error.message
+
+
+def test_the_connection_is_closed_where_a_hook_has_read_the_answer(driver: Any, identity: Identity, ask: Ask) -> None:
+    async def read_async(response: httpx.Response) -> None:
+        await response.aread()
+
+    passed: Any = make_async_client(identity) if driver.is_async else make_client(identity)
+    passed.event_hooks = {"response": [read_async if driver.is_async else lambda response: response.read()]}
+    steps = (pay, pay, pay, lambda _: passed.aclose() if driver.is_async else passed.close())
+    _, second, third, *_ = ask(one_too_many(STRAYS["refusal"]), *steps, http=passed)
+    assert (type(second), third.payment_id) == (OutcomeUnknown, "p-1")

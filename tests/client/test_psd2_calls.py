@@ -9,19 +9,23 @@ from uuid import UUID
 import httpx
 import httpx2
 import pytest
-from http_drivers import caught
+from http_drivers import Ask, caught
 from payments import INITIATED, PAYMENT
 from rogue_bank import as_json, http, rogue_bank, server_context
 
 from refusals import refused
 from tppkit._clock import utc_now
 from tppkit.client import AsyncPsd2Client, Identity, Psd2Client, SealAuth
-from tppkit.errors import ConfigurationError, TppkitError
+from tppkit.errors import ConfigurationError
 from tppkit.seals import SealPolicy, verify_request
 from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier, make_anchors
 
 ID = UUID("0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11")
+
+
+def pay(client: Any, **options: Any) -> Any:
+    return client.initiate_payment(PAYMENT, **options)
 
 
 @pytest.mark.parametrize(
@@ -37,21 +41,22 @@ ID = UUID("0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11")
 )  # fmt: skip
 @pytest.mark.parametrize("client", [Psd2Client, AsyncPsd2Client])
 def test_an_address_that_is_not_plain_https_is_refused(client: Any, url: str, identity: Identity) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "client.base-url", match="^((?!password).)*$"):
         client(url, identity=identity)
-    assert caught.value.code == "client.base-url"
-    assert "password" not in caught.value.message
 
 
 @pytest.mark.parametrize(
-    ("suffix", "prefix"),
-    [("", ""), ("/", ""), ("/api", "/api"), ("/api/", "/api"), ("/a/b-c.d~e/%2F", "/a/b-c.d~e/%2F")],
-)
-def test_a_path_prefix_precedes_the_target_and_is_sealed(
-    suffix: str, prefix: str, driver: Any, identity: Identity, bank_pki: Pki, bank_pki_folder: Path
+    ("host", "suffix", "prefix"),
+    [
+        ("localhost", "", ""), ("LOCALHOST", "/", ""), ("127.0.0.1", "/api", "/api"), ("localhost", "/api/", "/api"),
+        ("localhost", "/a/b-c.d~e/%2F", "/a/b-c.d~e/%2F"),
+    ],
+)  # fmt: skip
+def test_an_address_may_have_a_prefix_that_is_sealed_and_a_name_or_an_ip_address(
+    host: str, suffix: str, prefix: str, driver: Any, identity: Identity, bank_pki: Pki, bank_pki_folder: Path
 ) -> None:
-    with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank:
-        driver.run(bank.url + suffix, identity, lambda client: client.initiate_payment(PAYMENT))
+    with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED), name=host) as bank:
+        driver.run(bank.url + suffix, identity, pay)
     sent = bank.message()
     assert sent.target == prefix + "/psd2/v1/payments/sepa-credit-transfers"
     policy = SealPolicy(PathVerifier(make_anchors(bank_pki.authorities)))
@@ -59,22 +64,14 @@ def test_a_path_prefix_precedes_the_target_and_is_sealed(
     assert verified.target == sent.target
 
 
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "127.0.0.1"])
-def test_the_host_may_be_a_name_or_an_address(
-    host: str, driver: Any, identity: Identity, bank_pki_folder: Path
-) -> None:
-    with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED), name=host) as bank:
-        assert driver.run(bank.url, identity, lambda client: client.initiate_payment(PAYMENT))
-
-
-def test_the_headers_of_the_interface_are_sent_once(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
+def test_the_headers_of_the_interface_are_sent_once(ask: Ask) -> None:
     further = {"request_id": ID, "psu_ip_address": "192.0.2.7", "redirect_uri": "https://tpp.example/back"}
-    with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank:
-        driver.run(bank.url, identity, lambda client: client.initiate_payment(PAYMENT, **further))
+    _, bank = ask(as_json(201, INITIATED), lambda client: pay(client, **further))
     sent = bank.message()
     expected = {
         "X-Request-ID": str(ID), "PSU-IP-Address": "192.0.2.7", "TPP-Redirect-URI": "https://tpp.example/back",
         "Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity",
+
     }  # fmt: skip
     assert {name: sent.values(name) for name in expected} == {name: (value,) for name, value in expected.items()}
     assert [len(sent.values(name)) for name in ("Digest", "Signature", "TPP-Signature-Certificate")] == [1, 1, 1]
@@ -90,7 +87,7 @@ def test_a_payment_is_sealed_as_each_row_of_the_table_has_it(driver, dialects, b
     further = {"psu_ip_address": "192.0.2.7", "redirect_uri": "https://tpp.example/back", "request_id": ID}
     with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank:
         for number, dialect in enumerate(rows):
-            driver.run(bank.url, dialect.identity, lambda client: client.initiate_payment(PAYMENT, **further))
+            driver.run(bank.url, dialect.identity, lambda client: pay(client, **further))
             sent, qwac = bank.message(number), dialect.identity.qwac
             verified = verify_request(sent, qwac=qwac, at=utc_now(), policy=dialect.policy)
             assert (verified.body, verified.profile.name) == (PAYMENT.to_wire(), dialect.profile.name)
@@ -121,70 +118,53 @@ def test_what_a_client_that_is_passed_in_does_with_its_requests_changes_nothing(
             event_hooks={"response": [read_async if driver.is_async else lambda response: response.read()]},
         )
         close = lambda _: passed.aclose() if driver.is_async else passed.close()  # noqa: E731  # as short as its use
-        result, _ = driver.run(
-            bank.url, identity, caught(lambda client: client.initiate_payment(PAYMENT)), close, http=passed
-        )
+        result, _ = driver.run(bank.url, identity, caught(pay), close, http=passed)
     assert getattr(result, "code", None) == code
     assert [len(bank.message().values(name)) for name in SEAL if name != "Date"] == [1] * 4
     assert len(bank.requests) == 1
 
 
-def test_what_is_not_sealed_has_no_seal_and_no_body(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
-    with rogue_bank(server_context(bank_pki_folder), as_json(200, {"transactionStatus": "RCVD"})) as bank:
-        driver.run(
-            bank.url, identity, lambda client: client.payment_status("p-1"), lambda client: client.payment_status("p-1")
-        )
-    for number in range(2):
-        sent = bank.message(number)
-        assert not [
-            name for name in ("Digest", "Signature", "TPP-Signature-Certificate", "Content-Type") if sent.values(name)
-        ]
-        assert sent.body == b""
+def test_what_is_not_sealed_has_no_seal_and_no_body(ask: Ask) -> None:
+    steps = [lambda client: client.payment_status("p-1")] * 2
+    *_, bank = ask(as_json(200, {"transactionStatus": "RCVD"}), *steps)
+    names = ("Digest", "Signature", "TPP-Signature-Certificate", "Content-Type")
+    for sent in (bank.message(0), bank.message(1)):
+        assert ([name for name in names if sent.values(name)], sent.body) == ([], b"")
     assert bank.message(0).values("X-Request-ID") != bank.message(1).values("X-Request-ID")
 
 
 @pytest.mark.parametrize("payment_id", ["a/b", "a?b#c", "%2F", "a b", "\u20ac", "a\r\nX: y"])
-def test_an_id_of_any_kind_is_one_segment_of_the_path(
-    payment_id: str, driver: Any, identity: Identity, bank_pki_folder: Path
-) -> None:
-    with rogue_bank(server_context(bank_pki_folder), as_json(200, {"transactionStatus": "RCVD"})) as bank:
-        driver.run(bank.url, identity, lambda client: client.payment_status(payment_id))
+def test_an_id_of_any_kind_is_one_segment_of_the_path(payment_id: str, ask: Ask) -> None:
+    _, bank = ask(as_json(200, {"transactionStatus": "RCVD"}), lambda client: client.payment_status(payment_id))
     assert bank.message().target.count("/") == 6
     assert bank.message().values("X") == ()
 
 
-@pytest.mark.parametrize("payment_id", ["..", "."])
-def test_an_id_that_would_change_the_path_is_not_sent(payment_id: str, driver: Any, identity: Identity) -> None:
-    with refused(TppkitError, "client.target"):
-        driver.run("https://localhost:9", identity, lambda client: client.payment_status(payment_id))
+FORGED = ("https://x\r\nX-Forged: 1", "https://x\nX", "https://x\x00", "https://caf\xe9", "https://\u20ac")
 
 
 @pytest.mark.parametrize(
-    "value",
-    ["https://x\r\nX-Forged: 1", "https://x\nX", "https://x\x00", "https://caf\xe9", "https://\u20ac"],
-    ids=repr,
+    ("name", "value", "code"),
+    [
+        *(("redirect_uri", value, "header.redirect-uri") for value in FORGED),
+        *(("psu_ip_address", value, "header.psu-ip-address") for value in FORGED),
+        *(("payment_id", value, "client.target") for value in ("..", ".")),
+    ],
 )
-@pytest.mark.parametrize("name", ["redirect_uri", "psu_ip_address"])
-def test_a_header_value_that_is_not_allowed_in_a_header_is_not_sent(
-    name: str, value: str, driver: Any, identity: Identity, bank_pki_folder: Path
-) -> None:
-    with (
-        rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank,
-        refused(TppkitError, "header." + name.replace("_", "-")),
-    ):
-        driver.run(bank.url, identity, lambda client: client.initiate_payment(PAYMENT, **{name: value}))
-    assert bank.requests == []
+def test_a_value_that_would_change_the_request_is_not_sent(name: str, value: str, code: str, ask: Ask) -> None:
+    def step(client: Any) -> Any:
+        return client.payment_status(value) if name == "payment_id" else pay(client, **{name: value})
+
+    error, bank = ask(as_json(201, INITIATED), step)
+    assert (error.code, bank.requests) == (code, [])
 
 
 def test_a_signer_that_is_only_awaited_seals_for_asyncio(
-    driver: Any, awaited: Identity, bank_pki: Pki, bank_pki_folder: Path
+    driver: Any, awaited: Identity, bank_pki: Pki, ask: Ask
 ) -> None:
-    with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank:
-        if driver.is_async:
-            driver.run(bank.url, awaited, lambda client: client.initiate_payment(PAYMENT))
-            policy = SealPolicy(PathVerifier(make_anchors(bank_pki.authorities)))
-            verify_request(bank.message(), qwac=bank_pki.qwac.certificate, at=utc_now(), policy=policy)
-        else:
-            with pytest.raises(ConfigurationError) as caught:
-                driver.run(bank.url, awaited, lambda client: client.initiate_payment(PAYMENT))
-            assert (caught.value.code, bank.requests) == ("signer.async-only", [])
+    result, bank = ask(as_json(201, INITIATED), pay, by=awaited)
+    if driver.is_async:
+        policy = SealPolicy(PathVerifier(make_anchors(bank_pki.authorities)))
+        verify_request(bank.message(), qwac=bank_pki.qwac.certificate, at=utc_now(), policy=policy)
+    else:
+        assert (type(result), result.code, bank.requests) == (ConfigurationError, "signer.async-only", [])

@@ -1,4 +1,4 @@
-"""Both clients against the sandbox: every endpoint row, and what a provider does with them."""
+"""Both clients against the sandbox: every endpoint row, what a provider does with them, and waiting for a payment."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from http_drivers import Ask, caught
 from payments import APPROVE, PAYMENT
+from rogue_bank import Answer, as_json, http
 
 from refusals import refused
 from tppkit.client import AsyncPsd2Client, Identity, Psd2Client
-from tppkit.errors import LocalProtocolError
+from tppkit.errors import LocalProtocolError, RequestRefused, TransportError
 from tppkit.protocol.psd2 import ALL_ACCOUNTS, PSD2, Access, ConsentRequest, PaymentProduct
 from tppkit.protocol.psd2.rules import PAGE_SIZE
 from tppkit.sandbox import SandboxServer
@@ -34,9 +36,14 @@ def decide(link: str, action: str) -> None:
 
 
 @pytest.fixture
-def payment_id(bank: SandboxServer, identity: Identity) -> str:
-    with Psd2Client(bank.addresses.psd2_url, identity=identity) as client:
-        return client.initiate_payment(PAYMENT).payment_id
+def run(driver: Any, bank: SandboxServer, identity: Identity) -> Callable[..., list[Any]]:
+    """The results of steps with one and the other client."""
+    return lambda *steps, **options: driver.run(bank.addresses.psd2_url, identity, *steps, **options)
+
+
+@pytest.fixture
+def payment_id(payment: Any) -> str:
+    return payment.payment_id
 
 
 class Made(NamedTuple):
@@ -89,11 +96,9 @@ CALLS: dict[str, tuple[Callable[[Any, Made], Any], Callable[[Any], Any], Any]] =
 
 
 @pytest.mark.parametrize("name", sorted(CALLS))
-def test_every_endpoint_row_has_a_method_and_is_answered(
-    name: str, driver: Any, bank: SandboxServer, identity: Identity, made: Made
-) -> None:
+def test_every_endpoint_row_has_a_method_and_is_answered(name: str, run: Any, made: Made) -> None:
     call, shown, expected = CALLS[name]
-    (result,) = driver.run(bank.addresses.psd2_url, identity, lambda client: call(client, made))
+    (result,) = run(lambda client: call(client, made))
     assert shown(result) == expected
 
 
@@ -111,11 +116,9 @@ def test_all_pages_together_have_each_entry_once(bank: SandboxServer, identity: 
     assert asyncio.run(read()) == ids
 
 
-def test_no_call_is_left_that_has_no_endpoint_row() -> None:
+def test_every_endpoint_row_is_a_method_of_both_clients_with_the_same_arguments() -> None:
     assert set(CALLS) == {row.name for row in PSD2.endpoints}
 
-
-def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:
     def shape(client: type) -> dict[str, list[str]]:
         methods = inspect.getmembers(client, inspect.isfunction)
         return {
@@ -127,36 +130,18 @@ def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:
     assert sync == asynchronous
 
 
-def test_an_instant_payment_is_requested_under_its_product(
-    driver: Any, bank: SandboxServer, identity: Identity
-) -> None:
+def test_the_product_the_addresses_and_the_request_ids_are_those_that_are_given(run: Any) -> None:
     instant = {"product": PaymentProduct.INSTANT}
-    (initiated,) = driver.run(
-        bank.addresses.psd2_url, identity, lambda client: client.initiate_payment(PAYMENT, **instant)
-    )
-    (status,) = driver.run(
-        bank.addresses.psd2_url, identity, lambda client: client.payment_status(initiated.payment_id, **instant)
-    )
+    (initiated,) = run(lambda client: client.initiate_payment(PAYMENT, **instant))
+    (status,) = run(lambda client: client.payment_status(initiated.payment_id, **instant))
     assert status.transaction_status == "RCVD"
-
-
-def test_new_request_ids_come_from_the_source_that_is_given(
-    driver: Any, bank: SandboxServer, identity: Identity
-) -> None:
-    fixed = uuid4()
-    first, second = driver.run(bank.addresses.psd2_url, identity, initiate, initiate, new_request_id=lambda: fixed)
-    assert first == second
-
-
-def test_the_return_address_and_the_payers_address_are_sent(
-    driver: Any, bank: SandboxServer, identity: Identity
-) -> None:
     further = {"redirect_uri": "https://tpp.example/back?x=1", "psu_ip_address": "192.0.2.7"}
-    (initiated,) = driver.run(
-        bank.addresses.psd2_url, identity, lambda client: client.initiate_payment(PAYMENT, **further)
-    )
+    (initiated,) = run(lambda client: client.initiate_payment(PAYMENT, **further))
     decide(initiated.links.sca_redirect.href, "approve")
     assert "https://tpp.example/back?x=1" in httpx.get(initiated.links.sca_redirect.href, trust_env=False).text
+    fixed = uuid4()
+    first, second = run(initiate, initiate, new_request_id=lambda: fixed)
+    assert first == second
 
 
 def test_an_identity_without_a_seal_cannot_initiate_and_sends_nothing(
@@ -169,15 +154,98 @@ def test_an_identity_without_a_seal_cannot_initiate_and_sends_nothing(
     assert status.transaction_status == "RCVD"
 
 
-def test_one_client_serves_many_threads(bank: SandboxServer, identity: Identity) -> None:
+def test_one_client_serves_many_threads_and_leaves_the_http_client_that_it_was_given_open(
+    bank: SandboxServer, identity: Identity
+) -> None:
     with Psd2Client(bank.addresses.psd2_url, identity=identity) as client, ThreadPoolExecutor(8) as threads:
         ids = list(threads.map(lambda _: client.initiate_payment(PAYMENT).payment_id, range(24)))
     assert len(set(ids)) == 24
-
-
-def test_an_http_client_that_is_passed_in_is_used_and_stays_open(bank: SandboxServer, identity: Identity) -> None:
     with httpx.Client(verify=identity.tls_context, trust_env=False) as http:
         for _ in range(2):
             with Psd2Client(bank.addresses.psd2_url, identity=identity, http=http) as client:
                 assert client.initiate_payment(PAYMENT).transaction_status == "RCVD"
         assert not http.is_closed
+
+
+class Time:
+    """Seconds that pass only while somebody waits; at each wait the next event happens."""
+
+    def __init__(self, *events: Callable[[], object]) -> None:
+        self.now = 1000.0
+        self.waits: list[float] = []
+        self._events = list(events)
+
+    def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+        if self._events:
+            self._events.pop(0)()
+
+    def clock(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def payment(bank: SandboxServer, identity: Identity) -> Any:
+    with Psd2Client(bank.addresses.psd2_url, identity=identity) as client:
+        return client.initiate_payment(PAYMENT)
+
+
+@pytest.fixture
+def wait(driver: Any, bank: SandboxServer, identity: Identity, ask: Ask) -> Callable[..., Any]:
+    """The result of waiting for a payment of the sandbox, or of a bank that answers so; or its error."""
+
+    def waited(payment_id: str, time: Time, *, answer: Answer | None = None, **options: Any) -> Any:
+        def step(client: Any) -> Any:
+            return client.wait_for_payment(payment_id, **options)
+
+        timing = {"sleep": driver.waiting(time.sleep), "clock": time.clock}
+        if answer is not None:
+            return ask(answer, step, then_close=True, **timing)[0]
+        return driver.run(bank.addresses.psd2_url, identity, caught(step), **timing)[0]
+
+    return waited
+
+
+def nothing() -> None: ...
+
+
+def test_a_payment_is_polled_until_it_is_settled(wait: Any, bank: SandboxServer, payment: Any) -> None:
+    def settle() -> None:
+        url = bank.addresses.control_url + "/clock/advance"
+        httpx.post(url, json={"seconds": 10}, trust_env=False).raise_for_status()
+
+    time = Time(nothing, lambda: decide(payment.links.sca_redirect.href, "approve"), settle)
+    assert wait(payment.payment_id, time) == "ACSC"
+    assert time.waits == [3.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("options", "waits"), [({"interval_s": 5.0, "wait_s": 22.0}, [5.0] * 4), ({"wait_s": 0.0}, [])]
+)
+def test_waiting_ends_after_its_time(options: Any, waits: list[float], wait: Any, payment: Any) -> None:
+    error = wait(payment.payment_id, time := Time(), **options)
+    assert (type(error), error.code, time.waits) == (TransportError, "payment.not-final", waits)
+
+
+@pytest.mark.parametrize("answer", [http(429, retry_after="60"), http(200, b"{}", content_length="50")])
+def test_no_attempt_is_repeated_after_the_end(answer: Answer, wait: Any) -> None:
+    error = wait("any", time := Time(), answer=answer, interval_s=6.0, wait_s=10.0)
+    assert isinstance(error, RequestRefused | TransportError)
+    assert sum(time.waits) <= 10.0
+
+
+@pytest.mark.parametrize("state", ["RCVD", "ACTC", "ACSP", "PATC"])
+def test_a_state_that_is_not_final_is_polled_again(state: str, driver: Any, ask: Ask) -> None:
+    answers = iter([as_json(200, {"transactionStatus": state}), as_json(200, {"transactionStatus": "ACSC"})])
+    timing = {"sleep": driver.waiting((time := Time()).sleep), "clock": time.clock}
+    result, bank = ask(lambda request: next(answers)(request), lambda client: client.wait_for_payment("any"), **timing)
+    assert (result, len(bank.requests), bank.connections) == ("ACSC", 2, 1)
+    assert bank.message(0).values("X-Request-ID") != bank.message(1).values("X-Request-ID")
+
+
+@pytest.mark.parametrize("state", ["ACSC", "RJCT", "CANC"])
+def test_every_final_state_and_a_refusal_end_the_waiting(state: str, wait: Any) -> None:
+    assert wait("any", time := Time(), answer=as_json(200, {"transactionStatus": state})) == state
+    assert time.waits == []
+    assert isinstance(wait("unknown", Time()), RequestRefused)

@@ -8,7 +8,10 @@ import os
 import platform
 import ssl
 import struct
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +19,34 @@ import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    load_pem_private_key,
+)
 from cryptography.x509.oid import ExtensionOID, NameOID
 from rogue_bank import http, rogue_bank, server_context
 
 from refusals import refused
+from tppkit._clock import utc_now
+from tppkit.certificates import EidasCertificate
 from tppkit.client import Identity, Psd2Client, make_client
 from tppkit.client.tls_context import _as_file
 from tppkit.errors import ConfigurationError, TppkitError, TransportError
-from tppkit.testpki import Pki
+from tppkit.testpki import Pki, certificate_pem
+from tppkit.testpki.certificate import Draft, attribute_of
 
 
-def test_only_ephemeral_exchange_and_authenticated_encryption_is_offered(identity: Identity) -> None:
+def test_the_context_is_modern_and_verifies_and_trusts_no_certificate_by_itself(identity: Identity) -> None:
     offered = identity.tls_context.get_ciphers()
     names = [row["name"] for row in offered]
     assert all(row["aead"] for row in offered)
     assert all(name.startswith(("TLS_", "ECDHE-")) for name in names)
     assert {"TLS_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-RSA-AES128-GCM-SHA256"} <= set(names)
+    context = identity.tls_context
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert ssl.SSLContext.get_ca_certs(context) == []
 
 
 @pytest.mark.parametrize(
@@ -52,13 +66,6 @@ def test_a_server_with_old_ciphers_gets_no_connection(
         refused(TppkitError, code),
     ):
         client.payment_status("1")
-
-
-def test_the_context_is_modern_and_verifies_and_trusts_no_certificate_by_itself(identity):
-    context = identity.tls_context
-    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
-    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
-    assert ssl.SSLContext.get_ca_certs(context) == []
 
 
 def test_what_a_library_sets_does_not_weaken_its_connections(bank_pki: Pki, bank_pki_folder: Path) -> None:
@@ -122,12 +129,9 @@ def test_if_the_system_refuses_a_file_in_memory_a_temporary_one_is_used(
 
 def test_where_there_is_not_a_file_at_all_the_error_is_ours(bank_pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/nowhere/at/all")
-    with (
-        pytest.raises(ConfigurationError) as caught,
-        _as_file((bank_pki.qwac.certificate,), bank_pki.qwac.key, in_memory=False),
-    ):
+    held = _as_file((bank_pki.qwac.certificate,), bank_pki.qwac.key, in_memory=False)
+    with refused(ConfigurationError, "identity.tls"), held:
         pass
-    assert caught.value.code == "identity.tls"
 
 
 def test_an_issuing_authority_may_be_trusted_by_itself(bank_pki: Pki, bank_pki_folder: Path) -> None:
@@ -143,22 +147,26 @@ def test_an_issuing_authority_may_be_trusted_by_itself(bank_pki: Pki, bank_pki_f
 def test_a_server_certificate_without_alternative_name_is_refused(
     driver: Any, bank_pki: Pki, bank_pki_folder: Path, identity: Identity, tmp_path: Path
 ) -> None:
-    server, issuer = bank_pki.server, bank_pki.qwac_ca
-    builder = x509.CertificateBuilder(
-        issuer_name=issuer.certificate.x509.subject,
-        subject_name=x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]),
-        public_key=server.key.public_key(),
-        serial_number=7,
-        not_valid_before=server.certificate.not_before,
-        not_valid_after=server.certificate.not_after,
-        extensions=[e for e in server.certificate.x509.extensions if e.oid != ExtensionOID.SUBJECT_ALTERNATIVE_NAME],
-    )
-    made = builder.sign(issuer.key, hashes.SHA256())  # type: ignore[arg-type]
-    chain = b"".join(one.public_bytes(Encoding.PEM) for one in (made, *(c.x509 for c in server.chain)))
-    (tmp_path / "server-chain.pem").write_bytes(chain)
+    draft = Draft.of(bank_pki.server.certificate).without_extension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME.dotted_string)
+    draft = replace(draft, subject=(attribute_of(NameOID.COMMON_NAME.dotted_string, "localhost"),))
+    made = EidasCertificate.from_der(draft.sign(bank_pki.qwac_ca.key))
+    (tmp_path / "server-chain.pem").write_bytes(b"".join(map(certificate_pem, (made, *bank_pki.server.chain))))
     (tmp_path / "server.key").write_bytes((bank_pki_folder / "server.key").read_bytes())
-    with rogue_bank(server_context(tmp_path), http(200)) as bank, pytest.raises(TransportError) as caught:
+    text = "has no subjectAltName for 'localhost'; the common name is not used"
+    with (
+        rogue_bank(server_context(tmp_path), http(200)) as bank,
+        refused(TransportError, "transport.failed", match=text),
+    ):
         driver.run(bank.url, identity, lambda client: client.payment_status("1"))
-    assert caught.value.code == "transport.failed"
-    assert "has no subjectAltName for 'localhost'; the common name is not used" in caught.value.message
     assert bank.requests == []
+
+
+def test_no_temporary_file_is_left_when_tls_refuses_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    key = rsa.generate_private_key(65537, 1024)  # TLS libraries do not take it
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "weak TEST")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 7, utc_now(), utc_now() + timedelta(days=1))
+    weak = EidasCertificate.from_der(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.DER))
+    with refused(ConfigurationError, "identity.tls"):
+        Identity(weak, key)
+    assert list(tmp_path.iterdir()) == []

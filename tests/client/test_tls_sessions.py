@@ -47,19 +47,12 @@ def test_the_second_connection_is_resumed_and_the_server_still_knows_the_client(
     assert (bank.resumed, bank.shown) == ([False, True, True], [bank_pki.qwac.certificate.der] * 3)
 
 
-def test_another_identity_does_not_resume_the_session(context, bank_pki):
-    with rogue_bank(context, http(200)) as bank:
-        for identity in (identity_of(bank_pki), identity_of(bank_pki)):
-            ask(identity.tls_context, bank.port)
-    assert bank.resumed == [False, False]
-
-
-def test_a_session_is_not_resumed_with_another_port(context, bank_pki):
-    identity = identity_of(bank_pki)
-    with rogue_bank(context, http(200)) as one, rogue_bank(context, http(200)) as other:
-        ask(identity.tls_context, one.port)
-        ask(identity.tls_context, other.port)
-    assert other.resumed == [False]
+def test_a_session_is_not_resumed_by_another_identity_or_with_another_port(context, bank_pki):
+    identity, other = identity_of(bank_pki), identity_of(bank_pki)
+    with rogue_bank(context, http(200)) as bank, rogue_bank(context, http(200)) as elsewhere:
+        for one, port in ((identity, bank.port), (other, bank.port), (identity, elsewhere.port)):
+            ask(one.tls_context, port)
+    assert (bank.resumed, elsewhere.resumed) == ([False, False], [False])
 
 
 def resuming(pki: Pki, now: list[float]) -> ResumingContext:
@@ -68,13 +61,20 @@ def resuming(pki: Pki, now: list[float]) -> ResumingContext:
     return context
 
 
-def test_a_bank_shows_its_certificate_again_within_the_hour(bank_pki_folder, bank_pki):
+def test_a_session_is_resumed_within_the_hour_and_only_so_many_are_kept(bank_pki_folder, bank_pki):
     now = [0.0]
     context = resuming(bank_pki, now)
     with rogue_bank(server_context(bank_pki_folder), http(200)) as bank:
         for now[0] in (0.0, 0.6 * MAX_SESSION_S, 1.2 * MAX_SESSION_S, 1.8 * MAX_SESSION_S):
             ask(context, bank.port)
     assert bank.resumed == [False, True, False, True]
+    context = resuming(bank_pki, [0.0])
+    with rogue_bank(server_context(bank_pki_folder), http(200)) as bank:
+        ask(context, bank.port)
+    session = context._find(("localhost", bank.port))
+    for number in range(2 * MAX_SESSIONS):
+        context.remember((f"host{number}", 443), session, resumed=False)
+    assert len(context._sessions) == MAX_SESSIONS
 
 
 def test_a_session_is_forgotten_when_the_server_refuses_the_connection(context, bank_pki_folder, bank_pki):
@@ -86,16 +86,6 @@ def test_a_session_is_forgotten_when_the_server_refuses_the_connection(context, 
         with pytest.raises(ssl.SSLError):
             ask(client, bank.port)
     assert client._find(place) is None
-
-
-def test_only_so_many_sessions_are_kept(bank_pki_folder, bank_pki):
-    context = resuming(bank_pki, [0.0])
-    with rogue_bank(server_context(bank_pki_folder), http(200)) as bank:
-        ask(context, bank.port)
-    session = context._find(("localhost", bank.port))
-    for number in range(2 * MAX_SESSIONS):
-        context.remember((f"host{number}", 443), session, resumed=False)
-    assert len(context._sessions) == MAX_SESSIONS
 
 
 _OWN_S = 60.0  # a slow machine shakes hands within it
@@ -118,15 +108,17 @@ def write_for_ever(connection: ssl.SSLSocket) -> None:
         connection.send(bytes(65_536))
 
 
-def test_a_server_that_trickles_is_disconnected_at_the_deadline(identity: Identity, bank_pki_folder: Path) -> None:
+def test_a_server_that_trickles_or_reads_nothing_is_disconnected_at_the_deadline(
+    identity: Identity, bank_pki_folder: Path
+) -> None:
     with trickling(server_context(bank_pki_folder), every_s=0.05) as port, connected(identity, port) as connection:
+        with deadline(30):
+            connection.recv(1)
+        assert connection.gettimeout() == _OWN_S  # its own again
         begun = time.monotonic()
         with deadline(0.4), pytest.raises(TimeoutError):
             read_all(connection)
         assert 0.3 < time.monotonic() - begun < 10
-
-
-def test_a_server_that_reads_nothing_is_disconnected_at_the_deadline(identity: Identity, bank_pki_folder: Path) -> None:
     with (
         trickling(server_context(bank_pki_folder), every_s=5) as port,
         connected(identity, port) as connection,
@@ -134,14 +126,6 @@ def test_a_server_that_reads_nothing_is_disconnected_at_the_deadline(identity: I
         pytest.raises(TimeoutError),
     ):
         write_for_ever(connection)
-
-
-def test_a_connection_has_its_own_timeout_again_afterwards(identity: Identity, bank_pki_folder: Path) -> None:
-    with trickling(server_context(bank_pki_folder), every_s=0.05) as port, connected(identity, port) as connection:
-        with deadline(30):
-            connection.recv(1)
-        assert connection.gettimeout() == _OWN_S
-        assert connection.recv(1) == b"."
 
 
 @pytest.mark.parametrize(("outer", "inner"), [(0.3, 60), (60, 0.3)])

@@ -1,10 +1,11 @@
-"""The archive's writer: one stream without gaps, one writer, no dropped record."""
+"""The archive: one stream without gaps, one writer, no dropped record; every line is read in bounded memory."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,9 +16,12 @@ from audits import audit_of
 
 from refusals import refused
 from tppkit.errors import ArchiveError, FormatError
-from tppkit.evidence import EvidenceArchive, EvidenceRecord, load_certificate, make_record, read_lines
+from tppkit.evidence import EvidenceArchive, EvidenceRecord, audit_archive, load_certificate, make_record, read_lines
+from tppkit.evidence.columns import MAX_LINE_BYTES
+from tppkit.evidence.record import FIRST_PREVIOUS
 from tppkit.seals import VerifiedRequest
 from tppkit.testpki import Issued, Pki
+from tppkit.trust import PathVerifier
 
 STREAM = "5a" * 16
 OTHER_STREAM = "c3" * 16
@@ -59,17 +63,6 @@ def test_a_batch_is_placed_as_its_records_one_by_one(
     assert (tmp_path / "batch/records.jsonl").read_bytes() == (tmp_path / "single/records.jsonl").read_bytes()
 
 
-def test_of_a_batch_with_an_unreadable_record_nothing_is_kept(
-    filled: Path, make_verified: Callable[..., VerifiedRequest], append: Callable[..., None]
-) -> None:
-    good = make_record(make_verified(3))
-    with EvidenceArchive(filled, stream_id=STREAM) as archive:
-        with pytest.raises(FormatError):
-            archive.append_many([good, replace(good, http_status=-1)])
-        append(archive, 3)
-    assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
-
-
 @pytest.mark.parametrize(("umask", "expected"), [(0, 0o755), (0o077, 0o700)])
 def test_folders_are_for_their_owner_to_change_and_as_the_umask_says(tmp_path: Path, umask: int, expected: int) -> None:
     before = os.umask(umask)
@@ -89,45 +82,44 @@ def test_an_archive_whose_path_is_a_file_cannot_be_used(folder: str, tmp_path: P
         EvidenceArchive(tmp_path / folder, stream_id=STREAM)
 
 
-def test_a_second_writer_in_this_process_is_refused(filled: Path) -> None:
-    with EvidenceArchive(filled, stream_id=STREAM), refused(ArchiveError, "archive.locked"):
-        EvidenceArchive(filled, stream_id=STREAM)
-
-
-def test_a_second_writer_in_another_process_is_refused(filled: Path) -> None:
+def test_a_second_writer_in_this_or_another_process_is_refused(filled: Path) -> None:
     script = (
         "import sys, pathlib\nfrom tppkit.errors import ArchiveError\nfrom tppkit.evidence import EvidenceArchive\n"
         "try: EvidenceArchive(pathlib.Path(sys.argv[1]), stream_id='5a' * 16)\nexcept ArchiveError as e: print(e.code)"
     )
     with EvidenceArchive(filled, stream_id=STREAM):
+        with refused(ArchiveError, "archive.locked"):
+            EvidenceArchive(filled, stream_id=STREAM)
         command = [sys.executable, "-c", script, str(filled)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "archive.locked\n"
 
 
-def test_a_closed_archive_accepts_no_record(tmp_path: Path, make_verified: Callable[..., VerifiedRequest]) -> None:
-    archive = EvidenceArchive(tmp_path, stream_id=STREAM)
-    archive.close()
+def test_an_archive_that_is_closed_or_has_a_stream_id_of_another_form_keeps_nothing(
+    tmp_path: Path, make_verified: Callable[..., VerifiedRequest]
+) -> None:
+    record = make_record(make_verified(0))
+    with EvidenceArchive(tmp_path, stream_id="5a5a5a5a-5a5a") as archive, pytest.raises(FormatError):
+        archive.append(record)
+    closed = EvidenceArchive(tmp_path, stream_id=STREAM)
+    closed.close()
     with refused(ArchiveError, "archive.unusable"):
-        archive.append(make_record(make_verified(0)))
+        closed.append(record)
+    assert records(tmp_path) == []
 
 
-def test_a_line_that_a_crash_cut_off_is_set_aside(filled: Path, append: Callable[..., None]) -> None:
-    whole = (filled / "records.jsonl").read_bytes()
-    torn = whole[: len(whole) // 4]
-    (filled / "records.jsonl").write_bytes(whole + torn)
+@pytest.mark.parametrize(("whole", "kept"), [(3, [0, 1, 2, 3]), (0, [0])], ids=["a later line", "the first line"])
+def test_a_line_that_a_crash_cut_off_is_set_aside(
+    whole: int, kept: list[int], filled: Path, append: Callable[..., None]
+) -> None:
+    lines = (filled / "records.jsonl").read_bytes().splitlines(keepends=True)
+    before, torn = b"".join(lines[:whole]), lines[0][:999]
+    (filled / "records.jsonl").write_bytes(before + torn)
     with EvidenceArchive(filled, stream_id=STREAM) as archive:
         append(archive, 3)
     assert (filled / "records.torn-1").read_bytes() == torn
-    assert (filled / "records.jsonl").read_bytes().startswith(whole)
-    assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
-
-
-def test_an_archive_whose_first_line_was_cut_off_begins_again(tmp_path: Path, append: Callable[..., None]) -> None:
-    (tmp_path / "records.jsonl").write_bytes(b'{"v":1,')
-    with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
-        append(archive, 0)
-    assert [record.seq for record in records(tmp_path)] == [0]
+    assert (filled / "records.jsonl").read_bytes().startswith(before)
+    assert [record.seq for record in records(filled)] == kept
 
 
 def test_an_earlier_file_of_a_partial_line_is_never_overwritten(filled: Path) -> None:
@@ -154,33 +146,25 @@ def test_an_archive_with_a_damaged_last_line_is_rejected_and_unchanged(line: byt
     [{"body": bytes(7_000_000)}, {"extra": {"share": 0.5}}, {"seal_cert": "not hexadecimal"}, {"http_status": -1}],
     ids=lambda change: next(iter(change)),
 )
-def test_a_record_that_cannot_be_parsed_again_is_rejected(
+def test_a_record_that_cannot_be_parsed_again_is_rejected_with_its_batch(
     change: dict[str, object], filled: Path, make_verified: Callable[..., VerifiedRequest], append: Callable[..., None]
 ) -> None:
+    good = make_record(make_verified(3))
+    bad = replace(good, **change)
     with EvidenceArchive(filled, stream_id=STREAM) as archive:
-        with pytest.raises(FormatError):
-            archive.append(replace(make_record(make_verified(3)), **change))
+        for attempt in (lambda: archive.append(bad), lambda: archive.append_many([good, bad])):
+            with pytest.raises(FormatError):
+                attempt()
         append(archive, 3)
     assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
 
 
-def test_a_stream_id_of_another_form_is_refused_before_anything_is_kept(
-    tmp_path: Path, make_verified: Callable[..., VerifiedRequest]
+def test_every_certificate_is_kept_once_also_behind_the_rest_of_a_crash(
+    filled: Path, pki: Pki, other_qseal: Issued, make_verified: Callable[..., VerifiedRequest]
 ) -> None:
-    with EvidenceArchive(tmp_path, stream_id="5a5a5a5a-5a5a") as archive, pytest.raises(FormatError):
-        archive.append(make_record(make_verified(0)))
-    assert records(tmp_path) == []
-
-
-def test_every_certificate_is_kept_once(filled: Path, pki: Pki) -> None:
     named = {pki.qseal.certificate, pki.qseal_ca.certificate, pki.root.certificate, pki.qwac.certificate}
     kept = {path.name: path.read_bytes() for path in (filled / "certs").iterdir()}
     assert kept == {f"{certificate.sha256}.der": certificate.der for certificate in named}
-
-
-def test_the_rest_of_a_crash_does_not_stop_a_certificate(
-    filled: Path, other_qseal: Issued, make_verified: Callable[..., VerifiedRequest]
-) -> None:
     certificate = other_qseal.certificate
     (filled / "certs" / f"{certificate.sha256}.{os.getpid()}.part").write_bytes(certificate.der[:10])
     with EvidenceArchive(filled, stream_id=STREAM) as archive:
@@ -212,3 +196,103 @@ def test_threads_share_an_archive_without_gap_or_repetition(tmp_path, make_verif
     assert sorted(one.seq for one in placed) == list(range(120))
     summary = audit_of(tmp_path, paths)
     assert (summary.records, summary.exit_code) == (120, 0)
+
+
+def with_lines(folder: Path, data: bytes) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "records.jsonl").write_bytes(data)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def long_archive(tmp_path_factory: pytest.TempPathFactory, make_verified: Callable[..., VerifiedRequest]) -> Path:
+    """Three thousand records, placed as the writer places them."""
+    folder = tmp_path_factory.mktemp("long")
+    record, previous = make_record(make_verified(0, body=b"x" * 1500)), FIRST_PREVIOUS
+    with (folder / "records.jsonl").open("wb") as file:
+        for seq in range(3000):
+            placed = record.placed(stream_id=STREAM, seq=seq, previous=previous)
+            previous = placed.leaf
+            file.write(placed.to_line())
+    return folder
+
+
+def peak(read: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        read()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("length", [MAX_LINE_BYTES + 1, 200 * 1024 * 1024])
+def test_a_line_over_the_limit_ends_the_reading_in_bounded_memory(length: int, tmp_path: Path) -> None:
+    with (tmp_path / "records.jsonl").open("wb") as file:
+        file.truncate(length)  # zeros, no line feed, and no disk space
+
+    def read() -> None:
+        with refused(ArchiveError, "archive.unreadable"):
+            list(read_lines(tmp_path))
+
+    assert peak(read) < 50_000_000
+
+
+def test_reading_does_not_fill_the_memory(long_archive: Path) -> None:
+    assert (long_archive / "records.jsonl").stat().st_size > 10_000_000
+    assert peak(lambda: sum(len(line) for _, line in read_lines(long_archive))) < 500_000
+
+
+@pytest.mark.slow
+def test_auditing_does_not_fill_the_memory(long_archive: Path, paths: PathVerifier) -> None:
+    # The certificates are not at hand, so every record is indeterminate: what is measured is the reading.
+    rows = audit_archive(long_archive, paths=paths)
+    assert peak(lambda: sum(row.stream_code is None for row in rows)) < 2_000_000
+
+
+def test_what_is_not_an_archive_cannot_be_read(tmp_path: Path) -> None:
+    with refused(ArchiveError, "archive.unreadable"):
+        list(read_lines(tmp_path / "nowhere"))
+    (tmp_path / "certs").mkdir()
+    with pytest.raises(ArchiveError) as caught:
+        list(read_lines(tmp_path))
+    assert (caught.value.code, str(tmp_path / "records.jsonl") in caught.value.message) == ("archive.unreadable", True)
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", []),
+        (b"a\nb\n", [(1, b"a"), (2, b"b")]),
+        (b"a\n\nb\n", [(1, b"a"), (2, b""), (3, b"b")]),
+        (b"a\r\nb\n", [(1, b"a\r"), (2, b"b")]),
+        (b"a\ncut off", [(1, b"a"), (2, b"cut off")]),
+    ],
+)
+def test_every_line_up_to_the_limit_is_given_with_its_number_and_an_empty_folder_has_none(
+    tmp_path: Path, data: bytes, lines: list[tuple[int, bytes]]
+) -> None:
+    assert list(read_lines(tmp_path)) == []
+    assert list(read_lines(with_lines(tmp_path, data))) == lines
+    folder = with_lines(tmp_path, b"a\n" + b"x" * MAX_LINE_BYTES + b"\nb\n")
+    assert [(number, len(line)) for number, line in read_lines(folder)] == [(1, 1), (2, MAX_LINE_BYTES), (3, 1)]
+
+
+def test_a_kept_certificate_is_read_by_its_hash(filled: Path, pki: Pki) -> None:
+    assert load_certificate(filled, pki.qwac.certificate.sha256) == pki.qwac.certificate
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [(None, "file.unreadable"), (b"", "record.certificate"), (b"\x30\x00", "record.certificate"), (b"x" * 70_000, "file.too-large")],
+    ids=["absent", "empty", "another", "too large"],
+)  # fmt: skip
+def test_a_certificate_that_is_not_the_one_named_is_refused(
+    content: bytes | None, code: str, filled: Path, pki: Pki
+) -> None:
+    path = filled / "certs" / f"{pki.qwac.certificate.sha256}.der"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with refused(FormatError, code):
+        load_certificate(filled, pki.qwac.certificate.sha256)

@@ -23,7 +23,17 @@ from tppkit.errors import ArchiveError
 
 record, certificates = make_record(verified), (*verified.chain, verified.qwac)
 folder = Path(sys.argv[1])
+file = folder / "records.jsonl"
 archive = EvidenceArchive(folder, stream_id="5a" * 16)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+def attempt(action, limit=resource.RLIM_INFINITY):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    try:
+        action()
+    except ArchiveError as e:
+        print(e.code, flush=True)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 """
 )
 
@@ -33,25 +43,14 @@ while True:
 """
 
 FULL = """
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 archive.append(record, *certificates[:1])
 archive.append(record, *certificates[:1])
-size = (folder / "records.jsonl").stat().st_size
-before = (folder / "records.jsonl").read_bytes()
-limit = size + {room} if {room} else 100
+before = file.read_bytes()
 for _ in range(3):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-    try:
-        archive.append(record, *certificates)
-    except ArchiveError as e:
-        print(e.code)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert (folder / "records.jsonl").read_bytes() == before
+    attempt(lambda: archive.append(record, *certificates), len(before) + {room} if {room} else 100)
+    assert file.read_bytes() == before
 archive.append(record, *certificates)
-try:
-    EvidenceArchive(folder, stream_id="5a" * 16)
-except ArchiveError as e:
-    print(e.code)
+attempt(lambda: EvidenceArchive(folder, stream_id="5a" * 16))
 """
 
 
@@ -90,62 +89,45 @@ def test_a_full_disk_costs_only_the_record_that_did_not_fit(room: int, tmp_path:
     assert (counted.records, counted.exit_code) == (3, 0)
 
 
-MANY = """
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+BATCH = """
 archive.append(record, *certificates)
-size = (folder / "records.jsonl").stat().st_size
-resource.setrlimit(resource.RLIMIT_FSIZE, (size * 5 // 2, resource.RLIM_INFINITY))
-try:
-    archive.append_many([record] * 3)
-except ArchiveError as e:
-    print(e.code, (folder / "records.jsonl").stat().st_size == size)
-resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+size = file.stat().st_size
+attempt(lambda: archive.append_many([record] * 3), size * 5 // 2)
+print(file.stat().st_size == size)
 print([placed.seq for placed in archive.append_many([record] * 3)])
 """
-
-
-def test_of_a_batch_that_does_not_fit_the_disk_nothing_is_kept(tmp_path: Path, paths: PathVerifier) -> None:
-    assert run_writer(MANY, tmp_path) == ["archive.unusable True", "[1, 2, 3]"]
-    assert audit_of(tmp_path, paths).exit_code == 0
-
-
 FORKED = """
 import os
 if os.fork() == 0:
-    try:
-        archive.append(record)
-    except ArchiveError as e:
-        print(e.code, flush=True)
+    attempt(lambda: archive.append(record))
     os._exit(0)
 os.wait()
 print(archive.append(record, *certificates).seq)
 """
-
-
-def test_a_forked_process_does_not_write_to_its_parents_archive(tmp_path: Path, paths: PathVerifier) -> None:
-    assert run_writer(FORKED, tmp_path) == ["archive.locked", "0"]
-    assert audit_of(tmp_path, paths).exit_code == 0
-
-
-SET_ASIDE = """
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+TORN = """
 archive.append(record, *certificates)
 archive.close()
-with (folder / "records.jsonl").open("ab") as file:
-    file.write(b"x" * 5000)
-before = (folder / "records.jsonl").read_bytes()
-resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
-try:
-    EvidenceArchive(folder, stream_id="5a" * 16)
-except ArchiveError as e:
-    print(e.code)
-resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-assert (folder / "records.jsonl").read_bytes() == before
+with file.open("ab") as appended:
+    appended.write(b"x" * 5000)
+before = file.read_bytes()
+attempt(lambda: EvidenceArchive(folder, stream_id="5a" * 16), 100)
+assert file.read_bytes() == before
 EvidenceArchive(folder, stream_id="5a" * 16).append(record, *certificates)
+print([path.read_bytes() == b"x" * 5000 for path in folder.glob("records.torn-*")].count(True))
 """
 
 
-def test_a_partial_line_that_cannot_be_moved_away_is_unchanged(tmp_path: Path, paths: PathVerifier) -> None:
-    assert run_writer(SET_ASIDE, tmp_path) == ["archive.unusable"]
-    assert b"x" * 5000 in {path.read_bytes() for path in tmp_path.glob("records.torn-*")}
+@pytest.mark.parametrize(
+    ("script", "printed"),
+    [
+        (BATCH, ["archive.unusable", "True", "[1, 2, 3]"]),
+        (FORKED, ["archive.locked", "0"]),
+        (TORN, ["archive.unusable", "1"]),
+    ],
+    ids=["a batch that does not fit the disk", "a forked process", "a partial line that cannot be moved away"],
+)
+def test_what_cannot_be_written_leaves_the_archive_as_it_was(
+    script: str, printed: list[str], tmp_path: Path, paths: PathVerifier
+) -> None:
+    assert run_writer(script, tmp_path) == printed
     assert audit_of(tmp_path, paths).exit_code == 0

@@ -1,4 +1,4 @@
-"""The verdict on one record: failed, indeterminate, or passed."""
+"""The verdict on one record: failed, indeterminate, or passed; and the summary of many."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from types import MappingProxyType
 
 import pytest
 from audits import audit_of
-from sealing import REQUEST, issue_for, seal_by_hand
+from sealing import COVERED, REQUEST, issue_for, seal_by_hand, without
 
+from refusals import refused
 from tppkit._encoding import encode_base64
 from tppkit.certificates import OrganizationPolicy
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, Finding, Severity
 from tppkit.evidence import (
     AuditSummary,
     EvidenceArchive,
@@ -27,16 +28,15 @@ from tppkit.evidence import (
     make_record,
     read_lines,
 )
+from tppkit.evidence.audit import Head
 from tppkit.evidence.integrity import AcceptedRequests
 from tppkit.evidence.record import BodyState
-from tppkit.seals import Message, Seal, SealPolicy, VerifiedRequest, sign_request, verify_request
-from tppkit.seals.key_id import make_key_id
+from tppkit.seals import SealPolicy, VerifiedRequest, verify_request
 from tppkit.testpki import Pki, make_pki, make_provider
 from tppkit.trust import PathVerifier, make_anchors
 
 STREAM = "5a" * 16
 RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
-ID = "00000000-0000-0000-0000-000000000009"
 
 
 @pytest.fixture
@@ -57,76 +57,70 @@ def audit_one(
     return audited
 
 
-def test_every_record_of_an_archive_in_order_passes(filled: Path, paths: PathVerifier, pki: Pki) -> None:
+def test_every_record_of_an_archive_in_order_passes_and_an_empty_one_proves_nothing(
+    filled: Path, paths: PathVerifier, pki: Pki, tmp_path: Path
+) -> None:
     rows = list(audit_archive(filled, paths=paths))
     assert [(row.line, row.seq, row.verdict, row.code, row.stream_code) for row in rows] == [
         (seq + 1, seq, Verdict.PASSED, None, None) for seq in range(3)
     ]
     assert {row.organization_identifier for row in rows} == {pki.provider.organization_identifier.text}
     assert [row.at for row in rows] == [RECEIVED + timedelta(seconds=number) for number in range(3)]
-
-
-def test_an_empty_archive_proves_nothing(tmp_path: Path, paths: PathVerifier) -> None:
     EvidenceArchive(tmp_path, stream_id=STREAM).close()
     assert list(audit_archive(tmp_path, paths=paths)) == []
     assert AuditSummary().exit_code == 3
 
 
 def test_a_time_without_a_zone_is_refused(filled: Path, paths: PathVerifier) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "time.naive"):
         list(audit_archive(filled, paths=paths, at=datetime(2026, 6, 1)))
-    assert caught.value.code == "time.naive"
+
+
+DISPROVED: list[tuple[dict[str, object], str]] = [
+    ({"body": b'{"payment":9}'}, "record.body"),
+    ({"body": None}, "record.body"),
+    ({"body": b"", "body_state": int(BodyState.NONE)}, "record.body"),
+    ({"body_state": int(BodyState.NONE)}, "record.body"),
+    ({"body_state": 1}, "record.body"),
+    ({"body_state": int(BodyState.REDACTED)}, "record.body"),
+    ({"body_len": 3}, "record.body"),
+    ({"body_sha256": "0" * 64}, "record.body"),
+    ({"body_sha512": "0" * 128}, "record.body"),
+    ({"signing_input_sha256": "0" * 64}, "record.signing-input"),
+    ({"verdict": "fails"}, "record.malformed"),
+    ({"x_request_id": "00000000-0000-0000-0000-000000000001"}, "record.malformed"),
+    ({"target": "/psd2/v1/payments/instant-sepa-credit-transfers"}, "signature.invalid"),
+    ({"method": "PUT"}, "signature.invalid"),
+    ({"header_block": b""}, "signature.missing"),
+    ({"header_block": b"no header"}, "record.malformed"),
+    ({"signature_raw": b"nothing"}, "signature.malformed"),
+    ({"target": "/caf\u00e9"}, "message.malformed"),
+]
+UNPROVED: list[tuple[dict[str, object], str]] = [
+    ({"body": None, "body_state": int(BodyState.REDACTED)}, "record.body-redacted"),
+    ({"kind": 2}, "record.unknown-kind"),
+    ({"profile": "another-bank"}, "record.unknown-profile"),
+    ({"qwac_cert": None}, "record.no-qwac"),
+    ({"seal_cert": "0" * 64}, "file.unreadable"),
+    ({"qwac_cert": "0" * 64}, "file.unreadable"),
+    ({"received_at": RECEIVED + timedelta(days=400)}, "certificate.expired"),
+    ({"received_at": RECEIVED - timedelta(days=1)}, "certificate.not-yet-valid"),
+]
 
 
 @pytest.mark.parametrize(
-    ("change", "code"),
+    ("verdict", "change", "code"),
     [
-        ({"body": b'{"payment":9}'}, "record.body"),
-        ({"body": None}, "record.body"),
-        ({"body": b"", "body_state": int(BodyState.NONE)}, "record.body"),
-        ({"body_state": int(BodyState.NONE)}, "record.body"),
-        ({"body_state": 1}, "record.body"),
-        ({"body_state": int(BodyState.REDACTED)}, "record.body"),
-        ({"body_len": 3}, "record.body"),
-        ({"body_sha256": "0" * 64}, "record.body"),
-        ({"body_sha512": "0" * 128}, "record.body"),
-        ({"signing_input_sha256": "0" * 64}, "record.signing-input"),
-        ({"verdict": "fails"}, "record.malformed"),
-        ({"x_request_id": "00000000-0000-0000-0000-000000000001"}, "record.malformed"),
-        ({"target": "/psd2/v1/payments/instant-sepa-credit-transfers"}, "signature.invalid"),
-        ({"method": "PUT"}, "signature.invalid"),
-        ({"header_block": b""}, "signature.missing"),
-        ({"header_block": b"no header"}, "record.malformed"),
-        ({"signature_raw": b"nothing"}, "signature.malformed"),
-        ({"target": "/caf\u00e9"}, "message.malformed"),
+        *((Verdict.FAILED, *row) for row in DISPROVED),
+        *((Verdict.INDETERMINATE, *row) for row in UNPROVED),
+        (Verdict.PASSED, {"extra": MappingProxyType({"trust_snapshot": "00"})}, None),  # a column of a later version
     ],
 )
-def test_a_record_that_was_changed_is_disproved(
-    change: dict[str, object], code: str, audit_one: Callable[..., RecordVerdict]
+def test_a_record_that_was_changed_is_disproved_and_one_that_cannot_be_proved_is_indeterminate(
+    verdict: Verdict, change: dict[str, object], code: str | None, audit_one: Callable[..., RecordVerdict]
 ) -> None:
     row = audit_one(change)
-    assert (row.verdict, row.code) == (Verdict.FAILED, code)
-    assert row.message
-
-
-@pytest.mark.parametrize(
-    ("change", "code"),
-    [
-        ({"body": None, "body_state": int(BodyState.REDACTED)}, "record.body-redacted"),
-        ({"kind": 2}, "record.unknown-kind"),
-        ({"profile": "another-bank"}, "record.unknown-profile"),
-        ({"qwac_cert": None}, "record.no-qwac"),
-        ({"seal_cert": "0" * 64}, "file.unreadable"),
-        ({"qwac_cert": "0" * 64}, "file.unreadable"),
-        ({"received_at": RECEIVED + timedelta(days=400)}, "certificate.expired"),
-        ({"received_at": RECEIVED - timedelta(days=1)}, "certificate.not-yet-valid"),
-    ],
-)
-def test_a_record_that_cannot_be_proved_is_indeterminate(
-    change: dict[str, object], code: str, audit_one: Callable[..., RecordVerdict]
-) -> None:
-    row = audit_one(change)
-    assert (row.verdict, row.code) == (Verdict.INDETERMINATE, code)
+    assert (row.verdict, row.code, bool(row.message)) == (verdict, code, code is not None)
 
 
 def test_a_redacted_body_leaves_the_chain_whole(filled: Path, paths: PathVerifier) -> None:
@@ -142,16 +136,9 @@ def test_a_redacted_body_leaves_the_chain_whole(filled: Path, paths: PathVerifie
 def test_a_record_verified_after_its_certificate_expired_is_indeterminate(
     audit_one: Callable[..., RecordVerdict],
 ) -> None:
-    row = audit_one(at=RECEIVED + timedelta(days=400))
-    assert (row.verdict, row.code, row.at) == (
-        Verdict.INDETERMINATE,
-        "certificate.expired",
-        RECEIVED + timedelta(days=400),
-    )
-
-
-def test_a_further_column_of_a_later_version_does_not_matter(audit_one: Callable[..., RecordVerdict]) -> None:
-    assert audit_one({"extra": MappingProxyType({"trust_snapshot": "00"})}).verdict is Verdict.PASSED
+    later = RECEIVED + timedelta(days=400)
+    row = audit_one(at=later)
+    assert (row.verdict, row.code, row.at) == (Verdict.INDETERMINATE, "certificate.expired", later)
 
 
 @pytest.mark.parametrize(
@@ -214,8 +201,12 @@ def with_chains(
     return tmp_path / "chains"
 
 
-def test_stored_authorities_complete_the_path_to_the_root(with_chains: Path, root_only: PathVerifier) -> None:
+def test_stored_authorities_complete_the_path_to_a_trusted_root_alone(
+    with_chains: Path, root_only: PathVerifier
+) -> None:
     assert audit_of(with_chains, root_only).exit_code == 0
+    others = PathVerifier(make_anchors([make_pki(at=RECEIVED, seed=2).root.certificate]))
+    assert audit_of(with_chains, others).by_code == {"trust.no-path": 1}
 
 
 @pytest.mark.parametrize("damage", ["absent", "another", "flipped", "empty", "no certificate"])
@@ -231,27 +222,12 @@ def test_without_its_authorities_a_record_is_indeterminate(damage, with_chains, 
     assert audit_of(with_chains, paths).exit_code == 0  # the trust material has it
 
 
-def test_an_untrusted_authority_proves_nothing(with_chains: Path) -> None:
-    others = PathVerifier(make_anchors([make_pki(at=RECEIVED, seed=2).root.certificate]))
-    assert audit_of(with_chains, others).by_code == {"trust.no-path": 1}
-
-
-def test_a_seal_that_covers_its_own_certificate_header_passes(
-    seal: Seal, pki: Pki, paths: PathVerifier, tmp_path: Path
-) -> None:
+def test_a_seal_that_covers_its_own_certificate_header_passes(pki: Pki, paths: PathVerifier, tmp_path: Path) -> None:
     # No profile of ours asks for it, but a provider may cover more than it must.
-    message = Message("POST", "/x", (("X-Request-ID", ID),), b"{}")
-    digest = sign_request(message, seal=seal).values("digest")[0]
-    certificate = encode_base64(pki.qseal.certificate.der)
-    signed = (
-        f"digest: {digest}\nx-request-id: {ID}\n(request-target): post /x\ntpp-signature-certificate: {certificate}"
-    )
-    header = (
-        f'keyId="{make_key_id(pki.qseal.certificate)}",algorithm="{seal.signer.algorithm.name}",'
-        f'headers="digest x-request-id (request-target) tpp-signature-certificate",'
-        f'signature="{encode_base64(seal.signer.sign(signed.encode()))}"'
-    )
-    sent = message.with_headers(("Digest", digest), ("TPP-Signature-Certificate", certificate), ("Signature", header))
+    certificate = ("TPP-Signature-Certificate", encode_base64(pki.qseal.certificate.der))
+    covered = (*COVERED, certificate[0].lower())
+    doubled = seal_by_hand(REQUEST.with_headers(certificate), pki.qseal, covered=covered)
+    sent = without(doubled, certificate[0]).with_headers(certificate)
     verified = verify_request(sent, qwac=pki.qwac.certificate, at=RECEIVED, policy=SealPolicy(paths))
     with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
         archive.append(make_record(verified), *verified.chain, pki.qwac.certificate)
@@ -303,3 +279,81 @@ def test_the_hour_of_a_request_id_begins_with_its_first_request(make_verified):
         for one, seconds in ((record, 0), (record, 3000), (other, last)):
             found.append(accepted.add(replace(one, received_at=RECEIVED + timedelta(seconds=seconds)), "PSDLT-X"))
         assert [finding is not None for finding in found] == [False, False, reported]
+
+
+ROW = RecordVerdict(Path("archive"), 1, 0, "id", Verdict.PASSED)
+FAILED = replace(ROW, verdict=Verdict.FAILED, code="signature.invalid")
+INDETERMINATE = replace(ROW, verdict=Verdict.INDETERMINATE, code="trust.no-path")
+UNREADABLE = replace(ROW, verdict=Verdict.UNREADABLE, code="json.malformed", seq=None, x_request_id=None)
+GAP = replace(ROW, stream_code="log.gap")
+
+
+@pytest.mark.parametrize(
+    ("rows", "exit_code"),
+    [
+        ([], 3),
+        ([ROW], 0),
+        ([ROW, INDETERMINATE], 3),
+        ([INDETERMINATE, FAILED, ROW], 1),
+        ([GAP], 4),
+        ([GAP, FAILED, INDETERMINATE], 4),
+        ([GAP, FAILED, INDETERMINATE, UNREADABLE], 5),
+        ([UNREADABLE], 5),
+    ],
+)
+def test_the_worst_row_gives_the_exit_code(rows: list[RecordVerdict], exit_code: int) -> None:
+    counted = AuditSummary()
+    for row in rows:
+        counted.add(row)
+    assert counted.exit_code == exit_code
+
+
+def test_codes_of_records_and_of_the_stream_are_both_counted() -> None:
+    counted = AuditSummary()
+    counted.add(replace(FAILED, stream_code="log.gap"))
+    counted.add(FAILED)
+    assert counted.by_code == {"signature.invalid": 2, "log.gap": 1}
+    assert (counted.inconsistent, counted.records) == (1, 2)
+
+
+@pytest.mark.parametrize(("limit", "listed"), [({}, 20), ({"max_failures": 3}, 3), ({"max_failures": None}, 25)])
+def test_the_first_failures_are_kept_and_the_others_counted(limit: dict[str, int | None], listed: int) -> None:
+    counted = AuditSummary(**limit)  # type: ignore[arg-type]
+    for line in range(1, 51):
+        counted.add(replace(FAILED if line % 2 else ROW, line=line))
+    assert [row.line for row in counted.first_failures] == list(range(1, 2 * listed, 2))
+    assert counted.not_listed == 25 - listed
+
+
+def test_rows_with_findings_only_are_listed_behind_the_failures_under_the_same_limit() -> None:
+    noted = replace(ROW, findings=(Finding("log.time-back", Severity.NOTICE, "back"),))
+    counted = AuditSummary(max_failures=3)
+    for line, row in enumerate([noted, ROW, noted, FAILED, noted, FAILED], start=1):
+        counted.add(replace(row, line=line))
+    assert ([row.line for row in counted.first_failures], counted.not_listed) == ([4, 6, 1], 2)
+
+
+def test_the_head_of_every_stream_is_known_at_its_end() -> None:
+    counted = AuditSummary()
+    for seq in range(3):
+        counted.add(replace(ROW, seq=seq, stream_id="5a" * 16, leaf=f"{seq:064x}"))
+    counted.add(replace(ROW, archive=Path("other"), stream_id="c3" * 16, leaf="f" * 64))
+    assert counted.heads == {
+        Path("archive"): Head("5a" * 16, 3, f"{2:064x}"),
+        Path("other"): Head("c3" * 16, 1, "f" * 64),
+    }
+
+
+@pytest.mark.parametrize(("heads", "exit_code"), [([], 0), (["f" * 64], 0), (["0" * 64], 4), (["f" * 64, "0" * 64], 4)])
+def test_a_head_that_was_expected_and_is_not_there_is_an_inconsistency(heads: list[str], exit_code: int) -> None:
+    counted = AuditSummary(expected_heads=frozenset(heads))
+    counted.add(replace(ROW, stream_id="5a" * 16, leaf="f" * 64))
+    counted.expect([ROW.archive])
+    assert (counted.exit_code, counted.by_code["log.head"]) == (exit_code, int(exit_code > 0))
+
+
+def test_one_archive_of_several_that_is_empty_is_reported() -> None:
+    counted = AuditSummary()
+    counted.add(replace(ROW, stream_id="5a" * 16, leaf="f" * 64))
+    counted.expect([str(ROW.archive), Path("empty")])  # text names the same as its path
+    assert (counted.exit_code, counted.by_code) == (3, {"log.empty": 1})

@@ -1,12 +1,12 @@
-"""Records as values and as lines: both forms are equal, and other bytes are rejected."""
+"""Records as values and as lines: both forms are equal, and other bytes are rejected; what the leaf hash covers."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
-from datetime import UTC
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +18,7 @@ from refusals import refused
 from tppkit.errors import FormatError
 from tppkit.evidence import EvidenceRecord, make_record
 from tppkit.evidence.columns import MAX_LINE_BYTES
+from tppkit.evidence.record import BodyState
 from tppkit.seals import PSD2_V1, VerifiedRequest
 from tppkit.testpki import Pki
 
@@ -124,30 +125,29 @@ def test_every_other_column_is_needed(name: str, line: bytes) -> None:
         EvidenceRecord.from_line(json.dumps(columns).encode())
 
 
+NO_TIMES = (
+    "yesterday",
+    "0001-01-01T00:00:00+01:00",
+    "2026-06-01 12:00:07Z",
+    "2026-06-01T12:00:07",
+    "2026-06-01T14:00:07+02:00",
+    "20260601T120007Z",
+)
+
+
 @pytest.mark.parametrize(
     ("column", "value", "code"),
     [
         ("v", 2, "record.version"),
-        ("v", True, "record.malformed"),
-        ("v", 1.0, "record.malformed"),
-        ("seq", -1, "record.malformed"),
-        ("seq", True, "record.malformed"),
-        ("seq", 1 << 63, "record.malformed"),
-        ("seq", "0", "record.malformed"),
+        *(("v", value, "record.malformed") for value in (True, 1.0)),
+        *(("seq", value, "record.malformed") for value in (-1, True, 1 << 63, "0")),
         ("http_status", 201.0, "record.malformed"),
-        ("previous", "A" * 64, "record.malformed"),
-        ("previous", "a" * 63, "record.malformed"),
+        *(("previous", value, "record.malformed") for value in ("A" * 64, "a" * 63)),
         ("stream_id", None, "record.malformed"),
-        ("chain", ["a" * 64, 7], "record.malformed"),
-        ("chain", "a" * 64, "record.malformed"),
+        *(("chain", value, "record.malformed") for value in (["a" * 64, 7], "a" * 64)),
         ("body", "e30", "base64.malformed"),
         ("header_block", "e31=", "base64.noncanonical"),
-        ("received_at", "yesterday", "time.malformed"),
-        ("received_at", "0001-01-01T00:00:00+01:00", "time.malformed"),
-        ("received_at", "2026-06-01 12:00:07Z", "time.malformed"),
-        ("received_at", "2026-06-01T12:00:07", "time.malformed"),
-        ("received_at", "2026-06-01T14:00:07+02:00", "time.malformed"),
-        ("received_at", "20260601T120007Z", "time.malformed"),
+        *(("received_at", value, "time.malformed") for value in NO_TIMES),
         *(("later", value, "record.malformed") for value in (1.5, [1.5], {"a": 1e300}, 1 << 64)),  # cannot be hashed
     ],
 )
@@ -156,13 +156,10 @@ def test_a_column_that_is_not_in_its_form_is_refused(column: str, value: object,
         EvidenceRecord.from_line(changed(line, **{column: value}))
 
 
-@pytest.mark.parametrize("raw", [b"", b"[]", b"null", b'"v"', b"{}"])
-def test_json_that_is_not_a_record_is_refused(raw: bytes) -> None:
-    with pytest.raises(FormatError):
-        EvidenceRecord.from_line(raw)
-
-
-def test_a_line_over_the_limit_and_a_column_that_appears_twice_are_refused(line: bytes) -> None:
+def test_a_line_that_is_no_record_or_too_long_or_has_a_column_twice_is_refused(line: bytes) -> None:
+    for raw in (b"", b"[]", b"null", b'"v"', b"{}"):
+        with pytest.raises(FormatError):
+            EvidenceRecord.from_line(raw)
     with refused(FormatError, "json.too-large"):
         EvidenceRecord.from_line(line.ljust(MAX_LINE_BYTES + 1))
     with refused(FormatError, "json.duplicate-name"):
@@ -183,3 +180,60 @@ def test_a_header_block_that_is_not_whole_header_lines_is_refused(block: bytes, 
     record = replace(EvidenceRecord.from_line(line), header_block=block)
     with refused(FormatError, "record.malformed"):
         record.to_message(pki.qseal.certificate, profile=PSD2_V1)
+
+
+STORAGE = ("body", "body_state", "kept_leaf", "_written")
+COVERED = [field.name for field in fields(EvidenceRecord) if field.name not in STORAGE]
+
+
+@pytest.fixture
+def record(make_verified: Callable[..., VerifiedRequest]) -> EvidenceRecord:
+    return make_record(make_verified(3), http_status=201, error_code=None, payment_ref="p-3", session_id="tls-3")
+
+
+def another(value: Any) -> Any:
+    """A value of the same kind that is not this one."""
+    match value:
+        case None:
+            return "now there is one"
+        case int():
+            return value + 1
+        case str():
+            return value[:-1] + ("0" if value[-1:] != "0" else "1")
+        case bytes():
+            return value + b"x"
+        case tuple():
+            return value[:-1]
+        case datetime():
+            return value + timedelta(microseconds=1)
+        case _:
+            return {"later": None}
+
+
+@pytest.mark.parametrize("column", COVERED)
+def test_every_covered_column_changes_the_leaf(column: str, record: EvidenceRecord) -> None:
+    assert replace(record, **{column: another(getattr(record, column))}).leaf != record.leaf
+
+
+def test_every_value_changes_the_leaf_but_a_redacted_body_does_not(record: EvidenceRecord) -> None:
+    assert replace(record, session_id=None).leaf != replace(record, session_id="").leaf
+    leaves = {
+        replace(record, extra=extra).leaf for extra in ({}, {"a": None}, {"a": 0}, {"a": False}, {"a": []}, {"b": 0})
+    }
+    assert len(leaves) == 6
+    redacted = replace(record, body=None, body_state=int(BodyState.REDACTED))
+    assert redacted.leaf == record.leaf
+    assert EvidenceRecord.from_line(redacted.to_line()).leaf == record.leaf
+
+
+def test_a_record_has_the_values_that_were_signed_and_no_others(
+    make_verified: Callable[..., VerifiedRequest], pki: Pki
+) -> None:
+    verified = make_verified(3)
+    message = make_record(verified).to_message(pki.qseal.certificate, profile=PSD2_V1)
+    assert (message.method, message.target, message.body) == (verified.method, verified.target, verified.body)
+    assert sorted(message.headers) == sorted(verified.unverified_message.headers)
+    sent = verified._replace(unverified_message=verified.unverified_message.with_headers(("Cookie", "secret")))
+    assert b"secret" not in make_record(sent).to_line()
+    record = make_record(make_verified(3, body=b""))
+    assert (record.body_state, record.body_len) == (BodyState.NONE, 0)

@@ -66,7 +66,9 @@ def from_der(name: str, signature: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_openssl_verifies_what_we_sign(name: str, keys: Mapping[str, PrivateKey], data: bytes, tmp_path: Path) -> None:
+def test_openssl_verifies_what_we_sign_and_signs_what_we_verify(
+    name: str, keys: Mapping[str, PrivateKey], data: bytes, tmp_path: Path
+) -> None:
     key = keys[ALGORITHMS[name].key]
     public, text, signature = tmp_path / "public.pem", tmp_path / "text", tmp_path / "signature"
     public.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
@@ -74,14 +76,8 @@ def test_openssl_verifies_what_we_sign(name: str, keys: Mapping[str, PrivateKey]
     signature.write_bytes(to_der(name, KeySigner(key, algorithm=name).sign(data)))
     told = openssl(name, "-verify", "-pubin", "-inkey", public, "-sigfile", signature, "-in", text)
     assert told == "Signature Verified Successfully\n"
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_we_verify_what_openssl_signs(name: str, keys: Mapping[str, PrivateKey], data: bytes, tmp_path: Path) -> None:
-    key = keys[ALGORITHMS[name].key]
     private, text, signature = tmp_path / "private.pem", tmp_path / "text", tmp_path / "signature"
     private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    text.write_bytes(data)
     openssl(name, "-sign", "-inkey", private, "-out", signature, "-in", text)
     verifiers = make_verifiers(key.public_key(), names=ALGORITHMS)
     verify_signature(verifiers, name, from_der(name, signature.read_bytes()), data)

@@ -145,27 +145,18 @@ def test_2_the_names_of_covered_headers_are_part_of_what_is_signed(pki: Pki) -> 
     assert verdict(with_value(sealed, "Signature", other), fresh_policy(pki)) == "signature.invalid"
 
 
-def test_3_a_digest_that_is_not_covered(pki: Pki, believed: SealPolicy) -> None:
+def test_3_a_digest_that_is_not_covered_or_not_compared(pki: Pki, believed: SealPolicy, sealed: Message) -> None:
     forged = seal_by_hand(REQUEST, pki.qseal, covered=("x-request-id", "(request-target)"))
     assert verdict(forged, believed) == "signature.uncovered"
     evil = changed(without(forged, "Digest"), body=b"evil").with_headers(("Digest", make_digest(b"evil")))
     assert verdict(evil, believed) == "signature.uncovered"
-
-
-def test_3_a_covered_digest_that_is_not_compared(sealed: Message, believed: SealPolicy) -> None:
     assert verdict(changed(sealed, body=b"evil"), believed) == "digest.mismatch"
-
-
-def test_3_a_digest_and_body_that_fit_each_other_and_not_the_signature(sealed: Message, believed: SealPolicy) -> None:
     forged = with_value(changed(sealed, body=b"evil"), "Digest", make_digest(b"evil"))
     assert verdict(forged, believed) == "signature.invalid"
 
 
-def test_4_the_body_is_removed(sealed: Message, believed: SealPolicy) -> None:
+def test_4_the_body_is_removed_alone_or_with_its_digest(sealed: Message, believed: SealPolicy) -> None:
     assert verdict(changed(sealed, body=b""), believed) == "digest.mismatch"
-
-
-def test_4_the_body_is_removed_with_its_digest(sealed: Message, believed: SealPolicy) -> None:
     assert verdict(without(changed(sealed, body=b""), "Digest"), believed) == "signature.missing"
     empty = with_value(changed(sealed, body=b""), "Digest", make_digest(b""))
     assert verdict(empty, believed) == "signature.invalid"
@@ -217,7 +208,9 @@ def test_8_a_weak_hash_that_the_sender_chose(algorithm: str, rsa_pki: Pki) -> No
     )
 
 
-def test_9_a_signature_in_another_spelling_of_der(pki: Pki, believed: SealPolicy) -> None:
+def test_9_another_spelling_of_der_is_refused_and_the_mirrored_signature_proves_the_same_and_no_more(
+    pki: Pki, believed: SealPolicy, sealed: Message
+) -> None:
     key = pki.qseal.key
 
     def padded(data: bytes) -> bytes:
@@ -225,9 +218,6 @@ def test_9_a_signature_in_another_spelling_of_der(pki: Pki, believed: SealPolicy
         return bytes([0x30, der[1] + 1, 0x02, der[3] + 1, 0x00]) + der[4:]
 
     assert verdict(seal_by_hand(REQUEST, pki.qseal, sign=padded), believed) == "signature.invalid"
-
-
-def test_9_the_mirrored_ecdsa_signature_proves_the_same_and_no_more(sealed: Message, believed: SealPolicy) -> None:
     # Every ECDSA signature (r, s) has a mirrored form (r, n - s), so signature bytes name no request: the request's id does.
     head, mark, last = header(sealed, "Signature").rpartition('signature="')
     r, s = decode_dss_signature(decode_base64(last[:-1], what="signature"))
@@ -251,14 +241,13 @@ def test_10_an_address_as_key_id_is_not_fetched(rsa_pki: Pki) -> None:
 
 
 @pytest.mark.parametrize("control", ["\n", "\r\n", "\r", "\x00", "\n ", "\x1b", "\x7f", "Ā"])
-def test_11_a_line_break_in_a_value_is_neither_signed_nor_verified(control: str, pki: Pki, seal: Seal) -> None:
+def test_11_a_line_break_in_a_value_is_neither_signed_nor_verified_nor_mistaken_for_another_field(
+    control: str, pki: Pki, seal: Seal
+) -> None:
     evil = with_value(REQUEST, "X-Request-ID", f"{REQUEST_ID}{control}x-evil: 1")
     with refused(FormatError, "header.control-character"):
         sign_request(evil, seal=seal)
     assert verdict(seal_by_hand(evil, pki.qseal), fresh_policy(pki)) == "header.control-character"
-
-
-def test_11_lines_of_one_value_are_not_mistaken_for_another_field(pki: Pki) -> None:
     # "x-a: 1\nx-b: 2" could be one field with a line break or two: the same signature must not fit both.
     request = REQUEST.with_headers(("X-A", "1"), ("X-B", "2"))
     sealed = seal_by_hand(request, pki.qseal, covered=(*COVERED, "x-a", "x-b"))
@@ -268,14 +257,11 @@ def test_11_lines_of_one_value_are_not_mistaken_for_another_field(pki: Pki) -> N
     assert verdict(merged, fresh_policy(pki)) == "header.control-character"
 
 
-def test_12_certificate_digest_and_signature_exchanged_for_anothers(
-    pki: Pki, other_qseal: Issued, believed: SealPolicy
+def test_12_the_certificate_exchanged_alone_or_with_digest_and_signature(
+    pki: Pki, other_qseal: Issued, believed: SealPolicy, sealed: Message
 ) -> None:
     forged = seal_by_hand(changed(REQUEST, body=b"evil"), other_qseal)
     assert verdict(forged, believed, qwac=pki.qwac.certificate) == "seal.other-organisation"
-
-
-def test_12_the_certificate_alone_exchanged(sealed: Message, other_qseal: Issued, believed: SealPolicy) -> None:
     forged = with_value(sealed, "TPP-Signature-Certificate", encode_base64(other_qseal.certificate.der))
     assert verdict(forged, believed) == "key-id.mismatch"
 

@@ -44,22 +44,22 @@ def signer(pki: Pki, service: Service) -> CallableSigner:
 
 
 @ROWS
-def test_what_is_prepared_and_signed_elsewhere_verifies(row: SealProfile, rsa_pki: Pki) -> None:
+def test_what_is_prepared_and_signed_elsewhere_verifies_and_every_row_looks_at_its_own_signature(
+    row: SealProfile, rsa_pki: Pki
+) -> None:
     seal = seal_of(row, rsa_pki.qseal)
     prepared = prepare_request(request_for(row), seal=seal, at=AT)
     sealed = prepared.finish(seal.signer.sign(prepared.signing_string))
     assert verdict(sealed, policy_of(row, rsa_pki)) == "holds"
+    seal = seal_of(row, rsa_pki.qseal, verify_own=True)
+    prepared = prepare_request(request_for(row), seal=seal, at=AT)
+    signature = seal.signer.sign(prepared.signing_string)
+    assert prepared.finish(signature)
+    with refused(ConfigurationError, "seal.own-signature"):
+        prepared.finish(bytes([signature[0] ^ 1]) + signature[1:])
 
 
-def test_preparing_asks_no_signature(pki: Pki, service: Service, signer: CallableSigner) -> None:
-    seal = asyncio.run(Seal.make_async(pki.qseal.certificate, signer))
-    prepared = prepare_request(REQUEST, seal=seal)
-    assert service.asked == 1  # the probe
-    assert prepared.signing_string.startswith(b"digest: SHA-256=")
-    assert prepared.message is REQUEST
-
-
-def test_a_signer_that_only_awaits_is_probed_and_used_with_await(
+def test_a_signer_that_only_awaits_is_probed_and_used_with_await_and_not_to_prepare(
     pki: Pki, service: Service, signer: CallableSigner
 ) -> None:
     async def seal_two() -> tuple[Message, Message]:
@@ -69,17 +69,21 @@ def test_a_signer_that_only_awaits_is_probed_and_used_with_await(
     policy = fresh_policy(pki)
     assert [verdict(sealed, policy) for sealed in asyncio.run(seal_two())] == ["holds", "holds"]
     assert service.asked == 3
+    seal = asyncio.run(Seal.make_async(pki.qseal.certificate, signer))
+    prepared = prepare_request(REQUEST, seal=seal)
+    assert service.asked == 4  # the probe of this seal
+    assert prepared.signing_string.startswith(b"digest: SHA-256=")
+    assert prepared.message is REQUEST
 
 
-def test_a_signer_that_only_awaits_is_refused_by_the_blocking_calls(pki: Pki, signer: CallableSigner) -> None:
+def test_a_signer_that_only_awaits_is_refused_by_the_blocking_calls_and_with_another_key(
+    pki: Pki, signer: CallableSigner, service: Service
+) -> None:
     with refused(ConfigurationError, "signer.async-only"):
         Seal(pki.qseal.certificate, signer)
     seal = asyncio.run(Seal.make_async(pki.qseal.certificate, signer))
     with refused(ConfigurationError, "signer.async-only"):
         sign_request(REQUEST, seal=seal)
-
-
-def test_a_signer_with_await_and_another_key_is_refused(pki: Pki, service: Service, signer: CallableSigner) -> None:
     service.broken = True
     with refused(ConfigurationError, "seal.key-mismatch"):
         asyncio.run(Seal.make_async(pki.qseal.certificate, signer))
@@ -100,28 +104,15 @@ def test_a_signature_that_does_not_verify_is_not_sent_if_configured(
 
 
 @ROWS
-def test_every_row_looks_at_its_own_signature(row: SealProfile, rsa_pki: Pki) -> None:
-    seal = seal_of(row, rsa_pki.qseal, verify_own=True)
-    prepared = prepare_request(request_for(row), seal=seal, at=AT)
-    signature = seal.signer.sign(prepared.signing_string)
-    assert prepared.finish(signature)
-    with refused(ConfigurationError, "seal.own-signature"):
-        prepared.finish(bytes([signature[0] ^ 1]) + signature[1:])
-
-
-@ROWS
-def test_a_row_seals_the_same_request_again_and_with_other_fields(row: SealProfile, rsa_pki: Pki) -> None:
+def test_a_row_seals_the_same_request_again_and_with_other_fields_also_twice_where_no_dialect_covers_them(
+    row: SealProfile, rsa_pki: Pki
+) -> None:
     seal, policy = seal_of(row, rsa_pki.qseal), policy_of(row, rsa_pki)
-    for further in ((), (("PSU-ID", "a"),), (), (("psu-id", "b"), ("TPP-Redirect-URI", "https://tpp.example/back"))):
+    twice = (("X-Tag", "a"), ("x-tag", "b"))
+    other = (("psu-id", "b"), ("TPP-Redirect-URI", "https://tpp.example/back"))
+    for further in ((), (("PSU-ID", "a"),), (), other, twice):
         sealed = sign_request(request_for(row).with_headers(*further), seal=seal, at=AT)
         assert verdict(sealed, policy) == "holds"
-
-
-@ROWS
-def test_a_header_that_no_dialect_covers_may_appear_twice(row: SealProfile, rsa_pki: Pki) -> None:
-    doubled = request_for(row).with_headers(("X-Tag", "a"), ("x-tag", "b"))
-    sealed = sign_request(doubled, seal=seal_of(row, rsa_pki.qseal), at=AT)
-    assert verdict(sealed, policy_of(row, rsa_pki)) == "holds"
 
 
 @ROWS

@@ -52,35 +52,50 @@ def request_with_redirect() -> Message:
     return REQUEST.with_headers(("TPP-Redirect-URI", "https://tpp.example/back"))
 
 
-def test_a_custom_row_states_digest_coverage_and_header(own_seal: Seal, request_with_redirect: Message) -> None:
+def test_a_custom_row_states_digest_coverage_and_header_and_its_requests_verify_under_it(
+    own_seal: Seal, request_with_redirect: Message, paths: PathVerifier
+) -> None:
     sealed = sign_request(request_with_redirect, seal=own_seal)
     assert header(sealed, "Digest").startswith("SHA-512=")
     assert ',headers="(request-target) digest x-request-id tpp-redirect-uri",' in header(sealed, "Signature")
     assert header(sealed, "TPP-Signing-Certificate")
-
-
-def test_a_request_of_a_row_verifies_under_the_row(
-    own_seal: Seal, request_with_redirect: Message, paths: PathVerifier
-) -> None:
-    sealed, policy = sign_request(request_with_redirect, seal=own_seal), SealPolicy(paths, profile=OWN)
+    policy = SealPolicy(paths, profile=OWN)
     verified = verify_request(sealed, qwac=None, at=AT, policy=policy)
     assert (verified.profile.name, verified.covered["tpp-redirect-uri"]) == ("own", "https://tpp.example/back")
     assert verdict(with_value(sealed, "TPP-Redirect-URI", "https://x"), policy) == "signature.invalid"
 
 
+TARGET = "(request-target)"
+NO_ALGORITHMS = (
+    (("rsa-sha1", "rsa-sha1"),),
+    (("hmac-sha256", "hmac-sha256"),),
+    (("hs2019", "rsa-sha512"), ("hs2019", "rsa-pss-sha512")),
+    (('rsa",headers="', "rsa-sha256"),),
+)
+NO_HEADERS = ("Bad\r\nX: y", "Digest", "signature", "X-Request-ID")
+# What cannot be covered beside the digest and the id.
+NO_NAMES = (
+    *(
+        (name,)
+        for name in ("dig est", "", "*", "psu-*", "Digest", "(target)", "signature", "tpp-signature-certificate")
+    ),
+    ("@method", "@request-target"),
+)
+
+
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
-        ({"covered": ("x-request-id", "(request-target)")}, "profile.coverage"),
-        ({"covered": ("digest", "(request-target)")}, "profile.coverage"),
-        ({"required": ("digest",)}, "profile.coverage"),
-        ({"required": ("x-request-id",)}, "profile.coverage"),
+        *(({"covered": covered}, "profile.coverage") for covered in (("x-request-id", TARGET), ("digest", TARGET))),
+        *(({"required": required}, "profile.coverage") for required in (("digest",), ("x-request-id",))),
         ({"request_id": None}, "profile.coverage"),
+        (
+            {"covered": ("x-request-id",), "covered_if_present": ("digest",), "required": ("digest", "x-request-id")},
+            "profile.coverage",
+        ),
         ({"required": ("digest", "x-request-id", "host")}, "profile.malformed"),
         ({"carrier": "X-Signature"}, "profile.malformed"),
-        ({"algorithms": (("rsa-sha1", "rsa-sha1"),)}, "profile.malformed"),
-        ({"algorithms": (("hmac-sha256", "hmac-sha256"),)}, "profile.malformed"),
-        ({"algorithms": (("hs2019", "rsa-sha512"), ("hs2019", "rsa-pss-sha512"))}, "profile.malformed"),
+        *(({"algorithms": algorithms}, "profile.malformed") for algorithms in NO_ALGORITHMS),
         ({"expires_after": timedelta(minutes=1)}, "profile.malformed"),
         (
             {"covered": ("digest", "x-request-id", "(expires)"), "required": ("digest", "x-request-id")},
@@ -89,29 +104,12 @@ def test_a_request_of_a_row_verifies_under_the_row(
         ({"digest_algorithm": "MD5"}, "digest.unknown-algorithm"),
         ({"digest_algorithms": ("SHA-512",)}, "profile.malformed"),
         ({"digest_algorithms": ("SHA-256", "MD5")}, "digest.unknown-algorithm"),
-        ({"certificate_header": "Bad\r\nX: y"}, "profile.malformed"),
-        ({"certificate_header": "Digest"}, "profile.malformed"),
-        ({"certificate_header": "signature"}, "profile.malformed"),
-        ({"certificate_header": "X-Request-ID"}, "profile.malformed"),
+        *(({"certificate_header": name}, "profile.malformed") for name in NO_HEADERS),
         ({"digest_field": "Signature", "covered": ("signature", "x-request-id")}, "profile.malformed"),
         ({"digest_field": "Dig est"}, "profile.malformed"),
         ({"request_id": "x request"}, "profile.malformed"),
-        ({"covered": ("digest", "x-request-id", "dig est")}, "profile.malformed"),
-        ({"covered": ("digest", "x-request-id", "")}, "profile.malformed"),
-        ({"covered": ("digest", "x-request-id", "*")}, "profile.malformed"),
-        ({"covered": ("digest", "x-request-id", "psu-*")}, "profile.malformed"),
-        ({"covered_if_present": ("*",)}, "profile.malformed"),
-        ({"covered": ("digest", "x-request-id", "Digest")}, "profile.malformed"),
-        ({"covered_if_present": ("x-request-id",)}, "profile.malformed"),
-        ({"covered": ("digest", "x-request-id", "@method", "@request-target")}, "profile.malformed"),
-        ({"covered": ("digest", "x-request-id", "(target)")}, "profile.malformed"),
-        ({"covered": ("digest", "x-request-id", "signature")}, "profile.malformed"),
-        ({"covered": ("digest", "x-request-id", "tpp-signature-certificate")}, "profile.malformed"),
-        ({"algorithms": (('rsa",headers="', "rsa-sha256"),)}, "profile.malformed"),
-        (
-            {"covered": ("x-request-id",), "covered_if_present": ("digest",), "required": ("digest", "x-request-id")},
-            "profile.coverage",
-        ),
+        *(({"covered": ("digest", "x-request-id", *names)}, "profile.malformed") for names in NO_NAMES),
+        *(({"covered_if_present": (name,)}, "profile.malformed") for name in ("*", "x-request-id")),
     ],
 )
 def test_a_row_that_would_prove_too_little_or_contradicts_itself_is_refused(fields: dict[str, Any], code: str) -> None:
@@ -135,33 +133,34 @@ def test_a_field_of_another_type_is_refused(row: SealProfile | KeyIdStyle, value
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(PSD2_V1) if "tuple" in str(field.type)])
-def test_a_text_where_names_belong_is_not_accepted_letter_by_letter(name: str) -> None:
+def test_a_text_where_names_belong_is_not_accepted_letter_by_letter_and_the_name_of_the_request_is_read_in_any_case(
+    name: str,
+) -> None:
     require_refused(PSD2_V1, **{name: "psu-id"})
     require_refused(PSD2_V1, **{name: ("digest", None)})
+    assert replace(PSD2_V1, request_id="X-Request-ID") == PSD2_V1
 
 
 @pytest.mark.parametrize(
     "field",
     [
-        {"max_age": 60}, {"key_id": "x"}, {"format": "CAVAGE"}, {"order": "LISTED"}, {"empty_body": "HASHED"}, {"only_these": "no"},
-        {"certificate_form": "DER"}, {"algorithms": ("rsa-sha256", "rsa-sha256")}, {"algorithms": (("rsa-sha256",),)}, {"name": None},
+        {"max_age": 60},
+        {"key_id": "x"},
+        {"format": "CAVAGE"},
+        {"order": "LISTED"},
+        {"empty_body": "HASHED"},
+        {"only_these": "no"},
+        {"certificate_form": "DER"},
+        {"algorithms": ("rsa-sha256", "rsa-sha256")},
+        {"algorithms": (("rsa-sha256",),)},
+        {"name": None},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_name_of_a_value_is_not_the_value(field: dict[str, Any]) -> None:
     require_refused(PSD2_V1, **field)
-
-
-def test_a_key_id_style_takes_members_and_not_their_names() -> None:
     require_refused(PSD2_V1.key_id, form="serial")
     require_refused(PSD2_V1.key_id, radix="X")
-
-
-def test_two_digests_in_one_header_are_written_and_both_must_fit(pki: Pki) -> None:
-    row = replace(PSD2_V1, digest_algorithm="SHA-256,SHA-512")
-    sealed = sign_request(REQUEST, seal=seal_of(row, pki.qseal))
-    assert header(sealed, "Digest") == f"{make_digest(REQUEST.body)},{make_digest(REQUEST.body, algorithm='SHA-512')}"
-    assert verdict(sealed, policy_of(PSD2_V1, pki)) == "holds"
 
 
 @pytest.mark.parametrize(
@@ -171,10 +170,6 @@ def test_a_row_of_rfc_9421_names_only_what_that_format_covers(covered: str) -> N
     row = PROFILES["amazon"]
     with refused(ConfigurationError, "profile.malformed"):
         replace(row, covered=(*row.covered, covered))
-
-
-def test_the_name_of_the_request_is_read_in_any_case() -> None:
-    assert replace(PSD2_V1, request_id="X-Request-ID") == PSD2_V1
 
 
 @pytest.mark.parametrize(
@@ -188,8 +183,14 @@ def test_the_name_of_the_request_is_read_in_any_case() -> None:
         ((), "sha-512", "holds"),
     ],
 )
-def test_a_digest_is_read_as_the_row_spells_it(allowed: tuple[str, ...], sent: str, expected: str, pki: Pki) -> None:
+def test_a_digest_is_read_as_the_row_spells_it_and_both_of_two_must_fit(
+    allowed: tuple[str, ...], sent: str, expected: str, pki: Pki
+) -> None:
     base = replace(PSD2_V1, digest_required=False)
     sealed = sign_request(REQUEST, seal=seal_of(replace(base, digest_algorithm=sent), pki.qseal))
     policy = policy_of(replace(base, digest_algorithms=allowed), pki)
     assert [verdict(sealed, policy), verdict(sealed, policy)] == [expected, expected]
+    row = replace(PSD2_V1, digest_algorithm="SHA-256,SHA-512")
+    sealed = sign_request(REQUEST, seal=seal_of(row, pki.qseal))
+    assert header(sealed, "Digest") == f"{make_digest(REQUEST.body)},{make_digest(REQUEST.body, algorithm='SHA-512')}"
+    assert verdict(sealed, policy_of(PSD2_V1, pki)) == "holds"

@@ -36,20 +36,19 @@ source = "here"
 """
 
 
-def test_a_row_based_on_another_has_what_the_file_says_and_the_rest_from_there() -> None:
+def test_a_row_based_on_another_has_what_the_file_says_and_the_rest_from_there(tmp_path: Path) -> None:
     row, base = parse_profile(OWN), PROFILES["berlin-group"]
     assert (row.name, row.digest_algorithm, row.algorithms) == ("our-bank", "SHA-512", base.algorithms)
     assert (row.key_id.form, row.key_id.radix, row.key_id.percent) == (KeyIdForm.SERIAL, Radix.DECIMAL, True)
+    (tmp_path / "own.toml").write_bytes(OWN)
+    assert load_profile(tmp_path / "own.toml") == row
 
 
-def test_a_row_of_its_own_needs_no_other() -> None:
+def test_a_row_of_its_own_needs_no_other_and_is_refused_if_it_proves_too_little() -> None:
     row = parse_profile(FULL)
     assert (row.max_age, row.request_id, row.empty_body) == (timedelta(seconds=60), None, EmptyBody.ABSENT)
-
-
-def test_a_row_is_read_from_a_file(tmp_path: Path) -> None:
-    (tmp_path / "own.toml").write_bytes(OWN)
-    assert load_profile(tmp_path / "own.toml") == parse_profile(OWN)
+    with refused(ConfigurationError, "profile.coverage"):
+        parse_profile(FULL.replace(b"max_age = 60", b""))
 
 
 @pytest.mark.parametrize(
@@ -65,11 +64,6 @@ def test_a_row_is_read_from_a_file(tmp_path: Path) -> None:
 def test_what_is_not_a_profile_is_refused(text: bytes) -> None:
     with refused(FormatError, "profile.file"):
         parse_profile(text)
-
-
-def test_a_file_whose_row_proves_too_little_is_refused_as_the_row_is() -> None:
-    with refused(ConfigurationError, "profile.coverage"):
-        parse_profile(FULL.replace(b"max_age = 60", b""))
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: FULL + text.encode("utf-8", "surrogatepass")))

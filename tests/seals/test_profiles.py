@@ -29,7 +29,7 @@ from sealing import (
 
 from refusals import refused
 from tppkit.errors import ConfigurationError
-from tppkit.httpsig import KeySigner, make_digest, parse_signature_header
+from tppkit.httpsig import KeySigner, Message, make_digest, parse_signature_header
 from tppkit.seals import (
     PROFILES,
     PSD2_V1,
@@ -47,24 +47,18 @@ from tppkit.testpki import Issued, Pki
 CERTIFICATE = "TPP-Signature-Certificate"
 
 
-def test_every_row_has_its_own_name_as_key() -> None:
-    assert PROFILES
-    assert all(row.name == name for name, row in PROFILES.items())
-
-
-@pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
-def test_every_row_demands_the_digest_and_what_identifies_a_request(row: SealProfile) -> None:
-    assert row.digest_name in row.demanded
-    assert row.max_age or row.demanded & {row.request_id, "date", "(created)"}
-
-
 ROWS = pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
+
+
+def sealed_in(row: SealProfile, pki: Pki, **parts: bytes) -> Message:
+    """A request of a dialect, sealed in it."""
+    return sign_request(request_for(row, **parts), seal=seal_of(row, pki.qseal), at=AT)
 
 
 @ROWS
 @pytest.mark.parametrize("body", [REQUEST.body, b""], ids=["body", "no body"])
 def test_every_row_verifies_what_it_seals(row: SealProfile, body: bytes, rsa_pki: Pki) -> None:
-    sealed = sign_request(request_for(row, body=body), seal=seal_of(row, rsa_pki.qseal), at=AT)
+    sealed = sealed_in(row, rsa_pki, body=body)
     policy = policy_of(row, rsa_pki)
     for _ in range(2):  # the second time from memory
         verified = verify_request(sealed, qwac=rsa_pki.qwac.certificate, at=AT, policy=policy)
@@ -74,7 +68,7 @@ def test_every_row_verifies_what_it_seals(row: SealProfile, body: bytes, rsa_pki
 
 @ROWS
 def test_every_row_is_distinguished_from_a_request_that_was_changed(row: SealProfile, rsa_pki: Pki) -> None:
-    sealed, policy = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT), policy_of(row, rsa_pki)
+    sealed, policy = sealed_in(row, rsa_pki), policy_of(row, rsa_pki)
     assert verdict(changed(sealed, body=b""), policy) == "digest.mismatch"
     assert verdict(changed(sealed, target="/elsewhere?x=%2F"), policy) == (
         "signature.invalid" if row.covers_target else "holds"
@@ -86,13 +80,15 @@ def test_every_row_is_distinguished_from_a_request_that_was_changed(row: SealPro
 
 
 @ROWS
-def test_every_row_names_its_source_and_is_unlike_every_other(row: SealProfile) -> None:
+def test_every_row_has_a_name_and_a_source_of_its_own_and_demands_digest_and_what_identifies_a_request(
+    row: SealProfile,
+) -> None:
     assert row.source
-    assert [
-        other.name
-        for other in PROFILES.values()
-        if replace(other, name="", source="") == replace(row, name="", source="")
-    ] == [row.name]
+    assert PROFILES[row.name] is row
+    plain = [replace(other, name="", source="") for other in PROFILES.values()]
+    assert plain.count(replace(row, name="", source="")) == 1
+    assert row.digest_name in row.demanded
+    assert row.max_age or row.demanded & {row.request_id, "date", "(created)"}
 
 
 def value_of(row: SealProfile, issued: Issued, *, body: bytes = REQUEST.body, **more: str) -> str:
@@ -139,7 +135,7 @@ def test_every_row_takes_its_fields_in_another_order(row: SealProfile, rsa_pki: 
 def test_a_row_without_digest_for_no_body_covers_none(rsa_pki: Pki) -> None:
     row = PROFILES["chebanca"]
     assert ',headers="(request-target) tpp-request-id date",' in value_of(row, rsa_pki.qseal, body=b"")
-    sealed = sign_request(request_for(row, body=b""), seal=seal_of(row, rsa_pki.qseal), at=AT)
+    sealed = sealed_in(row, rsa_pki, body=b"")
     policy = policy_of(row, rsa_pki)
     assert verdict(sealed, policy) == "holds"
     assert verdict(changed(sealed, body=b"smuggled"), policy) == "signature.uncovered"
@@ -156,17 +152,14 @@ def test_a_row_without_digest_for_no_body_covers_none(rsa_pki: Pki) -> None:
 )  # fmt: skip
 def test_a_row_spells_its_algorithms(name: str, algorithm: str, digest: str, rsa_pki: Pki) -> None:
     row = PROFILES[name]
-    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT)
+    sealed = sealed_in(row, rsa_pki)
     assert f',algorithm="{algorithm}",' in header(sealed, row.carrier)
     assert header(sealed, "Digest").startswith(digest)
 
 
-def test_an_algorithm_that_a_row_has_no_name_for_is_refused(rsa_pki: Pki) -> None:
+def test_a_row_takes_only_its_own_algorithms_and_only_keys_that_it_has_a_name_for(rsa_pki: Pki, pki: Pki) -> None:
     with refused(ConfigurationError, "profile.algorithm"):
         Seal(rsa_pki.qseal.certificate, KeySigner(rsa_pki.qseal.key), profile=PROFILES["rabobank"])
-
-
-def test_a_row_takes_only_its_own_algorithms(pki: Pki, rsa_pki: Pki) -> None:
     weaker = replace(PROFILES["rabobank"], algorithms=(("rsa-sha256", "rsa-sha256"),))
     sealed = sign_request(request_for(weaker), seal=seal_of(weaker, rsa_pki.qseal))
     assert verdict(sealed, policy_of(PROFILES["rabobank"], rsa_pki)) == "signature.algorithm"
@@ -213,7 +206,7 @@ def test_a_row_sends_the_certificate_in_its_form(
     name: str, expected: Callable[[bytes], tuple[str, str]], rsa_pki: Pki
 ) -> None:
     row = PROFILES[name]
-    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
+    sealed = sealed_in(row, rsa_pki)
     assert sealed.headers[-1] == expected(rsa_pki.qseal.certificate.der)
 
 
@@ -221,15 +214,17 @@ def test_a_known_certificate_that_was_exchanged_is_not_trusted_from_memory(rsa_p
     row, other = PROFILES["stet"], rsa_pki.issue_qseal(rsa_pki.provider, label="renewed")
     known = {CLIENT_IDS[KeyIdForm.URL]: rsa_pki.qseal.certificate}
     policy = SealPolicy(policy_of(row, rsa_pki).paths, profile=row, certificates=known)
-    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
+    sealed = sealed_in(row, rsa_pki)
     assert verdict(sealed, policy) == "holds"
     known[CLIENT_IDS[KeyIdForm.URL]] = other.certificate
     assert verdict(sealed, policy) == "signature.invalid"
 
 
-def test_the_authorization_header_carries_the_same_parameters(rsa_pki: Pki) -> None:
+def test_only_the_call_for_a_token_carries_the_certificate_at_ing_and_its_authorization_the_parameters(
+    rsa_pki: Pki,
+) -> None:
     row = PROFILES["ing-token"]
-    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
+    sealed = sealed_in(row, rsa_pki)
     value = header(sealed, "Authorization")
     assert value.startswith('Signature keyId="SN=')
     policy = policy_of(row, rsa_pki)
@@ -237,9 +232,6 @@ def test_the_authorization_header_carries_the_same_parameters(rsa_pki: Pki) -> N
     assert verdict(sealed, policy) == verdict(lower, policy) == "holds"
     for other in (value.removeprefix("Signature "), value.replace("Signature ", "Bearer "), f" {value[1:]}"):
         assert verdict(with_value(sealed, "Authorization", other), policy) == "signature.missing"
-
-
-def test_only_the_call_for_a_token_names_and_carries_the_certificate_at_ing(rsa_pki: Pki) -> None:
     token, later = (
         sign_request(request_for(PROFILES[name]), seal=seal_of(PROFILES[name], rsa_pki.qseal))
         for name in ("ing-token", "ing")
@@ -251,7 +243,7 @@ def test_only_the_call_for_a_token_names_and_carries_the_certificate_at_ing(rsa_
 
 def test_the_signature_is_unquoted_if_a_row_requires_it(rsa_pki: Pki) -> None:
     row = PROFILES["wso2"]
-    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
+    sealed = sealed_in(row, rsa_pki)
     value = header(sealed, "Signature")
     head, mark, text = value.rpartition(",signature=")
     assert mark
@@ -263,7 +255,9 @@ def test_the_signature_is_unquoted_if_a_row_requires_it(rsa_pki: Pki) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "POST", "PUT", "PATCH"])
-def test_a_missing_body_is_a_pair_of_braces_if_a_row_requires_it(method: str, rsa_pki: Pki) -> None:
+def test_a_missing_body_is_a_pair_of_braces_if_a_row_requires_it_and_no_body_is_mistaken_for_them(
+    method: str, rsa_pki: Pki
+) -> None:
     row = PROFILES["wso2"]
     message = changed(request_for(row, body=b""), method=method)
     sealed = sign_request(message, seal=seal_of(row, rsa_pki.qseal))
@@ -273,11 +267,7 @@ def test_a_missing_body_is_a_pair_of_braces_if_a_row_requires_it(method: str, rs
     hashed = replace(row, empty_body=EmptyBody.HASHED)
     honest = sign_request(message, seal=seal_of(hashed, rsa_pki.qseal))
     assert verdict(honest, policy) == "digest.mismatch"
-
-
-def test_a_body_is_not_mistaken_for_the_braces_that_stand_for_no_body(rsa_pki: Pki) -> None:
-    row, policy = PROFILES["wso2"], policy_of(PROFILES["wso2"], rsa_pki)
-    sealed = sign_request(request_for(row, body=b'{"a":1}'), seal=seal_of(row, rsa_pki.qseal))
+    sealed = sealed_in(row, rsa_pki, body=b'{"a":1}')
     assert verdict(sealed, policy) == "holds"
     assert verdict(changed(sealed, body=b""), policy) == "digest.mismatch"
     assert verdict(changed(sealed, body=b"{}"), policy) == "digest.mismatch"
@@ -285,7 +275,7 @@ def test_a_body_is_not_mistaken_for_the_braces_that_stand_for_no_body(rsa_pki: P
 
 def test_under_a_key_id_that_is_known_no_other_certificate_is_accepted(rsa_pki: Pki) -> None:
     row = PROFILES["chebanca"]
-    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
+    sealed = sealed_in(row, rsa_pki)
     key_id, renewed = CLIENT_IDS[KeyIdForm.CLIENT_ID], rsa_pki.issue_qseal(rsa_pki.provider, label="renewed")
     known = {key_id: rsa_pki.qseal.certificate, "another": renewed.certificate}
     policy = SealPolicy(policy_of(row, rsa_pki).paths, profile=row, certificates=known)
@@ -299,7 +289,7 @@ def test_under_a_key_id_that_is_known_no_other_certificate_is_accepted(rsa_pki: 
 @pytest.mark.parametrize("name", ["psu-id", "psu-corporate-id", "tpp-redirect-uri"])
 def test_a_field_that_must_be_covered_when_present_is_refused_uncovered(name: str, pki: Pki) -> None:
     row, policy = PROFILES["berlin-group"], policy_of(PROFILES["berlin-group"], pki)
-    sealed = sign_request(request_for(row), seal=seal_of(row, pki.qseal))
+    sealed = sealed_in(row, pki)
     assert verdict(sealed, policy) == "holds"
     added = sealed.with_headers((name.upper(), "added on the way"))
     assert verdict(added, policy) == "signature.uncovered"  # though the same Signature text is remembered
@@ -328,26 +318,23 @@ def test_a_row_that_allows_nothing_else_refuses_more_coverage(pki: Pki) -> None:
 
 def test_capital_letters_in_names_are_read_where_a_row_writes_them(pki: Pki) -> None:
     row = PROFILES["samlink"]
-    sealed = sign_request(request_for(row), seal=seal_of(row, pki.qseal))
+    sealed = sealed_in(row, pki)
     verified = verify_request(sealed, qwac=None, at=AT, policy=policy_of(row, pki))
     assert verified.covered.keys() == {"digest", "x-request-id"}
     assert verified.signing_string.startswith(b"digest: SHA-256=")
     assert verdict(sealed, policy_of(PROFILES["triodos"], pki)) == "signature.covered-names"
 
 
-def test_method_and_target_are_not_shown_as_verified_if_they_are_not_signed(pki: Pki) -> None:
+def test_only_the_parts_that_are_signed_are_shown_as_verified(pki: Pki, rsa_pki: Pki) -> None:
     row = PROFILES["berlin-group"]
-    sealed = sign_request(request_for(row), seal=seal_of(row, pki.qseal))
+    sealed = sealed_in(row, pki)
     verified = verify_request(sealed, qwac=None, at=AT, policy=policy_of(row, pki))
     for name in ("method", "target"):
         with refused(ConfigurationError, "seal.target-uncovered"):
             getattr(verified, name)
     assert verified.unverified_message.target == TARGET
     assert verified.request_id == REQUEST_ID
-
-
-def test_a_row_that_covers_no_id_shows_none(rsa_pki: Pki) -> None:
     row = PROFILES["bng"]
-    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
+    sealed = sealed_in(row, rsa_pki)
     assert sealed.values("x-request-id") == (REQUEST_ID,)
     assert verify_request(sealed, qwac=None, at=AT, policy=policy_of(row, rsa_pki)).request_id == ""

@@ -1,4 +1,4 @@
-"""Which certificates are taken for a seal."""
+"""Which certificates are taken for a seal, and of which organizations."""
 
 from __future__ import annotations
 
@@ -9,12 +9,25 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
-from sealing import AT, REQUEST, TEMPLATE, fresh_policy, issue_seal, make_certificate, seal_by_hand, verdict, with_value
+from sealing import (
+    AT,
+    ORGANIZATIONS,
+    REQUEST,
+    WITHOUT_STATEMENT,
+    fresh_policy,
+    issue_for,
+    issue_seal,
+    make_certificate,
+    seal_by_hand,
+    verdict,
+    with_value,
+)
 
+from refusals import refused
 from tppkit._encoding import encode_base64
-from tppkit.certificates import EidasCertificate, oids
+from tppkit.certificates import OrganizationPolicy, oids
 from tppkit.certificates.write_qcstatements import write_qc_statements
-from tppkit.errors import FormatError
+from tppkit.errors import CertificateRejected, ConfigurationError, FormatError
 from tppkit.httpsig import Message
 from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import SealPolicy
@@ -25,74 +38,66 @@ from tppkit.testpki.profiles import key_usage, qseal_extensions
 HEADER = "TPP-Signature-Certificate"
 
 
-def issued_as_seal(certificate: EidasCertificate, key: object) -> Issued:
-    return Issued("special", "qseal", certificate, key)  # type: ignore[arg-type]
+def special(
+    pki: Pki, extensions: list[tuple[x509.ExtensionType, bool]] | None = None, *, issuer: Issued | None = None,
+    subject: x509.Name | None = None,
+) -> Issued:  # fmt: skip
+    """A certificate with a key of its own: a QSealC of the test PKI but for the parts that are given."""
+    key, issuer = ec.generate_private_key(ec.SECP256R1()), issuer or pki.qseal_ca
+    certificate = make_certificate(
+        key.public_key(), issuer=issuer.certificate.x509.subject, issuer_key=issuer.key,
+        subject=subject or pki.qseal.certificate.x509.subject, extensions=extensions or qseal_extensions(pki.provider),
+    )  # fmt: skip
+    return Issued("special", "qseal", certificate, key)
+
+
+def self_signed(pki: Pki) -> Issued:
+    key, name = ec.generate_private_key(ec.SECP256R1()), pki.qseal.certificate.x509.subject
+    extensions = qseal_extensions(pki.provider)
+    certificate = make_certificate(key.public_key(), issuer=name, issuer_key=key, subject=name, extensions=extensions)
+    return Issued("special", "qseal", certificate, key)
+
+
+def of_type(pki: Pki, qc_type: str) -> Issued:
+    value = write_qc_statements(qc_type=qc_type, psd2=pki.qseal.certificate.qc.psd2, pds=())
+    statements = x509.UnrecognizedExtension(x509.ObjectIdentifier(oids.QC_STATEMENTS), value)
+    return special(pki, [*without_extension(pki, oids.QC_STATEMENTS), (statements, False)])
+
+
+NOBODY = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "nobody")])
 
 
 def without_extension(pki: Pki, oid: str) -> list[tuple[x509.ExtensionType, bool]]:
     return [pair for pair in qseal_extensions(pki.provider) if pair[0].oid.dotted_string != oid]
 
 
-@pytest.mark.parametrize(
-    ("kind", "code"),
-    [
-        ("qwac", "qcstatements.not-eseal"),
-        ("server", "qcstatements.no-compliance"),
-        ("qseal_ca", "certificate.is-ca"),
-    ],
-)
-def test_a_certificate_for_something_else_is_not_a_seal(kind: str, code: str, pki: Pki, policy: SealPolicy) -> None:
-    assert verdict(seal_by_hand(REQUEST, getattr(pki, kind)), policy) == code
+NO_SEALS: dict[str, tuple[Callable[[Pki], Issued], str]] = {
+    "a QWAC": (lambda pki: pki.qwac, "qcstatements.not-eseal"),
+    "a server's": (lambda pki: pki.server, "qcstatements.no-compliance"),
+    "an authority's": (lambda pki: pki.qseal_ca, "certificate.is-ca"),
+    "no QCStatements": (
+        lambda pki: special(pki, without_extension(pki, oids.QC_STATEMENTS)), "qcstatements.no-compliance"
+    ),
+    "for signatures": (lambda pki: of_type(pki, "esign"), "qcstatements.not-eseal"),
+    "for websites": (lambda pki: of_type(pki, "web"), "qcstatements.not-eseal"),
+    "for encipherment": (
+        lambda pki: special(pki, [*without_extension(pki, "2.5.29.15"), key_usage("key_encipherment")]),
+        "certificate.key-usage",
+    ),
+    "no organisation": (lambda pki: special(pki, subject=NOBODY), "organization-identifier.missing"),
+    "of an untrusted authority": (lambda pki: make_pki(at=AT, seed=2).qseal, "trust.no-path"),
+    "self-signed": (self_signed, "trust.no-path"),
+    "issued by another seal": (lambda pki: special(pki, issuer=pki.qseal), "trust.no-path"),
+}  # fmt: skip
 
 
-def test_a_certificate_without_qc_statements_is_not_a_seal(pki: Pki, policy: SealPolicy) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate = issue_seal(pki, key.public_key(), extensions=without_extension(pki, oids.QC_STATEMENTS))
-    sealed = seal_by_hand(REQUEST, issued_as_seal(certificate, key))
-    assert verdict(sealed, policy) == "qcstatements.no-compliance"
-
-
-@pytest.mark.parametrize("qc_type", ["esign", "web"])
-def test_a_certificate_of_another_qualified_type_is_not_a_seal(qc_type: str, pki: Pki, policy: SealPolicy) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    value = write_qc_statements(qc_type=qc_type, psd2=pki.qseal.certificate.qc.psd2, pds=())
-    statements = x509.UnrecognizedExtension(x509.ObjectIdentifier(oids.QC_STATEMENTS), value)
-    extensions = [*without_extension(pki, oids.QC_STATEMENTS), (statements, False)]
-    certificate = issue_seal(pki, key.public_key(), extensions=extensions)
-    assert verdict(seal_by_hand(REQUEST, issued_as_seal(certificate, key)), policy) == "qcstatements.not-eseal"
-
-
-def test_a_certificate_whose_key_may_not_sign_is_not_a_seal(pki: Pki, policy: SealPolicy) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    extensions = [*without_extension(pki, "2.5.29.15"), key_usage("key_encipherment")]
-    certificate = issue_seal(pki, key.public_key(), extensions=extensions)
-    assert verdict(seal_by_hand(REQUEST, issued_as_seal(certificate, key)), policy) == "certificate.key-usage"
-
-
-def test_a_seal_of_an_untrusted_authority_is_refused(policy: SealPolicy) -> None:
-    stranger = make_pki(at=AT, seed=2)
-    assert verdict(seal_by_hand(REQUEST, stranger.qseal), policy) == "trust.no-path"
-
-
-def test_a_self_signed_seal_is_refused(pki: Pki, policy: SealPolicy) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = pki.qseal.certificate.x509.subject
-    certificate = make_certificate(
-        key.public_key(), issuer=name, issuer_key=key, subject=name, extensions=qseal_extensions(pki.provider)
-    )
-    assert verdict(seal_by_hand(REQUEST, issued_as_seal(certificate, key)), policy) == "trust.no-path"
-
-
-def test_a_seal_that_another_seal_issued_is_refused(pki: Pki, policy: SealPolicy) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate = make_certificate(
-        key.public_key(),
-        issuer=pki.qseal.certificate.x509.subject,
-        issuer_key=pki.qseal.key,
-        subject=pki.qseal.certificate.x509.subject,
-        extensions=qseal_extensions(pki.provider),
-    )
-    assert verdict(seal_by_hand(REQUEST, issued_as_seal(certificate, key)), policy) == "trust.no-path"
+@pytest.mark.parametrize("name", NO_SEALS)
+def test_a_certificate_that_is_no_seal_of_a_trusted_authority_is_refused(
+    name: str, pki: Pki, policy: SealPolicy
+) -> None:
+    make, code = NO_SEALS[name]
+    sealed = seal_by_hand(REQUEST, make(pki))
+    assert [verdict(sealed, policy) for _ in range(2)] == [code, code]  # nothing of it is remembered
 
 
 @pytest.mark.parametrize(
@@ -123,32 +128,8 @@ def test_the_seal_of_another_organisation_than_the_connections_is_refused(
 
 def test_the_organisations_must_be_written_the_same(pki: Pki, policy: SealPolicy, sealed: Message) -> None:
     similar = make_provider(organization_identifier="PSDLT-BL-LB000000X")
-    qwac = pki.issue_qwac(similar, label="similar").certificate
-    assert verdict(sealed, policy, qwac=qwac) == "seal.other-organisation"
-
-
-def without_organisation(pki: Pki, key: ec.EllipticCurvePrivateKey) -> EidasCertificate:
-    nobody = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "nobody")])
-    return make_certificate(
-        key.public_key(),
-        issuer=pki.qseal_ca.certificate.x509.subject,
-        issuer_key=pki.qseal_ca.key,
-        subject=nobody,
-        extensions=qseal_extensions(pki.provider),
-    )
-
-
-def test_a_seal_that_names_no_organisation_is_refused(pki: Pki, policy: SealPolicy) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    sealed = seal_by_hand(REQUEST, issued_as_seal(without_organisation(pki, key), key))
-    assert verdict(sealed, policy) == "organization-identifier.missing"
-
-
-def test_a_connection_whose_certificate_names_no_organisation_is_refused(
-    pki: Pki, policy: SealPolicy, sealed: Message
-) -> None:
-    qwac = without_organisation(pki, ec.generate_private_key(ec.SECP256R1()))
-    assert verdict(sealed, policy, qwac=qwac) == "seal.other-organisation"
+    for qwac in (pki.issue_qwac(similar, label="similar"), special(pki, subject=NOBODY)):
+        assert verdict(sealed, policy, qwac=qwac.certificate) == "seal.other-organisation"
 
 
 @pytest.mark.parametrize(
@@ -159,15 +140,14 @@ def test_a_connection_whose_certificate_names_no_organisation_is_refused(
         ("A" * 20_000, "certificate.too-large"),
         ("not base64", "base64.malformed"),
         (":AAAA:", "base64.malformed"),
+        (None, "certificate.malformed"),  # ours, with a byte after it
     ],
 )
-def test_what_is_not_a_certificate_is_refused(value: str, code: str, sealed: Message, policy: SealPolicy) -> None:
+def test_what_is_not_a_certificate_is_refused(
+    value: str | None, code: str, sealed: Message, pki: Pki, policy: SealPolicy
+) -> None:
+    value = encode_base64(pki.qseal.certificate.der + b"\x00") if value is None else value
     assert verdict(with_value(sealed, HEADER, value), policy) == code
-
-
-def test_a_certificate_with_something_after_it_is_refused(sealed: Message, pki: Pki, policy: SealPolicy) -> None:
-    longer = encode_base64(pki.qseal.certificate.der + b"\x00")
-    assert verdict(with_value(sealed, HEADER, longer), policy) == "certificate.malformed"
 
 
 def test_a_name_that_only_a_lenient_reader_can_read_is_refused_as_the_peers_fault(
@@ -182,7 +162,62 @@ def test_a_name_that_only_a_lenient_reader_can_read_is_refused_as_the_peers_faul
     assert PSD2.refusals.refusal_for(FormatError(code, "")).status == 401
 
 
-def test_nothing_is_remembered_of_a_refused_certificate(pki: Pki) -> None:
-    stranger, policy = make_pki(at=AT, seed=2), fresh_policy(pki)
-    for _ in range(2):
-        assert verdict(seal_by_hand(REQUEST, stranger.qseal, template=TEMPLATE), policy) == "trust.no-path"
+@pytest.mark.parametrize(("identifier", "nca_id", "expected"), [*ORGANIZATIONS, *WITHOUT_STATEMENT])
+def test_a_seal_is_judged_by_the_organization_that_it_names(
+    identifier: str, nca_id: str | None, expected: str, pki: Pki
+) -> None:
+    sealed, policy = seal_by_hand(REQUEST, issue_for(pki, "qseal", identifier, nca_id)), fresh_policy(pki)
+    assert [verdict(sealed, policy), verdict(sealed, policy)] == [expected, expected]
+
+
+@pytest.mark.parametrize(("identifier", "nca_id", "expected"), ORGANIZATIONS)
+def test_the_website_certificate_beside_a_seal_is_judged_as_well(
+    identifier: str, nca_id: str, expected: str, pki: Pki
+) -> None:
+    qwac = issue_for(pki, "qwac", identifier, nca_id).certificate
+    is_ours = identifier == pki.provider.organization_identifier.text
+    sealed, code = seal_by_hand(REQUEST, pki.qseal), expected if is_ours else "seal.other-organisation"
+    assert verdict(sealed, fresh_policy(pki), qwac=qwac) == code
+
+
+UK = OrganizationPolicy(match_authority=False)
+WITH_VAT = OrganizationPolicy(schemes=("PSD", "VAT"))
+
+
+@pytest.mark.parametrize(
+    ("organizations", "identifier", "nca_id", "expected"),
+    [
+        (UK, "PSDGB-OB-0015800001", "GB-FCA", "holds"),
+        (UK, "PSDLT-OB-0015800001", "GB-FCA", "organization-identifier.authority-mismatch"),
+        (UK, "VATGB-123456789", "GB-FCA", "organization-identifier.scheme"),
+        (WITH_VAT, "VATLT-123456789", "LT-BL", "holds"),
+        (WITH_VAT, "PSDLT-BL-LB000000", "LT-BL", "holds"),
+        (WITH_VAT, "NTRLT-123456789", "LT-BL", "organization-identifier.scheme"),
+        (WITH_VAT, "PSDLT-BOL-LB000000", "LT-BL", "organization-identifier.authority-mismatch"),
+    ],
+)
+def test_a_setting_names_the_schemes_and_whether_the_authority_must_match(
+    organizations: OrganizationPolicy, identifier: str, nca_id: str, expected: str, pki: Pki
+) -> None:
+    policy = SealPolicy(fresh_policy(pki).paths, organizations=organizations)
+    qwac = issue_for(pki, "qwac", identifier, nca_id).certificate
+    assert verdict(seal_by_hand(REQUEST, issue_for(pki, "qseal", identifier, nca_id)), policy, qwac=qwac) == expected
+
+
+@pytest.mark.parametrize(
+    ("identifier", "values"),
+    [
+        ("PSDLT-BOL-LB000000", ("PSDLT-BOL-LB000000", "LT-BOL", "LT-BL", "use a certificate")),
+        ("VATLT-123456789", ("VATLT-123456789", "VAT", "PSDLT-BL-")),
+    ],
+)
+def test_a_refusal_names_both_values_and_what_to_do(identifier: str, values: tuple[str, ...], pki: Pki) -> None:
+    with pytest.raises(CertificateRejected) as caught:
+        OrganizationPolicy().require(issue_for(pki, "qwac", identifier, "LT-BL").certificate)
+    assert all(value in caught.value.message for value in values)
+
+
+@pytest.mark.parametrize("schemes", [(), ("psd",), ("PSD", "GOV"), "PSD", ("x:",), (1,)])
+def test_a_setting_without_a_known_scheme_is_refused(schemes: object) -> None:
+    with refused(ConfigurationError, "organization-policy.scheme"):
+        OrganizationPolicy(schemes=schemes)  # type: ignore[arg-type]

@@ -45,13 +45,12 @@ def refusal(head: VerifiedHead, body: bytes) -> str:
     return caught.value.code
 
 
-def test_both_halves_prove_what_the_whole_proves(sealed: Message, pki: Pki) -> None:
+def test_both_halves_prove_what_the_whole_proves_and_the_head_alone_nothing_of_a_body(
+    sealed: Message, pki: Pki
+) -> None:
     policy, qwac = fresh_policy(pki), pki.qwac.certificate
     head = verify_request_head(sealed, qwac=qwac, at=AT, policy=policy)
     assert head.verify_body(sealed.body) == verify_request(sealed, qwac=qwac, at=AT, policy=policy)
-
-
-def test_a_verified_head_says_whose_seal_it_is_and_nothing_of_a_body(sealed: Message, policy: SealPolicy) -> None:
     head = verify_request_head(sealed, qwac=None, at=AT, policy=policy)
     assert (head.method, head.target, head.request_id) == ("POST", TARGET, REQUEST_ID)
     assert head.organization_identifier == "PSDLT-BL-LB000000"
@@ -69,16 +68,15 @@ def test_another_body_is_refused(body: bytes, sealed: Message, policy: SealPolic
     assert refusal(head_of(sealed, policy), body) == "digest.mismatch"
 
 
-def test_a_head_without_a_valid_signature_is_refused(pki: Pki, other_qseal: Issued, policy: SealPolicy) -> None:
+def test_a_head_without_a_valid_signature_or_a_readable_digest_is_refused_before_the_body(
+    pki: Pki, other_qseal: Issued, policy: SealPolicy
+) -> None:
     spoilt = seal_by_hand(REQUEST, pki.qseal, sign=lambda data: b"\x00")
     with refused(SignatureRejected, "signature.invalid"):
         head_of(spoilt, policy)
     theirs, qwac = seal_by_hand(REQUEST, other_qseal), pki.qwac.certificate
     with refused(SignatureRejected, "seal.other-organisation"):
         verify_request_head(theirs, qwac=qwac, at=AT, policy=policy)
-
-
-def test_a_digest_that_cannot_be_read_is_refused_before_the_body(pki: Pki, policy: SealPolicy) -> None:
     with refused(FormatError, "digest.malformed"):
         head_of(seal_by_hand(REQUEST, pki.qseal, digest="SHA-256=AAAA"), policy)
 

@@ -90,45 +90,31 @@ def test_an_edited_header_gets_the_verdict_of_a_fresh_policy(
     same_verdict(with_value(known[index], name, value), pki, warmed)
 
 
-def test_another_certificate_that_is_known_too_is_refused_under_these_parameters(
-    pki: Pki, sealed: Message, other_qseal: Issued
+def test_another_key_id_or_certificate_beside_a_known_one_is_compared(
+    pki: Pki, sealed: Message, warmed: SealPolicy, other_qseal: Issued
 ) -> None:
+    for key_id, code in (("SN=1,CA=CN=other", "mismatch"), ("", "malformed"), ("https://a.example/pem", "malformed")):
+        message = seal_by_hand(REQUEST, pki.qseal, key_id=key_id)
+        assert same_verdict(message, pki, warmed) == f"key-id.{code}"
+    assert same_verdict(sealed, pki, warmed) == "holds"
+    key = ec.generate_private_key(ec.SECP256R1())
+    forged = issue_seal(pki, key.public_key(), serial=pki.qseal.certificate.serial)
+    swapped = with_value(sealed, CERTIFICATE, encode_base64(forged.der))
+    assert same_verdict(swapped, pki, warmed) == "signature.invalid"
     policy = warmed_policy(pki, sealed, seal_by_hand(REQUEST, other_qseal))
     swapped = with_value(sealed, CERTIFICATE, encode_base64(other_qseal.certificate.der))
     assert same_verdict(swapped, pki, policy) == "key-id.mismatch"
 
 
-def test_another_key_id_beside_a_known_certificate_is_compared(pki: Pki, sealed: Message, warmed: SealPolicy) -> None:
-    for key_id, code in (("SN=1,CA=CN=other", "mismatch"), ("", "malformed"), ("https://a.example/pem", "malformed")):
-        message = seal_by_hand(REQUEST, pki.qseal, key_id=key_id)
-        assert same_verdict(message, pki, warmed) == f"key-id.{code}"
-    assert same_verdict(sealed, pki, warmed) == "holds"
-
-
-def test_a_twin_of_a_known_certificate_with_another_key_is_refused(
-    pki: Pki, sealed: Message, warmed: SealPolicy
+def test_a_seal_is_compared_with_the_organisation_of_every_connection_and_no_refusal_is_remembered(
+    pki: Pki, sealed: Message, other_qseal: Issued
 ) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    forged = issue_seal(pki, key.public_key(), serial=pki.qseal.certificate.serial)
-    swapped = with_value(sealed, CERTIFICATE, encode_base64(forged.der))
-    assert same_verdict(swapped, pki, warmed) == "signature.invalid"
-
-
-def test_a_known_seal_is_still_refused_to_another_organisation(pki: Pki, sealed: Message, other_qseal: Issued) -> None:
     policy = warmed_policy(pki, seal_by_hand(REQUEST, other_qseal))
     message = seal_by_hand(changed(REQUEST, body=b"{}"), other_qseal)
     assert same_verdict(message, pki, policy) == "seal.other-organisation"
-
-
-def test_a_seal_accepted_beside_one_certificate_is_compared_with_the_next(
-    pki: Pki, sealed: Message, other_qseal: Issued
-) -> None:
     policy, compared = fresh_policy(pki), "seal.other-organisation"
     for beside, code in ((pki.qwac, "holds"), (other_qseal, compared), (pki.qwac, "holds"), (other_qseal, compared)):
         assert verdict(sealed, policy, qwac=beside.certificate) == code
-
-
-def test_a_request_with_only_a_wrong_organisation_leaves_nothing_wrong_in_memory(pki: Pki, other_qseal: Issued) -> None:
     policy = fresh_policy(pki)
     message = seal_by_hand(REQUEST, other_qseal)
     assert verdict(message, policy, qwac=pki.qwac.certificate) == "seal.other-organisation"
@@ -154,17 +140,13 @@ def test_a_known_seal_is_refused_after_its_time_and_holds_again_within_it(pki: P
     ]  # fmt: skip
 
 
-def test_refused_requests_leave_nothing_behind(pki: Pki, sealed: Message) -> None:
+def test_refused_requests_leave_nothing_behind_but_a_head_that_holds_is_remembered(pki: Pki, sealed: Message) -> None:
     policy = fresh_policy(pki)
     spoilt = seal_by_hand(REQUEST, pki.qseal, sign=lambda data: b"\x00")
     less = seal_by_hand(REQUEST, pki.qseal, covered=COVERED[:-1])
     for message, code in ((spoilt, "signature.invalid"), (less, "signature.uncovered")):
         assert verdict(message, policy) == code
         assert policy.remembered == {}
-
-
-def test_a_head_that_holds_is_remembered_though_the_body_is_another(pki: Pki, sealed: Message) -> None:
-    policy = fresh_policy(pki)
     for body in (b"{}", b""):
         assert verdict(changed(sealed, body=body), policy) == "digest.mismatch"
     assert len(policy.remembered) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 from sealing import (
     COVERED,
@@ -24,63 +26,66 @@ SINGLETONS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["Digest", "Signature", "TPP-Signature-Certificate"])
-def test_a_request_without_a_header_of_the_seal_is_not_sealed(name: str, sealed: Message, policy: SealPolicy) -> None:
-    assert verdict(without(sealed, name), policy) == "signature.missing"
-
-
-@pytest.mark.parametrize("name", SINGLETONS)
-def test_a_header_that_must_be_single_is_refused_twice(name: str, sealed: Message, policy: SealPolicy) -> None:
-    value = (sealed.values(name) or ("x",))[0]
-    first = without(sealed, name).with_headers((name.upper(), value))
-    assert verdict(first.with_headers((name, value)), policy) == "header.duplicate"
-
-
-@pytest.mark.parametrize("name", COVERED)
-def test_a_signature_that_leaves_out_what_must_be_covered_is_refused(name: str, pki: Pki, policy: SealPolicy) -> None:
-    covered = [other for other in COVERED if other != name]
-    assert verdict(seal_by_hand(REQUEST, pki.qseal, covered=covered), policy) == "signature.uncovered"
+def twice(message: Message, name: str) -> Message:
+    value = (message.values(name) or ("x",))[0]
+    return without(message, name).with_headers((name.upper(), value), (name, value))
 
 
 @pytest.mark.parametrize(
-    ("name", "code"),
+    ("change", "code"),
     [
-        ("(status)", "signature.covered-names"), ("()", "signature.covered-names"),
-        ("(created)", "signature.missing-parameter"), ("(expires)", "signature.missing-parameter"),
+        *((lambda sealed, name=name: without(sealed, name), "signature.missing")
+          for name in ("Digest", "Signature", "TPP-Signature-Certificate")),
+        *((lambda sealed, name=name: twice(sealed, name), "header.duplicate") for name in SINGLETONS),
+        (lambda sealed: changed(sealed, target="/elsewhere").with_headers(("(request-target)", f"post {TARGET}")), "header.duplicate"),
     ],
 )  # fmt: skip
-def test_a_pseudo_header_that_is_not_known_is_refused(name: str, code: str, pki: Pki, policy: SealPolicy) -> None:
-    request = REQUEST.with_headers((name, "1402170695"))
-    assert verdict(seal_by_hand(request, pki.qseal, covered=(*COVERED, name)), policy) == code
+def test_a_header_of_the_seal_is_there_once(
+    change: Callable[[Message], Message], code: str, sealed: Message, policy: SealPolicy
+) -> None:
+    assert verdict(change(sealed), policy) == code
 
 
-def test_a_header_named_as_the_request_target_is_refused(pki: Pki, policy: SealPolicy) -> None:
-    sealed = seal_by_hand(REQUEST, pki.qseal)
-    forged = changed(sealed, target="/elsewhere").with_headers(("(request-target)", f"post {TARGET}"))
-    assert verdict(forged, policy) == "header.duplicate"
+UNKNOWN = {
+    "(status)": "covered-names",
+    "()": "covered-names",
+    "(created)": "missing-parameter",
+    "(expires)": "missing-parameter",
+}
+
+
+@pytest.mark.parametrize(
+    ("request_", "covered", "code"),
+    [
+        *((REQUEST, [other for other in COVERED if other != name], "signature.uncovered") for name in COVERED),
+        *((REQUEST.with_headers((name, "1402170695")), (*COVERED, name), f"signature.{code}") for name, code in UNKNOWN.items()),
+        (changed(REQUEST, target="/a\nb"), COVERED, "message.malformed"),
+        (changed(REQUEST, method="post", target="/a"), COVERED, "message.malformed"),
+    ],
+)  # fmt: skip
+def test_a_signature_covers_neither_too_little_nor_what_could_not_be_there(
+    request_: Message, covered: Sequence[str], code: str, pki: Pki, policy: SealPolicy
+) -> None:
+    assert verdict(seal_by_hand(request_, pki.qseal, covered=covered), policy) == code
 
 
 @pytest.mark.parametrize(
     ("value", "code"),
     [
-        ("", "digest.malformed"),
-        ("SHA-256", "digest.malformed"),
-        ("SHA-256=AAAA", "digest.malformed"),
-        ("SHA-256=" + "A" * 2000, "digest.malformed"),
-        ("MD5=AAAA,SHA-256={good}", "holds"),
+        *((value, "digest.malformed") for value in ("", "SHA-256", "SHA-256=AAAA", "SHA-256=" + "A" * 2000)),
+        *(
+            (value, "holds")
+            for value in ("MD5=AAAA,SHA-256={good}", "SHA-512={long}, sha-256={good}", "SHA-256={good} ")
+        ),
         ("id-sha-256={good}", "digest.algorithm"),
         ("MD5=HUXZLQLMuI/KZ5KDcJPcOA==", "digest.algorithm"),
         ("sha-1=thvDyvhfIqlvFe+A9MYgxAfm1q5=", "digest.algorithm"),
-        ("SHA-512={long}", "digest.algorithm"),
-        ("SHA-256X={good},SHA-512={long}", "digest.algorithm"),
-        ("SHA-512={long}, sha-256={good}", "holds"),
-        ("SHA-256={good},SHA-256={good}", "digest.duplicate-algorithm"),
-        ("SHA-256={good},sha-256={good}", "digest.duplicate-algorithm"),
+        *((value, "digest.algorithm") for value in ("SHA-512={long}", "SHA-256X={good},SHA-512={long}")),
+        *((f"SHA-256={{good}},{name}={{good}}", "digest.duplicate-algorithm") for name in ("SHA-256", "sha-256")),
         ("SHA-256=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=", "digest.mismatch"),
         ("SHA-256={good},SHA-512=" + "A" * 86 + "==", "digest.mismatch"),
         ("sha-256=:{good}:", "base64.malformed"),
         ("SHA-256={stray}", "base64.noncanonical"),
-        ("SHA-256={good} ", "holds"),
     ],
 )
 def test_a_digest_under_a_good_signature_is_judged_for_itself(
@@ -91,15 +96,3 @@ def test_a_digest_under_a_good_signature_is_judged_for_itself(
     stray = good[:-2] + chr(ord(good[-2]) + 1) + "="
     sealed = seal_by_hand(REQUEST, pki.qseal, digest=value.format(good=good, long=long, stray=stray))
     assert verdict(sealed, policy) == code
-
-
-@pytest.mark.parametrize(
-    ("method", "target"),
-    [
-        ("POST", "/a\nb"),
-        ("post", "/a"),
-    ],
-)
-def test_a_start_line_that_could_not_be_one_is_refused(method: str, target: str, pki: Pki, policy: SealPolicy) -> None:
-    sealed = seal_by_hand(changed(REQUEST, method=method, target=target), pki.qseal)
-    assert verdict(sealed, policy) == "message.malformed"

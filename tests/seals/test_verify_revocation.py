@@ -56,18 +56,16 @@ def checked_paths(pki: Pki, checker: RevocationChecker) -> PathVerifier:
 
 
 @pytest.mark.parametrize("is_delta", [False, True], ids=["complete", "delta"])
-def test_a_known_seal_fails_once_a_revocation_is_known(pki: Pki, seal: Seal, checker, checked_paths, is_delta):
-    policy, message = SealPolicy(checked_paths), sign_request(REQUEST, seal=seal)
-    assert [verdict(message, policy) for _ in range(2)] == ["holds", "holds"]
-    checker.replace(listing(pki.qseal_ca, pki.qseal, is_delta=is_delta))
-    assert [verdict(message, policy) for _ in range(2)] == ["revocation.revoked", "revocation.revoked"]
-
-
-def test_a_known_seal_is_not_trusted_beyond_its_evidence(seal: Seal, checked_paths):
+def test_a_known_seal_fails_once_a_revocation_is_known_or_its_evidence_is_over(
+    seal: Seal, checked_paths, pki: Pki, checker, is_delta
+):
     policy, message = SealPolicy(checked_paths), sign_request(REQUEST, seal=seal)
     assert verdict(message, policy) == "holds"
     assert verdict(message, policy, at=AT + HOUR) == "holds"
     assert verdict(message, policy, at=AT + 2 * HOUR) == "revocation.stale"
+    assert [verdict(message, policy) for _ in range(2)] == ["holds", "holds"]
+    checker.replace(listing(pki.qseal_ca, pki.qseal, is_delta=is_delta))
+    assert [verdict(message, policy) for _ in range(2)] == ["revocation.revoked", "revocation.revoked"]
 
 
 def test_a_known_qwac_fails_once_a_revocation_is_known(pki: Pki, checker, checked_paths):

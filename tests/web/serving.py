@@ -72,6 +72,29 @@ def run_program(
         yield
 
 
+_NGINX = """
+daemon off; pid {folder}/nginx.pid; error_log stderr warn;
+{user}
+events {{ worker_connections 64; }}
+http {{
+  access_log off;
+  client_body_temp_path {folder}/b; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;
+  uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+  {block}
+}}
+"""
+
+
+@contextmanager
+def run_nginx(block: str, *, port: int, folder: Path) -> Iterator[None]:
+    """nginx with what stands within its `http`, for whoever may start it."""
+    user = "user root;" if os.geteuid() == 0 else ""
+    (folder / "nginx.conf").write_text(_NGINX.format(folder=folder, user=user, block=block))
+    command = [program("nginx", "nginx-light"), "-c", str(folder / "nginx.conf"), "-p", str(folder)]
+    with run_program(command, port=port, folder=folder):
+        yield
+
+
 def program(name: str, package: str) -> str:
     """A program of the machine, or a skip that names its Debian package."""
     found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")

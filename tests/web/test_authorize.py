@@ -55,9 +55,12 @@ def test_every_endpoint_is_open_to_its_role_and_closed_to_another(
     assert caught.value.code == "role.missing"
 
 
-def test_the_role_comes_before_the_query(reader: EidasCertificate, initiator: EidasCertificate) -> None:
+def test_the_role_comes_before_the_query_and_an_endpoint_without_one_is_open_to_every_certificate(
+    reader: EidasCertificate, initiator: EidasCertificate
+) -> None:
     path = "/psd2/v1/accounts/1/transactions"
     assert (rejected(initiator, "GET", path), rejected(reader, "GET", path)) == ("role.missing", "query.missing")
+    require_role(reader, replace(PAYMENT_STATUS, role=None))
 
 
 def test_a_certificate_with_a_thousand_roles_is_refused_in_a_short_message(pki: Pki) -> None:
@@ -69,10 +72,6 @@ def test_a_certificate_with_a_thousand_roles_is_refused_in_a_short_message(pki: 
     with pytest.raises(CertificateRejected) as caught:
         require_role(certificate, PAYMENT_STATUS)
     assert (caught.value.code, len(caught.value.message) < 400) == ("role.missing", True)
-
-
-def test_an_endpoint_without_a_role_is_open_to_every_certificate(reader: EidasCertificate) -> None:
-    require_role(reader, replace(PAYMENT_STATUS, role=None))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,7 @@ def test_a_parameter_may_be_percent_encoded(pki: Pki) -> None:
     assert route.parameters == {"product": "sepa-credit-transfers"}
 
 
-def test_a_role_of_an_unknown_identifier_is_not_a_role_whatever_its_name(pki: Pki) -> None:
+def test_what_is_not_exactly_a_role_in_a_statement_is_none(pki: Pki) -> None:
     # The last arc of PSP_PI's identifier, 0.4.0.19495.1.2, becomes 9.
     good = pki.qwac.certificate
     known = b"\x06\x07\x04\x00\x81\x98\x27\x01\x02"
@@ -116,11 +115,7 @@ def test_a_role_of_an_unknown_identifier_is_not_a_role_whatever_its_name(pki: Pk
     assert [role.name for role in forged.qc.psd2.roles] == ["PSP_PI", "PSP_AI"]
     assert forged.roles == ("0.4.0.19495.1.9", "PSP_AI")
     assert rejected(forged, "POST", PAYMENTS) == "role.missing"
-
-
-def test_roles_of_a_malformed_statement_are_not_roles(pki: Pki) -> None:
     # The role's name becomes a PrintableString where a UTF8String belongs.
-    good = pki.qwac.certificate
     name = b"\x0c\x06PSP_PI"
     assert good.der.count(name) == 1
     malformed = EidasCertificate.from_der(good.der.replace(name, b"\x13" + name[1:]))
@@ -129,7 +124,4 @@ def test_roles_of_a_malformed_statement_are_not_roles(pki: Pki) -> None:
     with pytest.raises(CertificateRejected) as refused:
         require_role(malformed, PAYMENT_DETAILS)
     assert refused.value.findings == malformed.findings
-
-
-def test_a_certificate_without_a_psd2_statement_has_no_role(pki: Pki) -> None:
     assert rejected(pki.server.certificate, "POST", PAYMENTS) == "role.missing"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from callback_apps import ORIGIN, PATHS, RAW_ON_WIRE
-from callback_servers import SERVICE, Response, request, running, server, write_service_key
+from callback_servers import SERVICE, Response, Server, request, running, server, write_service_key
+from serving import free_port, run_nginx
 
 from tppkit.callbacks import sign_callback
 
@@ -85,11 +86,43 @@ def test_a_body_in_chunks_is_read_or_refused(ports, server):
 
 
 @pytest.mark.parametrize("server", SERVERS)
-def test_another_url_of_ours_does_not_verify(ports, server):
+def test_another_url_of_ours_does_not_verify_and_what_is_not_an_address_is_the_applications(ports, server):
     response, request_id = call(ports[0][server], "/cb/", ORIGIN + "/%C5%BEalias/")
     assert (response, kept_url(ports[1], request_id)) == (Response(400, b""), None)
-
-
-@pytest.mark.parametrize("server", SERVERS)
-def test_what_is_not_an_address_is_the_applications(ports, server):
     assert call(ports[0][server], "/other", ORIGIN + "/cb/")[0].status == 404
+
+
+_UVICORN = ("-m", "uvicorn", "--factory", "callback_apps:guarded", "--port", "{port}", "--http", "httptools")
+# uvicorn replaces the client's address by default when the connection comes from 127.0.0.1.
+GUARDED = {
+    "replaced": Server(_UVICORN),
+    "replaced, proxies": Server(_UVICORN, environment={"CALLBACK_PROXIES": "10.0.0.1"}),
+    "replaced by the proxy's": Server(_UVICORN, environment={"CALLBACK_PROXIES": "198.51.100.1"}),
+    "as it is": Server((*_UVICORN, "--no-proxy-headers")),
+    "as it is, proxies": Server(
+        (*_UVICORN, "--no-proxy-headers"), environment={"CALLBACK_PROXIES": "127.0.0.1", "CALLBACK_RAW": "1"}
+    ),
+}
+# nginx passes X-Forwarded-For on as it came unless configured otherwise.
+PASSING = "server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://127.0.0.1:{upstream}; }} }}"
+ADDING = PASSING.replace("; }} }}", "; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; }} }}")
+
+
+def test_an_address_from_a_header_counts_only_behind_a_trusted_proxy(tmp_path: Path) -> None:
+    key, numbers = write_service_key(tmp_path), count()
+
+    def status(port: int, forwarded: str) -> int:
+        headers = sign_callback(
+            SERVICE, request_id=f"r-{next(numbers)}", method="POST", url=f"{ORIGIN}/cb/", body=b"{}"
+        )
+        return request(port, "POST", "/cb/", (*headers, ("X-Forwarded-For", forwarded)), b"{}").status
+
+    with running(GUARDED, environment={"CALLBACK_KEY": str(key)}, log=tmp_path / "log") as ports:
+        fronts = {(name, form): free_port() for name in GUARDED for form in (PASSING, ADDING)}
+        servers = "\n".join(form.format(port=port, upstream=ports[name]) for (name, form), port in fronts.items())
+        with run_nginx(servers, port=next(iter(fronts.values())), folder=tmp_path):
+            for name in GUARDED:
+                for port in (ports[name], fronts[name, PASSING], fronts[name, ADDING]):
+                    found = [status(port, forwarded) for forwarded in ("203.0.113.7:80", "203.0.113.7")]
+                    assert found == ([200, 200] if name == "as it is, proxies" else [403, 403]), name
+                    assert status(port, "203.0.113.7, 198.51.100.1:80") == 403, name

@@ -12,12 +12,37 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_callback_gate import ACCESS, RECEIVER, Refusals, callback
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from test_callback_gate import (
+    ACCESS,
+    AT,
+    KEYS,
+    LOCAL,
+    RECEIVER,
+    SCAN,
+    SCANNED,
+    Refusals,
+    async_generator,
+    callback,
+)
 
-from tppkit.callbacks import AsyncInbox, Inbox, VerifiedCallback
-from tppkit.errors import ConfigurationError
+from refusals import refused
+from tppkit.callbacks import (
+    AsyncInbox,
+    CallbackReceiver,
+    Inbox,
+    Receipt,
+    VerifiedCallback,
+)
+from tppkit.errors import CallbackRejected, ConfigurationError
 from tppkit.inbox.store import InboxStore, MemoryStore
-from tppkit.web import AsyncCallbackGate, CallbackGate, CallbackMiddleware
+from tppkit.protocol.legacy import LoginRequest
+from tppkit.web import (
+    AsyncCallbackGate,
+    CallbackGate,
+    CallbackMiddleware,
+)
 
 
 class Application:
@@ -70,13 +95,17 @@ def run(given: dict[str, Any], client: Client, **settings: Any) -> tuple[list[st
     return application.scopes, refusals
 
 
-def test_a_callback_in_pieces_is_accepted():
+def test_a_callback_in_pieces_is_accepted_without_blocking_the_event_loop():
     client = Client(ACCESS[:10], b"", ACCESS[10:])
     assert run(scope(), client) == ([], [])
     assert client.sent == [
         {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0"), (b"cache-control", b"no-store")]},
         {"type": "http.response.body", "body": b""},
     ]  # fmt: skip
+    here = threading.get_ident()
+    threads: list[int] = []
+    run(scope(), Client(ACCESS), handler=lambda *_: threads.append(threading.get_ident()))
+    assert threads != [here]
 
 
 @pytest.mark.parametrize(
@@ -141,13 +170,6 @@ def test_a_handler_that_is_too_slow_is_called_again_later():
 
     assert asyncio.run(both()) == 200
     assert (client.status, seen) == (503, [True])
-
-
-def test_a_blocking_inbox_does_not_block_the_event_loop():
-    here = threading.get_ident()
-    threads: list[int] = []
-    run(scope(), Client(ACCESS), handler=lambda *_: threads.append(threading.get_ident()))
-    assert threads != [here]
 
 
 async def posted(middleware: CallbackMiddleware, request_id: str) -> int:
@@ -228,17 +250,25 @@ def end_with_a_handler_that_hangs() -> None:
     print(status)
 
 
-def test_a_process_ends_although_a_handler_hangs():
-    command = [sys.executable, "-c", "import test_callbacks_asgi as tests; tests.end_with_a_handler_that_hangs()"]
+def test_a_process_ends_although_a_handler_hangs_or_asks_for_its_end():
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; sys.path.append('..'); import test_callbacks_asgi as tests; tests.end_with_a_handler_that_hangs()",
+    ]
     ended = subprocess.run(
         command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=60, check=True
     )  # fmt: skip
     assert ended.stdout == "503\n"
-
-
-def test_an_end_of_the_process_that_a_handler_asks_for_is_not_lost():
     with pytest.raises(SystemExit):
         run(scope(), Client(ACCESS), handler=lambda *_: sys.exit(1))
+
+    def handler(*_: object) -> None:
+        raise asyncio.CancelledError
+
+    client = Client(ACCESS)
+    _, refusals = run(scope(), client, handler=handler)
+    assert (client.status, refusals.code) == (503, "callback.function")
 
 
 @pytest.mark.parametrize(
@@ -247,18 +277,8 @@ def test_an_end_of_the_process_that_a_handler_asks_for_is_not_lost():
 )
 def test_a_setting_by_which_nothing_can_be_received_is_refused(name, value):
     gate = CallbackGate(Inbox(RECEIVER, MemoryStore()))
-    with pytest.raises(ConfigurationError) as refused:
+    with refused(ConfigurationError, "web.setting"):
         CallbackMiddleware(Application(), gate=gate, **{name: value})
-    assert refused.value.code == "web.setting"
-
-
-def test_a_handler_that_ends_as_cancelled_ends_no_request():
-    def handler(*_: object) -> None:
-        raise asyncio.CancelledError
-
-    client = Client(ACCESS)
-    _, refusals = run(scope(), client, handler=handler)
-    assert (client.status, refusals.code) == (503, "callback.function")
 
 
 def test_an_awaited_handler_that_ends_as_cancelled_is_distinguished_from_a_request_that_is():
@@ -288,3 +308,77 @@ def test_an_awaited_handler_that_ends_as_cancelled_is_distinguished_from_a_reque
     statuses, refusals, cancelled = asyncio.run(all_of_them())
     assert (statuses, cancelled) == ([503, 503], True)
     assert [refused.error.code for refused in refusals] == ["callback.function", "transport.timeout"]
+
+
+def test_the_awaited_gate_does_the_same():
+    async def run() -> tuple[list[int], list[str], list[str], bytes]:
+        seen: list[str] = []
+        refusals = Refusals()
+
+        async def granted(event: Any, verified: Any, _: object) -> None:
+            seen.append(f"{verified.request_id} {event.token[:3]}")
+            if len(seen) == 1:
+                raise CallbackRejected("callback.body", "not about the request")
+
+        async def handler(*_: object) -> None: ...
+
+        async def keep(receipt: Receipt) -> None:
+            seen.append(receipt.outcome.value)
+
+        async def login(_: object) -> LoginRequest:
+            return LoginRequest(name="Shop")
+
+        receiver = CallbackReceiver([*RECEIVER.book.addresses, *SCANNED.book.addresses], keys=KEYS)
+        one = AsyncCallbackGate(
+            AsyncInbox(receiver, MemoryStore()), on_access=granted, handler=handler, keep=keep, login=login,
+            on_refusal=refusals.append, count=lambda *given: seen.append(" ".join(given)), now=lambda: AT,
+        )  # fmt: skip
+        calls = [callback("a"), callback("a"), callback("a"), callback("a")._replace(body=b"{}")]
+        statuses = [(await one.receive(call, LOCAL)).status for call in calls]
+        body = (await one.receive(SCAN, LOCAL)).body
+        return statuses, seen, [refusals.code], body
+
+    statuses, seen, codes, body = asyncio.run(run())
+    assert statuses == [503, 200, 200, 400]
+    assert seen == [
+        "a abc", "failed callback.body", "a abc", "applied", "applied ", "repeated", "repeated ", "refused callback.signature",
+        "login", "login ",
+    ]  # fmt: skip
+    assert (codes, body) == (["callback.signature"], b'{"name":"Shop","perm":[]}')
+
+
+@pytest.mark.parametrize("handler", [lambda *_: None, lambda *given: async_generator(*given)])
+def test_a_handler_that_cannot_be_awaited_is_not_acknowledged(handler):
+    async def run() -> tuple[int, str]:
+        refusals = Refusals()
+        inbox = AsyncInbox(RECEIVER, MemoryStore())
+        one = AsyncCallbackGate(inbox, handler=handler, on_refusal=refusals.append, now=lambda: AT)
+        status = (await one.receive(callback(), LOCAL)).status
+        return status, refusals.code
+
+    assert asyncio.run(run()) == (503, "callback.function")
+
+
+def test_awaited_effects_can_be_had_in_a_transaction_of_the_caller(postgresql_url):
+    async def run() -> tuple[list[int], list[str]]:
+        engine = create_async_engine(postgresql_url.replace("postgresql:", "postgresql+psycopg:"))
+        inbox = AsyncInbox(RECEIVER, store := InboxStore(engine, prefix="gate_"))
+        await inbox.run(store.create_tables)
+        async with engine.begin() as connection:
+            await connection.execute(text("CREATE TABLE gate_effects (what TEXT)"))
+        fails = [True]
+
+        async def handler(verified: Any, connection: AsyncConnection) -> None:
+            await connection.execute(text("INSERT INTO gate_effects VALUES (:what)"), {"what": verified.request_id})
+            if fails and fails.pop():
+                raise ValueError
+
+        settings = {"on_refusal": Refusals().append, "now": lambda: AT}
+        one = AsyncCallbackGate(inbox, handler=handler, within=engine.begin, **settings)
+        statuses = [(await one.receive(callback(), LOCAL)).status for _ in range(3)]
+        async with engine.connect() as connection:
+            effects = list((await connection.execute(text("SELECT what FROM gate_effects"))).scalars())
+        await engine.dispose()
+        return statuses, effects
+
+    assert asyncio.run(run()) == ([503, 200, 200], ["r-1"])

@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import given
 from hypothesis import strategies as st
 from sealing import ORGANIZATIONS, issue_for
@@ -20,6 +17,7 @@ from refusals import refused
 from tppkit.certificates import EidasCertificate, OrganizationPolicy
 from tppkit.errors import CertificateRejected, FormatError, TppkitError
 from tppkit.testpki import Issued, Pki, certificate_pem, make_pki, make_provider, profiles
+from tppkit.testpki.certificate import Draft, extension_of, sign_draft
 from tppkit.trust import PathVerifier, make_anchors
 from tppkit.web import AsgiSource, PeerCertificate, QwacPolicy, peer_certificate
 from tppkit.web.caller import MAX_CHAIN
@@ -44,32 +42,6 @@ def qwacs(paths: PathVerifier) -> QwacPolicy:
     return QwacPolicy(paths)
 
 
-@pytest.fixture(scope="session")
-def issue(pki: Pki) -> Callable[..., EidasCertificate]:
-    """Issues a QWAC whose extensions are changed by a function."""
-
-    def issued(change: Callable[[x509.ExtensionType], x509.ExtensionType | None]) -> EidasCertificate:
-        template = pki.qwac.certificate.x509
-        key = ec.generate_private_key(ec.SECP256R1())
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(template.subject)
-            .issuer_name(template.issuer)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(template.not_valid_before_utc)
-            .not_valid_after(template.not_valid_after_utc)
-        )
-        for extension in template.extensions:
-            value = change(extension.value)
-            if value is not None:
-                builder = builder.add_extension(value, extension.critical)
-        signed = builder.sign(pki.qwac_ca.key, hashes.SHA256())
-        return EidasCertificate.from_der(signed.public_bytes(Encoding.DER))
-
-    return issued
-
-
 @pytest.mark.parametrize(
     "without",
     [{"type": "http"}, {"extensions": {}}, {"extensions": {"tls": {}}}, scope(), scope(client_cert_chain=None)],
@@ -79,13 +51,10 @@ def test_a_connection_without_a_certificate_has_no_peer(without: dict[str, Any])
         peer_certificate(AsgiSource(without))
 
 
-def test_the_peer_is_what_the_server_put_into_the_scope(pki: Pki) -> None:
+def test_the_peer_is_what_the_server_put_into_the_scope_and_a_long_chain_is_cut(pki: Pki) -> None:
     chain = (pem(pki.qwac.certificate), pem(pki.qwac_ca.certificate))
     found = peer_certificate(AsgiSource(scope(client_cert_chain=chain, client_cert_error="certificate has expired")))
     assert found == PeerCertificate(chain, "certificate has expired", "asgi-tls")
-
-
-def test_a_long_chain_is_cut(pki: Pki) -> None:
     found = peer_certificate(AsgiSource(scope(client_cert_chain=[pem(pki.qwac.certificate)] * 100)))
     assert len(found.chain_pem) == MAX_CHAIN
 
@@ -98,32 +67,40 @@ def test_the_peer_may_send_its_issuing_authority(pki: Pki) -> None:
     assert path.chain == (pki.qwac.certificate, pki.qwac_ca.certificate, pki.root.certificate)
 
 
-def _replacing(kind, value):
-    """A change of extensions: the one of this kind becomes another, or goes."""
-    return lambda extension: value if isinstance(extension, kind) else extension
-
-
-SERVER_ONLY = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH])
-ENCIPHERMENT, _ = profiles.key_usage("key_encipherment")
 OWN = make_pki(at=AT, seed=3)
-UNTRUSTED = {
-    "a chain of its own": (lambda pki, issue: (OWN.qwac, OWN.qwac_ca, OWN.root), "trust.no-path"),
-    "an authority first": (lambda pki, issue: (pki.qwac_ca, pki.qwac), "certificate.is-ca"),
-    "a seal": (lambda pki, issue: (pki.qseal,), "qcstatements.not-web"),
-    "a website": (lambda pki, issue: (pki.server,), "qcstatements.no-compliance"),
-    "for servers alone": (lambda pki, issue: issue(_replacing(x509.ExtendedKeyUsage, SERVER_ONLY)), "certificate.no-client-auth"),
-    "for no usage": (lambda pki, issue: issue(_replacing(x509.ExtendedKeyUsage, None)), "certificate.no-client-auth"),
-    "for encipherment": (lambda pki, issue: issue(_replacing(x509.KeyUsage, ENCIPHERMENT)), "certificate.key-usage"),
+Change = Callable[[Draft], Draft]
+USAGE = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH])
+
+
+def changed(pki: Pki, change: Change) -> tuple[Issued]:
+    """A QWAC that was changed before it was signed."""
+    drafted = pki.draft("qwac", pki.provider, label="changed")
+    return (sign_draft(drafted._replace(draft=change(drafted.draft)), pki.qwac_ca, "changed", "qwac"),)
+
+
+UNTRUSTED: dict[str, tuple[Callable[[Pki], tuple[Issued, ...]], str]] = {
+    "a chain of its own": (lambda pki: (OWN.qwac, OWN.qwac_ca, OWN.root), "trust.no-path"),
+    "an authority first": (lambda pki: (pki.qwac_ca, pki.qwac), "certificate.is-ca"),
+    "a seal": (lambda pki: (pki.qseal,), "qcstatements.not-web"),
+    "a website": (lambda pki: (pki.server,), "qcstatements.no-compliance"),
+    "for servers alone": (
+        lambda pki: changed(pki, lambda draft: draft.with_extension(extension_of(USAGE, False))), "certificate.no-client-auth"
+    ),
+    "for no usage": (
+        lambda pki: changed(pki, lambda draft: draft.without_extension(USAGE.oid.dotted_string)), "certificate.no-client-auth"
+    ),
+    "for encipherment": (
+        lambda pki: changed(pki, lambda draft: draft.with_extension(extension_of(*profiles.key_usage("key_encipherment")))),
+        "certificate.key-usage",
+    ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", UNTRUSTED)
-def test_what_is_not_a_qwac_for_clients_of_a_trusted_authority_is_refused(name, qwacs, pki, issue):
+def test_what_is_not_a_qwac_for_clients_of_a_trusted_authority_is_refused(name, qwacs, pki):
     make, code = UNTRUSTED[name]
-    made = make(pki, issue)
-    certificates = [one.certificate for one in made] if isinstance(made, tuple) else [made]
     with refused(CertificateRejected, code):
-        qwacs.verify(peer(*certificates), at=AT)
+        qwacs.verify(peer(*[one.certificate for one in make(pki)]), at=AT)
 
 
 @pytest.mark.parametrize(
@@ -161,12 +138,21 @@ def test_only_our_errors_escape_whatever_the_server_hands_over(chain: list[str],
         QwacPolicy(paths).verify(PeerCertificate(tuple(chain), None, "asgi-tls"), at=AT)
 
 
-def test_what_is_remembered_is_bounded(pki: Pki, paths: PathVerifier) -> None:
+def test_what_is_remembered_is_bounded_and_junk_beside_one_qwac_pushes_no_other_out(
+    pki: Pki, paths: PathVerifier
+) -> None:
     policy = QwacPolicy(paths)
     text = pem(pki.qwac.certificate)
     for number in range(1500):  # the same certificate, never the same text
         policy.verify(PeerCertificate((text + "\n" * number,), None, "asgi-tls"), at=AT)
     assert len(policy._verified_paths) <= 512
+    qwacs = QwacPolicy(paths)
+    other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
+    trusted = qwacs.verify(peer(pki.qwac.certificate), at=AT)
+    sent = peer(other.certificate)
+    for number in range(600):
+        qwacs.verify(replace(sent, chain_pem=(sent.chain_pem[0], f"junk {number}")), at=AT)
+    assert qwacs.verify(peer(pki.qwac.certificate), at=AT) is trusted
 
 
 def test_another_provider_of_the_same_authority_is_trusted_as_itself(qwacs: QwacPolicy, pki: Pki) -> None:
@@ -193,13 +179,3 @@ def test_a_qwac_is_judged_by_the_organization_that_it_names(
 def test_a_setting_of_the_gate_accepts_open_banking_uk(paths: PathVerifier, pki: Pki) -> None:
     presented = peer(issue_for(pki, "qwac", "PSDGB-OB-0015800001", "GB-FCA").certificate)
     assert QwacPolicy(paths, organizations=OrganizationPolicy(match_authority=False)).verify(presented, at=AT)
-
-
-def test_junk_beside_one_qwac_does_not_push_another_out_of_memory(paths: PathVerifier, pki: Pki) -> None:
-    qwacs = QwacPolicy(paths)
-    other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
-    trusted = qwacs.verify(peer(pki.qwac.certificate), at=AT)
-    sent = peer(other.certificate)
-    for number in range(600):
-        qwacs.verify(replace(sent, chain_pem=(sent.chain_pem[0], f"junk {number}")), at=AT)
-    assert qwacs.verify(peer(pki.qwac.certificate), at=AT) is trusted

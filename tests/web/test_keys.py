@@ -48,24 +48,19 @@ def test_a_known_key_names_its_caller(auth: Auth, value: bytes) -> None:
     assert opened(auth, value) == "shop"
 
 
+RAW = KEY.encode()
+UNKNOWN = (RAW + b" ", KEY.upper().encode(), hash_key(KEY).hex().encode(), b"\xff\x00", basic(f"{KEY}:"))
+MALFORMED = (RAW, *map(basic, (KEY, f"{KEY}:password", ":")), b"Basic " + RAW, b"Bearer " + RAW, b"Basic \xff")
+
+
 @pytest.mark.parametrize(
     ("auth", "values", "code"),
     [
         (Auth.API_KEY, [], "credentials.missing"),
         (Auth.API_KEY, [b""], "credentials.missing"),
         (Auth.API_KEY, [KEY.encode()] * 2, "header.duplicate"),
-        (Auth.API_KEY, [KEY.encode() + b" "], "credentials.unknown"),
-        (Auth.API_KEY, [KEY.upper().encode()], "credentials.unknown"),
-        (Auth.API_KEY, [hash_key(KEY).hex().encode()], "credentials.unknown"),
-        (Auth.API_KEY, [b"\xff\x00"], "credentials.unknown"),
-        (Auth.API_KEY, [basic(f"{KEY}:")], "credentials.unknown"),
-        (Auth.BASIC, [KEY.encode()], "credentials.malformed"),
-        (Auth.BASIC, [basic(KEY)], "credentials.malformed"),
-        (Auth.BASIC, [basic(f"{KEY}:password")], "credentials.malformed"),
-        (Auth.BASIC, [basic(":")], "credentials.malformed"),
-        (Auth.BASIC, [b"Basic " + KEY.encode()], "credentials.malformed"),
-        (Auth.BASIC, [b"Bearer " + KEY.encode()], "credentials.malformed"),
-        (Auth.BASIC, [b"Basic \xff"], "credentials.malformed"),
+        *((Auth.API_KEY, [value], "credentials.unknown") for value in UNKNOWN),
+        *((Auth.BASIC, [value], "credentials.malformed") for value in MALFORMED),
     ],
 )
 def test_anything_else_is_refused_without_showing_it(auth: Auth, values: list[bytes], code: str) -> None:

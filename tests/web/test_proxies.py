@@ -77,7 +77,7 @@ def test_the_named_proxy_is_trusted(form: ProxyForm, make: Callable[..., Any], f
     assert [EidasCertificate.from_pem(text) for text in found.chain_pem] == sent
 
 
-def test_the_chain_of_envoy_begins_with_its_certificate(pki: Pki) -> None:
+def test_the_chain_of_envoy_begins_with_its_certificate_and_its_long_headers_cost_no_time(pki: Pki) -> None:
     chain = quote(pem(pki.qwac.certificate) + pem(pki.qwac_ca.certificate), safe="")
     for value in (f"Chain={chain}", f"cert={quote(pem(pki.qwac.certificate))};chain={chain}"):
         found = peer_certificate(scope(("X-Forwarded-Client-Cert", value)), trusted_proxies=proxy(ProxyForm.ENVOY))
@@ -85,6 +85,9 @@ def test_the_chain_of_envoy_begins_with_its_certificate(pki: Pki) -> None:
     other = f"Cert={quote(pem(pki.server.certificate))};Chain={chain}"
     with pytest.raises(FormatError):
         peer_certificate(scope(("X-Forwarded-Client-Cert", other)), trusted_proxies=proxy(ProxyForm.ENVOY))
+    for value in ("URI=a;" * 20_000, 'URI="' + '\\"' * 40_000, "URI=" + " " * 60_000, "URI=a;" * 10_000 + "x"):
+        with pytest.raises((FormatError, CertificateRejected)):
+            peer_certificate(scope(("X-Forwarded-Client-Cert", value)), trusted_proxies=proxy(ProxyForm.ENVOY))
 
 
 @pytest.mark.parametrize(
@@ -109,12 +112,6 @@ def test_what_a_client_writes_into_envoys_header_identifies_no_caller(
             scope(("X-Forwarded-Client-Cert", f"{answer}URI=spiffe://a{hidden}")),
             trusted_proxies=proxy(ProxyForm.ENVOY),
         )
-
-
-def test_a_long_header_of_envoys_costs_no_time_and_is_refused() -> None:
-    for value in ("URI=a;" * 20_000, 'URI="' + '\\"' * 40_000, "URI=" + " " * 60_000, "URI=a;" * 10_000 + "x"):
-        with pytest.raises((FormatError, CertificateRejected)):
-            peer_certificate(scope(("X-Forwarded-Client-Cert", value)), trusted_proxies=proxy(ProxyForm.ENVOY))
 
 
 @pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
@@ -149,10 +146,21 @@ def test_an_address_and_a_network_in_any_writing_are_the_proxys(network: str, fo
         assert peer_certificate(source, trusted_proxies=named).source == "nginx"
 
 
-def test_without_trusted_proxies_no_header_counts(forwarded: Forwarded) -> None:
+def test_a_header_counts_only_from_a_proxy_that_is_named_by_the_connections_own_address(
+    forwarded: Forwarded, pki: Pki
+) -> None:
     for headers in forwarded.values():
         with pytest.raises(CertificateRejected):
             peer_certificate(scope(*headers))
+    # A server that trusts X-Forwarded-For writes the address it found there, with the port 0.
+    with pytest.raises(CertificateRejected):
+        peer_certificate(scope(*forwarded[ProxyForm.NGINX], port=0), trusted_proxies=proxy(ProxyForm.NGINX))
+    fixed = environ(*forwarded[ProxyForm.NGINX]) | {"werkzeug.proxy_fix.orig": {"REMOTE_ADDR": STRANGER}}
+    with pytest.raises(CertificateRejected):
+        peer_certificate(fixed, trusted_proxies=proxy(ProxyForm.NGINX))
+    tls = {"tls": {"client_cert_chain": (pem(pki.qwac.certificate),)}}
+    with pytest.raises(CertificateRejected):
+        peer_certificate(scope(extensions=tls), trusted_proxies=proxy(ProxyForm.NGINX))
 
 
 def test_a_spoofed_header_beside_a_real_connection_is_ignored_and_reported(forwarded: Forwarded, pki: Pki) -> None:
@@ -174,21 +182,6 @@ def test_of_a_trusted_proxy_only_the_header_that_it_overwrites_counts(forwarded:
     )
 
 
-def test_the_proxys_own_client_certificate_is_not_its_clients(pki: Pki) -> None:
-    tls = {"tls": {"client_cert_chain": (pem(pki.qwac.certificate),)}}
-    with pytest.raises(CertificateRejected):
-        peer_certificate(scope(extensions=tls), trusted_proxies=proxy(ProxyForm.NGINX))
-
-
-def test_an_address_that_the_server_took_from_a_header_is_attributed_to_no_proxy(forwarded: Forwarded) -> None:
-    # A server that trusts X-Forwarded-For writes the address it found there, with the port 0.
-    with pytest.raises(CertificateRejected):
-        peer_certificate(scope(*forwarded[ProxyForm.NGINX], port=0), trusted_proxies=proxy(ProxyForm.NGINX))
-    fixed = environ(*forwarded[ProxyForm.NGINX]) | {"werkzeug.proxy_fix.orig": {"REMOTE_ADDR": STRANGER}}
-    with pytest.raises(CertificateRejected):
-        peer_certificate(fixed, trusted_proxies=proxy(ProxyForm.NGINX))
-
-
 @pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])
 @pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
 def test_an_address_that_may_come_from_a_header_is_trusted_only_if_the_server_is_configured_to_read_none(
@@ -202,7 +195,7 @@ def test_an_address_that_may_come_from_a_header_is_trusted_only_if_the_server_is
     assert trusted.source == "nginx"
 
 
-def test_a_unix_socket_is_trusted_only_by_name(forwarded: Forwarded) -> None:
+def test_a_unix_socket_is_trusted_only_by_name_and_nothing_else_is_one(forwarded: Forwarded) -> None:
     headers = (*forwarded[ProxyForm.NGINX], ("X-Forwarded-For", "203.0.113.9"))
     named = [TrustedProxy("unix", form=ProxyForm.NGINX)]
     listening, other = socket.socketpair(socket.AF_UNIX)
@@ -215,12 +208,8 @@ def test_a_unix_socket_is_trusted_only_by_name(forwarded: Forwarded) -> None:
             peer_certificate(source, trusted_proxies=proxy(ProxyForm.NGINX))
     with pytest.raises(CertificateRejected):
         peer_certificate(scope(*headers), trusted_proxies=named)
-
-
-def test_neither_a_missing_address_nor_one_that_reads_unix_is_a_unix_socket(forwarded: Forwarded) -> None:
     # waitress writes what stood in X-Forwarded-For into REMOTE_ADDR, and an ASGI server may do likewise.
     headers = forwarded[ProxyForm.NGINX]
-    named = [TrustedProxy("unix", form=ProxyForm.NGINX)]
     with socket.socket(socket.AF_INET) as tcp:
         for source in (
             scope(*headers, address=None),
@@ -267,19 +256,12 @@ def test_a_header_that_appears_twice_is_refused_and_an_empty_one_is_none(form: P
         (ProxyForm.NGINX, "-----BEGIN CERTIFICATE----- AAAA -----END CERTIFICATE-----"),
         (ProxyForm.NGINX, "%zz"),
         (ProxyForm.NGINX, "-----BEGIN%20CERTIFICATE-----AAAA-----END%20CERTIFICATE-----more"),
-        (ProxyForm.HAPROXY, "not base64!"),
-        (ProxyForm.HAPROXY, "AAA"),
-        (ProxyForm.HAPROXY, "A" * 70_000),
-        (ProxyForm.ENVOY, "Hash=ours;Cert=theirs"),
-        (ProxyForm.ENVOY, "Cert"),
-        (ProxyForm.ENVOY, 'Cert="AAAA'),
-        (ProxyForm.ENVOY, "By=a;"),
-        (ProxyForm.ENVOY, "By=a;By=b"),
-        (ProxyForm.ENVOY, "By=a,"),
-        (ProxyForm.RFC9440, "AAAA"),
-        (ProxyForm.RFC9440, ":AAAA:, :AAAA:"),
-        (ProxyForm.RFC9440, ":AAA:"),
-        (ProxyForm.RFC9440, ":AAAA:;a=1"),
+        *((ProxyForm.HAPROXY, value) for value in ("not base64!", "AAA", "A" * 70_000)),
+        *(
+            (ProxyForm.ENVOY, value)
+            for value in ("Hash=ours;Cert=theirs", "Cert", 'Cert="AAAA', "By=a;", "By=a;By=b", "By=a,")
+        ),
+        *((ProxyForm.RFC9440, value) for value in ("AAAA", ":AAAA:, :AAAA:", ":AAA:", ":AAAA:;a=1")),
     ],
 )
 def test_a_proxys_header_in_another_form_is_refused_as_a_certificate(form: ProxyForm, value: str, pki: Pki) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -16,7 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from serving import client_context, free_port, program, run_program, run_uvicorn, send
+from serving import client_context, free_port, program, run_nginx, run_program, run_uvicorn, send
 
 from tppkit._clock import utc_now
 from tppkit.seals import Seal, SealPolicy
@@ -33,13 +32,6 @@ from tppkit.web import (
 )
 
 NGINX = """
-daemon off; pid {folder}/nginx.pid; error_log stderr warn;
-{user}
-events {{ worker_connections 64; }}
-http {{
-  access_log off;
-  client_body_temp_path {folder}/b; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;
-  uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
   server {{
     listen 127.0.0.1:{port} ssl;
     ssl_certificate {pki}/server-chain.pem; ssl_certificate_key {pki}/server.key;
@@ -49,7 +41,6 @@ http {{
       proxy_set_header X-SSL-Client-Cert $ssl_client_escaped_cert;
     }}
   }}
-}}
 """
 HAPROXY = """
 defaults
@@ -127,10 +118,10 @@ def front(form: ProxyForm, bank_pki_folder: Path, bank_pki: Pki, tmp_path: Path)
         anchors = b"".join(certificate_pem(authority) for authority in bank_pki.authorities)
         (tmp_path / "anchors.pem").write_bytes(anchors)
         if form is ProxyForm.NGINX:
-            user = "user root;" if os.geteuid() == 0 else ""
-            settings, name = NGINX.format(user=user, **values), "nginx"
-            command = [program("nginx", "nginx-light"), "-c", str(tmp_path / name), "-p", str(tmp_path)]
-        elif form is ProxyForm.ENVOY:
+            with run_nginx(NGINX.format(**values), port=port, folder=tmp_path):
+                yield f"https://localhost:{port}"
+            return
+        if form is ProxyForm.ENVOY:
             settings, name = ENVOY.format(keeps_id=str(keeps_id).lower(), **values), "envoy.yaml"
             command = [_envoy(), "-c", str(tmp_path / name), "--disable-hot-restart", "--concurrency", "1"]
         else:
@@ -204,16 +195,12 @@ def test_the_server_block_in_the_readme_of_a_pki_fits_the_middleware(
         r"^## nginx\n(.*?)^## ", (bank_pki_folder / "README.md").read_text(), re.DOTALL | re.MULTILINE
     )
     block = "".join(line for line in section.splitlines(keepends=True) if line.startswith("    "))
-    head, _ = NGINX.split("  server {{")
-    user = "user root;" if os.geteuid() == 0 else ""
     with run_uvicorn(door) as upstream:
         port = free_port()
         for given, ours in {"/DIR": str(bank_pki_folder), ":8443": f":{port}", ":8080": f":{upstream}"}.items():
             assert given in block
             block = block.replace(given, ours)
-        (tmp_path / "nginx").write_text(head.format(folder=tmp_path, user=user) + block + "}")
-        command = [program("nginx", "nginx-light"), "-c", str(tmp_path / "nginx"), "-p", str(tmp_path)]
-        with run_program(command, port=port, folder=tmp_path):
+        with run_nginx(block, port=port, folder=tmp_path):
             url, message = f"https://localhost:{port}", sealed(live_seal)
             accepted = send(url, message, verify=client_context(bank_pki, bank_pki.qwac))
             stranger = send(url, message, verify=client_context(bank_pki, None))

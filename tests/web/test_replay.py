@@ -48,11 +48,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ReplayStore:
     )
 
 
-@pytest.fixture
-def gate(make_gate: Callable[..., SealGate], clock: Clock, store: ReplayStore) -> SealGate:
-    return make_gate(now=clock, replay=ReplayGuard(store))
-
-
 Ask = Callable[..., Any]
 
 
@@ -65,24 +60,31 @@ def body_of(message: Message) -> Any:
 
 @pytest.fixture
 def ask(make_gate: Callable[..., SealGate], clock: Clock, pki: Pki, app: Recorder, store: ReplayStore) -> Ask:
-    """Sends a message to the door of `app`, or of another application."""
+    """Sends a message to the door of `app` or of another application; given `send`, returns what must be awaited."""
 
     def asked(
-        message: Message, *, before: Any = app, qwac: Issued = pki.qwac, extensions: Any = (), **settings: Any
-    ) -> Any:
+        message: Message, *, before: Any = app, qwac: Issued = pki.qwac, extensions: Any = (), receive: Any = None,
+        send: Any = None, **settings: Any,
+    ) -> Any:  # fmt: skip
         scope = scope_of(message, qwac)
         scope["extensions"].update(extensions)
-        gate = make_gate(now=clock, replay=ReplayGuard(store, **settings))
-        return call(SealMiddleware(before, gate=gate), scope, [message.body])
+        door = SealMiddleware(before, gate=make_gate(now=clock, replay=ReplayGuard(store, **settings)))
+        return door(scope, receive or body_of(message), send) if send else call(door, scope, [message.body])
 
     return asked
 
 
-def test_the_same_request_is_answered_as_before_and_handled_once(ask: Ask, app: Recorder, seal: Seal) -> None:
+def test_the_same_request_is_answered_as_before_and_handled_once_but_not_another_organisations(
+    ask: Ask, app: Recorder, seal: Seal, pki: Pki, other_qseal: Issued
+) -> None:
     assert sealed(seal) != sealed(seal)  # ECDSA signs again each time
     first, second = ask(sealed(seal)), ask(sealed(seal))
     assert first[:3] == second[:3] == (201, {"aspsp-number": "1"}, b"done")
     assert len(app.scopes) == 1
+    other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
+    theirs = sealed(Seal(other_qseal.certificate, KeySigner(other_qseal.key)), body=b"theirs")
+    assert ask(theirs, qwac=other).status == 201
+    assert len(app.scopes) == 2
 
 
 @pytest.mark.parametrize(
@@ -100,16 +102,6 @@ def test_another_request_under_the_same_id_in_any_letters_is_refused(other, ask,
     assert (told.status, told.code, len(app.scopes)) == (409, "REQUEST_ID_REUSE", 1)
 
 
-def test_another_organisation_may_use_the_same_id(
-    ask: Ask, app: Recorder, seal: Seal, pki: Pki, other_qseal: Issued
-) -> None:
-    ask(sealed(seal))
-    other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
-    theirs = sealed(Seal(other_qseal.certificate, KeySigner(other_qseal.key)), body=b"theirs")
-    assert ask(theirs, qwac=other).status == 201
-    assert len(app.scopes) == 2
-
-
 @pytest.mark.parametrize("settings", [{}, {"window": timedelta(minutes=5)}])
 def test_after_the_window_an_id_is_new(settings, ask, clock, seal):
     window = settings.get("window", HOUR)
@@ -120,13 +112,12 @@ def test_after_the_window_an_id_is_new(settings, ask, clock, seal):
     assert ask(sealed(seal, body=b"other"), **settings).status == 201
 
 
-def test_a_request_that_does_not_verify_uses_no_id(ask: Ask, app: Recorder, seal: Seal) -> None:
+def test_a_request_that_does_not_verify_or_is_not_sealed_uses_no_id(
+    ask: Ask, app: Recorder, seal: Seal, make_gate, pki
+) -> None:
     good = sealed(seal)
     assert ask(good._replace(body=b"forged")).status == 401
     assert ask(good).status == 201
-
-
-def test_an_unsealed_request_uses_no_id(make_gate, app, pki):
     door = SealMiddleware(app, gate=make_gate(PSD2, replay=ReplayGuard(MemoryReplayStore())))
     poll = request(method="GET", target="/psd2/v1/payments/sepa-credit-transfers/1/status")
     for body in (b"1", b"2"):
@@ -202,11 +193,10 @@ def test_what_could_not_be_kept_is_not_offered_to_the_application(
 
 
 def test_a_long_answer_is_settled_before_any_of_it_is_sent_and_then_streamed(
-    app: Recorder, seal: Seal, gate: SealGate, pki: Pki
+    ask: Ask, app: Recorder, seal: Seal
 ) -> None:
-    whole, message = b"x" * (2 * MAX_ANSWER_BYTES), sealed(seal)
-    told = call(SealMiddleware(answering(200, whole), gate=gate), scope_of(message, pki.qwac), [message.body])
-    assert told.body == whole
+    whole = b"x" * (2 * MAX_ANSWER_BYTES)
+    assert ask(sealed(seal), before=answering(200, whole)).body == whole
 
     async def failing(scope: Any, receive: Any, send: Any) -> None:
         await answering(200, whole)(scope, receive, send)
@@ -214,28 +204,24 @@ def test_a_long_answer_is_settled_before_any_of_it_is_sent_and_then_streamed(
 
     message = sealed(seal, request_id=None)
     with pytest.raises(RuntimeError):
-        call(SealMiddleware(failing, gate=gate), scope_of(message, pki.qwac), [message.body])
-    assert call(SealMiddleware(app, gate=gate), scope_of(message, pki.qwac), [message.body]).status == 409
-    assert app.scopes == []
+        ask(message, before=failing)
+    assert (ask(message).status, app.scopes) == (409, [])
 
 
 @pytest.mark.parametrize("failing", ["start", "body"])
 def test_a_client_that_leaves_while_its_request_is_handled_changes_nothing(
-    failing: str, app: Recorder, seal: Seal, gate: SealGate, pki: Pki
+    failing: str, ask: Ask, app: Recorder, seal: Seal
 ) -> None:
-    door, message = SealMiddleware(app, gate=gate), sealed(seal)
-
     async def send(event: Any) -> None:
         if event["type"].endswith(failing):
             raise ConnectionResetError("gone")
 
-    asyncio.run(door(scope_of(message, pki.qwac), body_of(message), send))
-    assert call(door, scope_of(message, pki.qwac), [message.body]).body == b"done"
-    assert len(app.scopes) == 1
+    asyncio.run(ask(message := sealed(seal), send=send))
+    assert (ask(message).body, len(app.scopes)) == (b"done", 1)
 
 
 def test_an_application_that_stops_because_the_client_left_keeps_its_claim_for_the_lease(
-    ask: Ask, clock: Clock, seal: Seal, gate: SealGate, pki: Pki
+    ask: Ask, clock: Clock, seal: Seal
 ) -> None:
     async def leaving(scope: Any, receive: Any, send: Any) -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -244,24 +230,20 @@ def test_an_application_that_stops_because_the_client_left_keeps_its_claim_for_t
     message = sealed(seal)
     events = [{"type": "http.disconnect"}, {"type": "http.request", "body": message.body}]
 
-    async def receive() -> Any:
+    async def receive(_: Any = None) -> Any:
         return events.pop()
 
-    asyncio.run(SealMiddleware(leaving, gate=gate)(scope_of(message, pki.qwac), receive, receive))
+    asyncio.run(ask(message, before=leaving, receive=receive, send=receive))
     assert ask(sealed(seal)).code == "STATUS_INVALID"
     clock.at = AT + LEASE
     assert ask(sealed(seal)).status == 201
 
 
-def test_a_slow_body_takes_nothing_from_the_lease(
-    gate: SealGate, app: Recorder, clock: Clock, pki: Pki, seal: Seal
-) -> None:
+def test_a_slow_body_takes_nothing_from_the_lease(ask: Ask, app: Recorder, clock: Clock, seal: Seal) -> None:
     message = sealed(seal)
 
     async def busy(scope: Any, receive: Any, send: Any) -> None:
-        second = SealMiddleware(app, gate=gate)
-        told = await asyncio.to_thread(call, second, scope_of(message, pki.qwac), [message.body])
-        assert told.code == "STATUS_INVALID"
+        assert (await asyncio.to_thread(ask, message)).code == "STATUS_INVALID"
         await answering(201)(scope, receive, send)
 
     async def receive() -> Any:
@@ -273,7 +255,7 @@ def test_a_slow_body_takes_nothing_from_the_lease(
     async def send(event: Any) -> None:
         sent.append(event)
 
-    asyncio.run(SealMiddleware(busy, gate=gate)(scope_of(message, pki.qwac), receive, send))
+    asyncio.run(ask(message, before=busy, receive=receive, send=send))
     assert (sent[0]["status"], app.scopes) == (201, [])
 
 
@@ -291,7 +273,7 @@ def test_times_that_guard_nothing_are_refused(times: dict[str, timedelta]) -> No
         ReplayGuard(MemoryReplayStore(), **times)
 
 
-def test_two_at_once_are_handled_once(gate: SealGate, pki: Pki, seal: Seal) -> None:
+def test_two_at_once_are_handled_once(ask: Ask, seal: Seal) -> None:
     inside, release = asyncio.Event(), asyncio.Event()
     handled = []
 
@@ -301,13 +283,13 @@ def test_two_at_once_are_handled_once(gate: SealGate, pki: Pki, seal: Seal) -> N
         await release.wait()
         await answering(201)(scope, receive, send)
 
-    door, message = SealMiddleware(slow, gate=gate), sealed(seal)
+    message = sealed(seal)
 
     async def one(answers: list[Any]) -> list[Any]:
         async def send(event: Any) -> None:
             answers.append(event)
 
-        await door(scope_of(message, pki.qwac), body_of(message), send)
+        await ask(message, before=slow, send=send)
         return answers
 
     async def both() -> tuple[list[Any], list[Any]]:

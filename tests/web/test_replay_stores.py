@@ -36,6 +36,10 @@ FIRST, AGAIN, RUNNING, SAME, OTHER = Verdict
 Make = Callable[[], Any]
 
 
+def psycopg_url(url: str) -> str:
+    return url.replace("postgresql:", "postgresql+psycopg:")
+
+
 def bounds(at: int = NOW) -> Bounds:
     return Bounds(at, at - HOUR, at - MINUTE)
 
@@ -51,10 +55,6 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
         return lambda: TableReplayStore(f"sqlite:///{tmp_path / 'ids.sqlite'}")
     url = psycopg_url(request.getfixturevalue("postgresql_url"))
     return lambda: TableReplayStore(url, table=name)
-
-
-def psycopg_url(url: str) -> str:
-    return url.replace("postgresql:", "postgresql+psycopg:")
 
 
 @pytest.fixture
@@ -75,12 +75,15 @@ def digest() -> bytes:
     return os.urandom(32)
 
 
-def test_the_same_request_waits_for_the_first_ones_answer(store: ReplayStore, key: bytes, digest: bytes) -> None:
+def test_the_same_request_waits_for_the_first_ones_answer_which_stays(
+    store: ReplayStore, key: bytes, digest: bytes
+) -> None:
     attempt = store.claim(key, digest, bounds()).attempt
     assert store.claim(key, digest, bounds(NOW + MINUTE - 1)) == Claim(RUNNING)
-    store.settle(key, attempt, b"\x00answer\xff")
-    assert store.claim(key, digest, bounds(NOW + 1)) == Claim(SAME, b"\x00answer\xff")
-    assert store.claim(key, digest, bounds(NOW + HOUR - 1)) == Claim(SAME, b"\x00answer\xff")
+    for answer in (b"\x00answer\xff", b"second", None):
+        store.settle(key, attempt, answer)
+    for later in (1, MINUTE, HOUR - 1):
+        assert store.claim(key, digest, bounds(NOW + later)) == Claim(SAME, b"\x00answer\xff")
 
 
 def test_another_request_under_the_same_id_is_distinguished(store: ReplayStore, key: bytes, digest: bytes) -> None:
@@ -93,11 +96,16 @@ def test_another_request_under_the_same_id_is_distinguished(store: ReplayStore, 
     assert store.claim(key, digest, bounds()) == Claim(SAME, b"its answer")
 
 
-def test_an_id_is_new_again_when_its_window_is_over(store: ReplayStore, key: bytes, digest: bytes) -> None:
+@pytest.mark.parametrize("answered", [True, False])
+def test_an_id_is_new_again_when_its_window_is_over_whatever_its_earlier_attempt_answers(
+    store: ReplayStore, key: bytes, digest: bytes, answered: bool
+) -> None:
     attempt = store.claim(key, digest, bounds()).attempt
-    store.settle(key, attempt, b"old")
+    if answered:
+        store.settle(key, attempt, b"old")
     other = bytes(reversed(digest))
     assert store.claim(key, other, bounds(NOW + HOUR)).verdict is FIRST
+    store.settle(key, attempt, b"late")
     assert store.claim(key, digest, bounds(NOW + HOUR)) == Claim(OTHER)
     assert store.claim(key, other, bounds(NOW + HOUR)) == Claim(RUNNING)
 
@@ -106,18 +114,6 @@ def test_a_claim_whose_time_is_over_goes_to_the_next_one_only(store: ReplayStore
     store.claim(key, digest, bounds())
     assert store.claim(key, digest, bounds(NOW + MINUTE)).verdict is AGAIN
     assert store.claim(key, digest, bounds(NOW + MINUTE)) == Claim(RUNNING)
-
-
-def test_a_claim_that_was_released_can_be_taken_at_once(store: ReplayStore, key: bytes, digest: bytes) -> None:
-    store.settle(key, store.claim(key, digest, bounds()).attempt, None)
-    assert store.claim(key, digest, bounds(NOW + 1)).verdict is AGAIN
-
-
-def test_the_first_answer_stays(store: ReplayStore, key: bytes, digest: bytes) -> None:
-    attempt = store.claim(key, digest, bounds()).attempt
-    for answer in (b"first", b"second", None):
-        store.settle(key, attempt, answer)
-    assert store.claim(key, digest, bounds(NOW + MINUTE)) == Claim(SAME, b"first")
 
 
 @pytest.mark.parametrize("later", [0, MINUTE])
@@ -133,15 +129,6 @@ def test_an_overtaken_claim_neither_answers_nor_frees(
     assert store.claim(key, digest, bounds(NOW + later)) == Claim(RUNNING)
     store.settle(key, second.attempt, b"right")
     assert store.claim(key, digest, bounds(NOW + later)) == Claim(SAME, b"right")
-
-
-def test_an_attempt_of_an_earlier_window_does_not_answer_in_the_next(
-    store: ReplayStore, key: bytes, digest: bytes
-) -> None:
-    old = store.claim(key, digest, bounds())
-    new = store.claim(key, digest, bounds(NOW + HOUR))
-    store.settle(key, old.attempt, b"old")
-    assert (new.verdict, store.claim(key, digest, bounds(NOW + HOUR))) == (FIRST, Claim(RUNNING))
 
 
 def test_an_answer_to_nothing_is_nothing(store: ReplayStore, key: bytes, digest: bytes) -> None:
@@ -161,31 +148,34 @@ def test_of_many_threads_one_is_first(store: ReplayStore) -> None:
             assert Counter(pool.map(claim, range(8))) == {FIRST: 1, RUNNING: 7}
 
 
-def test_of_several_processes_one_is_first(request: pytest.FixtureRequest, make: Make) -> None:
-    if request.node.callspec.params["make"] == "memory":
-        return  # it is no store of several processes
-    keys = [os.urandom(32) for _ in range(60)]
-    spawned = multiprocessing.get_context("fork")
-    results, start = spawned.Queue(), spawned.Barrier(3)
-
-    def work(digest: bytes) -> None:
-        store = make()
-        start.wait(30)
-        results.put([store.claim(key, digest, bounds()).verdict.value for key in keys])
-        store.close()
-
-    processes = [spawned.Process(target=work, args=(bytes([number]) * 32,)) for number in range(3)]
+def in_processes(work: Callable[[int], Any]) -> list[Any]:
+    """What `work` gives in each of three forked processes."""
+    forked = multiprocessing.get_context("fork")
+    results = forked.Queue()
+    processes = [forked.Process(target=lambda one: results.put(work(one)), args=(number,)) for number in range(3)]
     for process in processes:
         process.start()
-    told = [results.get(timeout=60) for _ in processes]
+    given = [results.get(timeout=60) for _ in processes]
     for process in processes:
         process.join(30)
         assert process.exitcode == 0
-    for verdicts in zip(*told, strict=True):
+    return given
+
+
+@pytest.mark.parametrize("make", ["sqlite", "postgresql"], indirect=True)
+def test_of_several_processes_one_is_first(make: Make) -> None:
+    keys, start = [os.urandom(32) for _ in range(60)], multiprocessing.get_context("fork").Barrier(3)
+
+    def work(number: int) -> list[str]:
+        with closing(make()) as store:
+            start.wait(30)
+            return [store.claim(key, bytes([number]) * 32, bounds()).verdict.value for key in keys]
+
+    for verdicts in zip(*in_processes(work), strict=True):
         assert sorted(verdicts) == ["first", "other", "other"]
 
 
-def test_a_purge_forgets_what_is_over_and_nothing_else(store: ReplayStore) -> None:
+def test_a_purge_and_each_first_use_forget_what_is_over_and_nothing_else(store: ReplayStore) -> None:
     old, young = [os.urandom(32) for _ in range(5)], os.urandom(32)
     for number, key in enumerate(old):
         store.claim(key, key, bounds(NOW + number))
@@ -193,9 +183,6 @@ def test_a_purge_forgets_what_is_over_and_nothing_else(store: ReplayStore) -> No
     purged = [store.purge(forget=NOW + 4, limit=3), store.purge(forget=NOW + 4, limit=10)]
     assert purged == [3, 2]
     assert store.claim(young, young, bounds(NOW + HOUR // 2)) == Claim(RUNNING)
-
-
-def test_each_first_use_forgets_two_that_are_over(store: ReplayStore) -> None:
     for number in range(10):
         store.claim(bytes([number]) * 32, b"d" * 32, bounds(NOW))
     for number in range(10, 15):
@@ -271,7 +258,7 @@ def test_a_broken_connection_to_postgresql_is_opened_again(postgresql_url: str) 
     store.close()
 
 
-def test_a_full_memory_refuses_rather_than_forgets() -> None:
+def test_a_full_memory_refuses_rather_than_forgets_and_one_organisation_fills_no_more_than_its_share() -> None:
     store = MemoryReplayStore(max_bytes=3 * USE_BYTES, share=1)
     for number in range(3):
         assert store.claim(bytes([number]) * 32, b"d" * 32, bounds()).verdict is FIRST
@@ -279,9 +266,6 @@ def test_a_full_memory_refuses_rather_than_forgets() -> None:
         store.claim(b"x" * 32, b"d" * 32, bounds())
     assert store.claim(b"\x00" * 32, b"d" * 32, bounds()).verdict is RUNNING
     assert store.claim(b"x" * 32, b"d" * 32, bounds(NOW + HOUR)).verdict is FIRST
-
-
-def test_one_organisation_fills_no_more_than_its_share_of_the_memory() -> None:
     store = MemoryReplayStore(max_bytes=8 * USE_BYTES, share=0.25)
     for number in range(2):
         store.claim(b"greedy.." + bytes([number]) * 24, b"d" * 32, bounds())
@@ -304,33 +288,21 @@ def test_a_sqlite_file_is_its_owners_alone(tmp_path: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 
 
-def test_a_store_opened_before_a_fork_serves_each_process_its_own(
-    request: pytest.FixtureRequest, store: ReplayStore
-) -> None:
-    if isinstance(store, MemoryReplayStore):
-        return  # it is no store of several processes
+@pytest.mark.parametrize("make", ["sqlite", "postgresql"], indirect=True)
+def test_a_store_opened_before_a_fork_serves_each_process_its_own(store: ReplayStore) -> None:
     store.claim(b"k" * 32, b"d" * 32, bounds())
-    forked = multiprocessing.get_context("fork")
-    results = forked.Queue()
 
-    def work(number: int) -> None:
+    def work(number: int) -> tuple[list[str], str]:
         keys = [bytes([number, n]) * 16 for n in range(80)]
         verdicts = [store.claim(key, bytes([number]) * 32, bounds()).verdict.value for key in keys]
-        results.put((verdicts, store.claim(b"k" * 32, b"d" * 32, bounds()).verdict.value))
+        return verdicts, store.claim(b"k" * 32, b"d" * 32, bounds()).verdict.value
 
-    processes = [forked.Process(target=work, args=(number,)) for number in range(3)]
-    for process in processes:
-        process.start()
-    told = [results.get(timeout=60) for _ in processes]
-    for process in processes:
-        process.join(30)
-    assert told == [(["first"] * 80, "running")] * 3
+    assert in_processes(work) == [(["first"] * 80, "running")] * 3
     assert store.claim(b"k" * 32, b"x" * 32, bounds()).verdict is OTHER
 
 
 def test_the_limits_of_waiting_are_added_to_the_options_of_the_address(postgresql_url: str) -> None:
-    url = f"{postgresql_url.replace('postgresql:', 'postgresql+psycopg:')}&options=-csearch_path%3Dbank"
-    engine = create_engine(url)
+    engine = create_engine(f"{psycopg_url(postgresql_url)}&options=-csearch_path%3Dbank")
     limit_waits(engine, 3)
     with engine.connect() as db:
         shown = [db.execute(text(f"SHOW {name}")).scalar_one() for name in ("search_path", "statement_timeout")]

@@ -90,22 +90,20 @@ def test_without_one_raw_target_nothing_is_put_together_again(
     assert b"message.no-raw-path" in body
 
 
-@pytest.mark.parametrize(
-    "target", ["*", "bank.example:443", "http://bank.example", "http://bank.example?x", "//[#", "/a#b", "ž"]
-)
-def test_a_target_that_is_not_a_path_is_refused(target: str, door: Door, app: Recorder, good: Message) -> None:
-    assert call(door(), environ_of(good, RAW_URI=target))[0] in (400, 401)
-    assert app.environs == []
+NO_PATHS = ("*", "bank.example:443", "http://bank.example", "http://bank.example?x", "//[#", "/a#b", "ž")
 
 
-@pytest.mark.parametrize("target", [TARGET + "&y", TARGET.replace("%2F", "/"), "/decoded"])
+@pytest.mark.parametrize("target", [TARGET + "&y", TARGET.replace("%2F", "/"), "/decoded", *NO_PATHS])
 def test_another_target_is_refused_without_reading_the_body(
     target: str, door: Door, app: Recorder, good: Message
 ) -> None:
-    environ = environ_of(good._replace(target=target))
+    environ = environ_of(good, RAW_URI=target) if target in NO_PATHS else environ_of(good._replace(target=target))
     status, headers, body = call(door(), environ)
-    assert (status, code(body), headers["X-Request-ID"]) == (401, "SIGNATURE_INVALID", REQUEST_ID)
     assert (environ["wsgi.input"].reads, app.environs) == (0, [])
+    if target in NO_PATHS:
+        assert status in (400, 401)
+    else:
+        assert (status, code(body), headers["X-Request-ID"]) == (401, "SIGNATURE_INVALID", REQUEST_ID)
 
 
 @pytest.mark.parametrize("name", ["DIGEST", "SIGNATURE", "TPP_SIGNATURE_CERTIFICATE", "X_REQUEST_ID", "CLIENT_CERT"])
@@ -134,16 +132,6 @@ def test_the_same_request_is_answered_as_before(door: Door, app: Recorder, good:
     first = call(door(replay=guard), environ_of(good))
     assert call(door(replay=guard), environ_of(good)) == first == (201, {"ASPSP-Number": "1"}, b"done")
     assert (len(app.environs), app.closed) == (1, 1)
-
-
-def test_a_handler_that_crashed_is_called_again(door: Door, app: Recorder, good: Message) -> None:
-    def crashing(environ: Any, start_response: Any) -> Any:
-        raise RuntimeError("the handler fell over")
-
-    guard = ReplayGuard(MemoryReplayStore())
-    with pytest.raises(RuntimeError):
-        call(door(crashing, replay=guard), environ_of(good))
-    assert call(door(replay=guard), environ_of(good))[0] == 201
 
 
 def test_a_client_that_leaves_while_it_is_answered_changes_nothing(door: Door, app: Recorder, good: Message) -> None:
@@ -175,18 +163,21 @@ def test_what_an_application_writes_is_kept_though_the_server_fails(door: Door, 
     assert len(handled) == 1
 
 
-@pytest.mark.parametrize("after", [b"", b"do"])
-def test_an_application_that_fails_while_it_answers_is_called_again(
-    after: bytes, door: Door, app: Recorder, good: Message
+@pytest.mark.parametrize("after", [None, b"", b"do"])
+def test_an_application_that_fails_before_or_while_it_answers_is_called_again(
+    after: bytes | None, door: Door, app: Recorder, good: Message
 ) -> None:
     def failing(environ: Any, start_response: Any) -> Iterator[bytes]:
         start_response("201 Created", [])
         yield after
         raise RuntimeError("the handler fell over")
 
+    def failing_at_once(environ: Any, start_response: Any) -> Any:
+        raise RuntimeError("the handler fell over")
+
     guard = ReplayGuard(MemoryReplayStore())
     with pytest.raises(RuntimeError):
-        call(door(failing, replay=guard), environ_of(good))
+        call(door(failing_at_once if after is None else failing, replay=guard), environ_of(good))
     assert call(door(replay=guard), environ_of(good))[0] == 201
 
 

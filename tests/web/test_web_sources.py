@@ -36,12 +36,9 @@ def test_variables_of_the_machine_in_an_environ_make_no_scope_of_it() -> None:
     assert (type(source), source.address(), dict(source.extensions)) == (WsgiSource, "192.0.2.1", {})
 
 
-def test_a_scope_without_query_headers_or_extensions_has_none():
+def test_what_is_absent_or_empty_in_a_scope_or_an_environ_is_none() -> None:
     source = source_of({"type": "http", "method": "GET", "raw_path": b"/", "extensions": None})
     assert isinstance(source, AsgiSource)
     assert (source.raw_target(), source.header_names(), source.header_values("x")) == (b"/", frozenset(), ())
     assert dict(source.extensions) == {}
-
-
-def test_an_empty_content_length_is_none() -> None:
     assert WsgiSource({**ENVIRON, "CONTENT_LENGTH": ""}).header_values("content-length") == ()

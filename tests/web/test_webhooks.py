@@ -75,21 +75,18 @@ def test_a_webhook_is_stored_and_counted_and_the_gateway_is_not_called() -> None
     assert receiver.counted == [("stored", ""), ("repeated", "")]
 
 
+NO_WEBHOOKS = (
+    b"order_id=1", b"\x1f\x8b", b"\xff", b"", b"{}", b'{"event": "status_changed", "order_id": "%s"}' % ORDER,
+    b'{"event": "status_changed", "order_id": "A-1", "project_id": "%s"}' % ORDER, b"[" * 4096,
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("changed", "status"),
     [
-        ({"path": PATH[:-1] + "~"}, 404),
-        ({"path": PATH + "/"}, 404),
-        ({"path": PATH.upper()}, 404),
+        *(({"path": path}, 404) for path in (PATH[:-1] + "~", PATH + "/", PATH.upper())),
         ({"method": "GET"}, 404),
-        ({"sent": b"order_id=1"}, 400),
-        ({"sent": b"\x1f\x8b"}, 400),
-        ({"sent": b"\xff"}, 400),
-        ({"sent": b""}, 400),
-        ({"sent": b"{}"}, 400),
-        ({"sent": b'{"event": "status_changed", "order_id": "%s"}' % ORDER}, 400),
-        ({"sent": b'{"event": "status_changed", "order_id": "A-1", "project_id": "%s"}' % ORDER}, 400),
-        ({"sent": b"[" * 4096}, 400),
+        *(({"sent": sent}, 400) for sent in NO_WEBHOOKS),
         ({"sent": b" " * 4097}, 413),
         ({"HTTP_TRANSFER_ENCODING": "chunked", "CONTENT_LENGTH": ""}, 400),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, rsa
@@ -29,24 +30,18 @@ ENCRYPTED = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEn
 UNKNOWN = b"-----BEGIN PRIVATE KEY-----\nMA4CAQAwBQYDKgMEBAIEAA==\n-----END PRIVATE KEY-----\n"
 
 
-def test_a_signer_takes_the_usual_algorithm_of_its_key() -> None:
+def test_a_signer_takes_the_usual_algorithm_of_its_key_or_the_one_it_is_given_and_shows_no_key() -> None:
     signer = KeySigner(KEY)
     assert signer.algorithm.name == "ecdsa-sha256"
     assert signer.public_key == KEY.public_key()
-
-
-def test_a_signer_shows_its_algorithm_and_not_its_key() -> None:
     assert repr(KeySigner(KEY)) == "KeySigner(algorithm='ecdsa-sha256')"
+    assert KeySigner(rsa.generate_private_key(65537, 2048), algorithm="rsa-sha512").algorithm.name == "rsa-sha512"
 
 
 @pytest.mark.parametrize("encoding", [Encoding.PEM, Encoding.DER], ids=["PEM", "DER"])
 def test_a_certificate_in_place_of_a_key_is_named_as_such(encoding: Encoding, pki: Pki) -> None:
     with refused(ConfigurationError, "key.unreadable", match="it is a certificate, not a private key"):
         load_private_key(pki.qseal.certificate.x509.public_bytes(encoding))
-
-
-def test_a_signer_takes_the_algorithm_it_is_given() -> None:
-    assert KeySigner(rsa.generate_private_key(65537, 2048), algorithm="rsa-sha512").algorithm.name == "rsa-sha512"
 
 
 @pytest.mark.parametrize("algorithm", ["rsa-sha256", "ecdsa-sha384", "hs2019", "ECDSA-SHA256"])
@@ -90,9 +85,11 @@ def test_key_certificate_and_chain_are_read_from_pkcs12(named: bool, pki: Pki) -
 
 
 @pytest.mark.parametrize(("key", "own"), [(False, True), (True, False)], ids=["no key", "no certificate of the key"])
-def test_pkcs12_without_a_pair_is_refused(key: bool, own: bool, pki: Pki) -> None:
+def test_pkcs12_without_a_pair_or_with_a_wrong_password_is_refused(key: bool, own: bool, pki: Pki) -> None:
     with refused(ConfigurationError, "key.unreadable"):
         load_pkcs12(pkcs12_file(pki, key=key, own=own), password=b"correct")
+    with refused(FormatError, "pkcs12.unreadable"):
+        load_pkcs12(pkcs12_file(pki), password=b"wrong")
 
 
 @pytest.mark.parametrize("password", [None, b"of another file"])
@@ -104,9 +101,7 @@ def test_pkcs12_in_which_nothing_is_encrypted_needs_no_password_and_is_read_with
     assert load_pkcs12(plain, password=password).certificate == issued.certificate
 
 
-def test_pkcs12_is_not_read_with_a_wrong_password(pki: Pki) -> None:
-    with refused(FormatError, "pkcs12.unreadable"):
-        load_pkcs12(pkcs12_file(pki), password=b"wrong")
+PLAIN = [KEY.private_bytes(encoding, PrivateFormat.PKCS8, NoEncryption()) for encoding in (Encoding.PEM, Encoding.DER)]
 
 
 @pytest.mark.parametrize(
@@ -115,52 +110,33 @@ def test_pkcs12_is_not_read_with_a_wrong_password(pki: Pki) -> None:
         (KEY.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()), None),
         (ENCRYPTED, b"correct"),
         (KEY.private_bytes(Encoding.DER, PrivateFormat.TraditionalOpenSSL, NoEncryption()), None),
+        *((plain, password) for plain in PLAIN for password in (None, b"for another key")),
     ],
-    ids=["SEC1", "encrypted", "SEC1 in DER"],
 )
-def test_a_key_is_read_in_every_form(form: bytes, password: bytes | None) -> None:
+def test_a_key_is_read_in_every_form_and_with_a_password_that_it_does_not_need(
+    form: bytes, password: bytes | None
+) -> None:
     assert load_private_key(form, password=password).public_key() == KEY.public_key()
 
 
-@pytest.mark.parametrize("password", [None, b"for another key"])
-@pytest.mark.parametrize("encoding", [Encoding.PEM, Encoding.DER], ids=["PEM", "DER"])
-def test_a_key_that_is_not_encrypted_needs_no_password_and_is_read_with_one(encoding, password) -> None:
-    plain = KEY.private_bytes(encoding, PrivateFormat.PKCS8, NoEncryption())
-    assert load_private_key(plain, password=password).public_key() == KEY.public_key()
+UNREADABLE: dict[str, tuple[Any, Any, str]] = {
+    "no password": (ENCRYPTED, None, "no password was given"),
+    "empty password": (ENCRYPTED, b"", "no password was given"),
+    "wrong password": (ENCRYPTED, b"wrong", "the password is wrong"),
+    "password as a number": (ENCRYPTED, 5, "the password is neither text nor bytes"),
+    "cut": (PEM[:90] + PEM[110:], None, "damaged"),
+    "empty": (b"", None, "damaged"),
+    "name of a file": ("certs/qseal.key", None, "not bytes"),
+    "text": (PEM.decode(), None, "not bytes"),
+    "public key": (b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", None, "damaged"),
+    "unknown algorithm": (UNKNOWN, None, ""),
+    "wrong label": (ENCRYPTED.replace(b"ENCRYPTED ", b""), None, "damaged"),
+}
 
 
-@pytest.mark.parametrize(
-    ("pem", "password", "reason"),
-    [
-        (ENCRYPTED, None, "no password was given"),
-        (ENCRYPTED, b"", "no password was given"),
-        (ENCRYPTED, b"wrong", "the password is wrong"),
-        (ENCRYPTED, 5, "the password is neither text nor bytes"),
-        (PEM[:90] + PEM[110:], None, "damaged"),
-        (b"", None, "damaged"),
-        ("certs/qseal.key", None, "not bytes"),
-        (PEM.decode(), None, "not bytes"),
-        (b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", None, "damaged"),
-        (UNKNOWN, None, ""),
-        (ENCRYPTED.replace(b"ENCRYPTED ", b""), None, "damaged"),
-    ],
-    ids=[
-        "no password",
-        "empty password",
-        "wrong password",
-        "password as a number",
-        "cut",
-        "empty",
-        "name of a file",
-        "text",
-        "public key",
-        "unknown algorithm",
-        "wrong label",
-    ],
-)
-def test_a_key_that_cannot_be_read_is_reported_without_showing_it(
-    pem: bytes, password: bytes | None, reason: str
-) -> None:
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_key_that_cannot_be_read_is_reported_without_showing_it(name: str) -> None:
+    pem, password, reason = UNREADABLE[name]
     with pytest.raises(ConfigurationError) as caught:
         load_private_key(pem, password=password)
     assert caught.value.code == "key.unreadable"

@@ -129,32 +129,19 @@ def test_a_key_in_a_device_signs_with_every_algorithm_of_its_kind(token: Path, l
         require_signature(device, device.sign(data), data)
 
 
-def test_a_devices_key_has_its_usual_algorithm(token: Path) -> None:
+def test_a_devices_key_has_its_usual_algorithm_and_is_found_by_its_id(token: Path) -> None:
     assert [signer(token, label).algorithm.name for label in ("rsa", "p256", "p384")] == [
         "rsa-sha256",
         "ecdsa-sha256",
         "ecdsa-sha384",
     ]
-
-
-def test_a_device_signs_without_blocking_the_event_loop(token: Path) -> None:
-    device = signer(token, "p256")
-    require_signature(device, asyncio.run(device.sign_async(b"x")), b"x")
-
-
-def test_a_seal_is_made_with_a_key_in_a_device(token: Path, pki: Pki, policy: Any) -> None:
-    seal = Seal(pki.qseal.certificate, signer(token, "qseal"))
-    sent = sign_request(Message("GET", "/", (("X-Request-ID", "a"),)), seal=seal)
-    verified = verify_request(sent, qwac=None, at=pki.qseal.certificate.not_before, policy=policy)
-    assert verified.seal == pki.qseal.certificate
-
-
-def test_a_key_is_found_by_its_id(token: Path) -> None:
     assert isinstance(signer(token, None, key_id=b"\x01").public_key, rsa.RSAPublicKey)
     assert isinstance(signer(token, None, key_id=b"\x02").public_key, ec.EllipticCurvePublicKey)
 
 
-def test_many_threads_sign_with_two_signers_of_one_token(token: Path) -> None:
+def test_a_device_signs_without_blocking_the_event_loop_and_for_many_threads(token: Path) -> None:
+    device = signer(token, "p256")
+    require_signature(device, asyncio.run(device.sign_async(b"x")), b"x")
     devices = (signer(token, "rsa"), signer(token, "p256"))
 
     def work(number: int) -> None:
@@ -165,7 +152,14 @@ def test_many_threads_sign_with_two_signers_of_one_token(token: Path) -> None:
         list(threads.map(work, range(200)))
 
 
-def test_a_dropped_session_is_opened_again(token: Path) -> None:
+def test_a_seal_is_made_with_a_key_in_a_device(token: Path, pki: Pki, policy: Any) -> None:
+    seal = Seal(pki.qseal.certificate, signer(token, "qseal"))
+    sent = sign_request(Message("GET", "/", (("X-Request-ID", "a"),)), seal=seal)
+    verified = verify_request(sent, qwac=None, at=pki.qseal.certificate.not_before, policy=policy)
+    assert verified.seal == pki.qseal.certificate
+
+
+def test_a_dropped_session_is_opened_again_and_a_key_that_wants_its_pin_every_time_gets_it(token: Path) -> None:
     asked = []
 
     def pin() -> str:
@@ -177,6 +171,11 @@ def test_a_dropped_session_is_opened_again(token: Path) -> None:
     asked.clear()
     require_signature(device, device.sign(b"after"), b"after")
     assert len(asked) == 1
+    device = signer(token, "always", pin=pin)
+    asked.clear()
+    for _ in range(2):
+        require_signature(device, device.sign(b"x"), b"x")
+    assert len(asked) == 2
 
 
 def test_a_log_out_by_another_part_of_the_program_is_repaired(token: Path) -> None:
@@ -186,20 +185,6 @@ def test_a_log_out_by_another_part_of_the_program_is_repaired(token: Path) -> No
         pkcs11.lib(str(token)).get_token(token_label="seals").open(user_pin=PIN)
     device._key.session.close()  # logs out, as the end of any session that logged in does
     require_signature(device, device.sign(b"after"), b"after")
-
-
-def test_a_key_that_wants_its_pin_every_time_gets_it(token: Path) -> None:
-    asked = []
-
-    def pin() -> str:
-        asked.append(1)
-        return PIN
-
-    device = signer(token, "always", pin=pin)
-    asked.clear()
-    for _ in range(2):
-        require_signature(device, device.sign(b"x"), b"x")
-    assert len(asked) == 2
 
 
 @pytest.mark.parametrize(
@@ -287,11 +272,16 @@ def test_a_closed_signer_is_logged_out_and_logs_in_again_to_sign(token: Path) ->
 
 
 @pytest.mark.parametrize("options", [{"label": "lonely"}, {"label": "weak"}, {"algorithm": "ecdsa-sha256"}])
-def test_a_signer_that_cannot_be_made_leaves_no_session_logged_in(token: Path, options: dict[str, Any]) -> None:
+def test_a_pin_is_not_shown_and_a_signer_that_cannot_be_made_leaves_no_session_logged_in(
+    token: Path, options: dict[str, Any]
+) -> None:
     pkcs11.lib(str(token)).reinitialize()
     with pytest.raises((ConfigurationError, FormatError)):
         signer(token, **options)
     assert not is_logged_in(token)
+    device = signer(token)
+    assert PIN not in repr(device)
+    assert PIN not in repr(vars(device))
 
 
 def test_a_refused_pin_is_not_given_again_by_any_signer_of_the_process(token: Path) -> None:
@@ -305,12 +295,6 @@ def test_a_refused_pin_is_not_given_again_by_any_signer_of_the_process(token: Pa
     with pytest.raises(ConfigurationError):
         signer(token, pin=lambda: "wrong-in-another-way")
     assert has_tried_a_wrong_pin(token)
-
-
-def test_a_signer_does_not_show_its_pin(token: Path) -> None:
-    device = signer(token)
-    assert PIN not in repr(device)
-    assert PIN not in repr(vars(device))
 
 
 def test_a_file_that_is_not_a_pkcs11_library_is_reported(tmp_path: Path) -> None:

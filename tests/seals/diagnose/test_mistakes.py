@@ -24,20 +24,11 @@ BOTH = [
     for kind in case.keys
 ]
 # Made in `test_examination`, since they need other keys or another dialect.
-ELSEWHERE = {
-    "certificate-not-seal",
-    "key-of-other",
-    "key-of-qwac",
-    "other-dialect",
-    "pss-salt-length",
-}
+ELSEWHERE = {"certificate-not-seal", "key-of-other", "key-of-qwac", "other-dialect", "pss-salt-length"}
 
 
-def test_every_row_has_a_request_that_makes_its_mistake() -> None:
+def test_every_row_has_its_own_name_a_cause_and_a_fix_and_a_request_that_makes_its_mistake() -> None:
     assert {row.name for row in ALL_MISTAKES} - {case.name for case in SINGLE} == ELSEWHERE
-
-
-def test_every_row_has_its_own_name_a_cause_and_a_fix() -> None:
     names = [row.name for row in ALL_MISTAKES]
     assert sorted(names) == sorted(set(names))
     assert [name for name in names if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)] == []
