@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -18,12 +18,10 @@ from cards import Cards, logged_at_debug
 from gateway_shop import Open, Shop
 from legacy_provider import ConnectLegacy, Legacy, Receiver, receiving
 from merchant import MakeMerchant, Merchant
-from raw_provider import RawProvider, checked_sandbox, make_seal, require_books, tls_context
+from raw_provider import Connect, OpenBank, RawProvider, checked_sandbox, make_seal, require_books, tls_context
 
-from tppkit.sandbox import SandboxServer, SandboxSettings
+from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 from tppkit.testpki import Issued, Pki, make_provider
-
-Connect = Callable[..., RawProvider]
 
 
 @pytest.fixture(scope="session")
@@ -51,9 +49,22 @@ def books_agree(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-def fresh_bank(bank_pki_folder: Path, tmp_path: Path) -> Iterator[SandboxServer]:
+def open_bank(bank_pki_folder: Path, tmp_path: Path) -> OpenBank:
+    """Opens sandboxes with further settings. Two in the folder of one name are a restart; `checked=False` leaves the books alone."""
+
+    def opened(
+        name: str = "sandbox", *, checked: bool = True, log: Any = None, **settings: Any
+    ) -> AbstractContextManager[SandboxServer]:
+        opening = checked_sandbox if checked else run_sandbox
+        return opening(SandboxSettings(tmp_path / name, **{"pki": bank_pki_folder, **settings}), log=log)
+
+    return opened
+
+
+@pytest.fixture
+def fresh_bank(open_bank: OpenBank) -> Iterator[SandboxServer]:
     """A sandbox for one test."""
-    with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder)) as server:
+    with open_bank() as server:
         yield server
 
 
@@ -82,6 +93,12 @@ def connect(bank_pki: Pki) -> Iterator[Connect]:
 def tpp(bank: SandboxServer, connect: Connect) -> RawProvider:
     """The PKI's own provider, connected to `bank`."""
     return connect(bank)
+
+
+@pytest.fixture
+def caller(fresh_bank: SandboxServer, connect: Connect) -> RawProvider:
+    """The PKI's own provider, connected to a sandbox whose clock may be moved."""
+    return connect(fresh_bank)
 
 
 @pytest.fixture

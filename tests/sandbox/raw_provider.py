@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -157,6 +157,10 @@ def require_books(server: SandboxServer) -> None:
     """Money is conserved, entries explain each balance, and each accepted seal has one record."""
     url = server.addresses.control_url + "/ledger/check"
     assert httpx.get(url, trust_env=False, timeout=30).json() == {"ok": True, "differences": []}
+
+
+Connect = Callable[..., RawProvider]
+OpenBank = Callable[..., AbstractContextManager[SandboxServer]]
 
 
 @contextmanager

@@ -51,12 +51,8 @@ def refusal(merchant: Merchant, path: str, body: Any) -> tuple[int, str]:
 
 
 def test_a_link_has_its_terms_and_no_order_before_a_payment(merchant: Merchant) -> None:
-    terms = {
-        "description": "Chairs",
-        "return_url": "https://shop.example/",
-        "expiration_period": "P2D",
-        "payment_methods": ["credit-card"],
-    }
+    page = {"description": "Chairs", "return_url": "https://shop.example/"}
+    terms = {**page, "expiration_period": "P2D", "payment_methods": ["credit-card"]}
     link = new(merchant, **terms, unlisted=1)
     assert {**TERMS, **terms}.items() <= link.items()
     assert (link["status"], link["orders"], link["project_id"]) == ("new", {}, merchant.project_id)
@@ -108,10 +104,8 @@ def test_an_order_without_a_payment_method_of_the_project_is_rejected(path: str,
 
 def test_a_project_has_the_methods_that_it_was_made_with(bank: SandboxServer, make_merchant: MakeMerchant) -> None:
     merchant = make_merchant(bank, payment_methods=["bank-transfer"])
-    assert refusal(merchant, f"/gateway/orders/{merchant.order()['id']}/pay", {"card": merchant.pan}) == (
-        400,
-        "order.method",
-    )
+    path = f"/gateway/orders/{merchant.order()['id']}/pay"
+    assert refusal(merchant, path, {"card": merchant.pan}) == (400, "order.method")
     names = [f"{number:040}" for number in range(51)]
     assert make_merchant(bank, payment_methods=names[:50]).project_id
     assert refusal(merchant, "/gateway/projects", {"payment_methods": names}) == (400, "model.invalid")
@@ -196,28 +190,19 @@ def test_the_next_end_is_found_by_an_index(tmp_path: Path) -> None:
     assert "gateway_links_due" in str(shop.raw.execute(f"EXPLAIN QUERY PLAN {statements[-1]}").fetchall())
 
 
-@pytest.mark.parametrize("hyphens", [False, True])
-def test_a_wallet_session_is_for_the_project_id_without_hyphens(merchant: Merchant, *, hyphens: bool) -> None:
-    identifier = merchant.project_id if hyphens else merchant.project_id.replace("-", "")
-    body = {
-        "validationUrl": "http://127.0.0.1:1/session", "merchantIdentifier": identifier, "displayName": "Shop",
-        "initiativeContext": "shop.example",
-    }  # fmt: skip
-    answer = merchant.send("POST", "/v1/wallet-pay/sessions/", body)
-    if hyphens:
-        assert is_refused(answer, 400, "FORMAT_ERROR")
-    else:
-        assert (answer.status_code, answer.json()["sessionData"]["domainName"]) == (200, "shop.example")
-
-
-def test_the_identifier_of_another_project_opens_no_wallet_session(
-    bank: SandboxServer, merchant: Merchant, make_merchant: MakeMerchant
+@pytest.mark.parametrize("of", ["the project", "another project", "the project, with hyphens"])
+def test_a_wallet_session_is_for_the_project_id_without_hyphens(
+    of: str, bank: SandboxServer, merchant: Merchant, make_merchant: MakeMerchant
 ) -> None:
-    other = make_merchant(bank).project_id.replace("-", "")
-    body = {
-        "validationUrl": "https://w.example/",
-        "merchantIdentifier": other,
-        "displayName": "S",
-        "initiativeContext": "s.example",
+    owner = make_merchant(bank) if "another" in of else merchant
+    identifier = owner.project_id if "hyphens" in of else owner.project_id.replace("-", "")
+    session = {
+        "validationUrl": "http://127.0.0.1:1/session",
+        "displayName": "Shop",
+        "initiativeContext": "shop.example",
     }
-    assert is_refused(merchant.send("POST", "/v1/wallet-pay/sessions/", body), 400, "FORMAT_ERROR")
+    answer = merchant.send("POST", "/v1/wallet-pay/sessions/", {**session, "merchantIdentifier": identifier})
+    if of == "the project":
+        assert (answer.status_code, answer.json()["sessionData"]["domainName"]) == (200, "shop.example")
+    else:
+        assert is_refused(answer, 400, "FORMAT_ERROR")

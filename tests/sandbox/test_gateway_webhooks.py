@@ -19,8 +19,9 @@ from bank_process import BankProcess
 from cards import Cards
 from legacy_provider import Receiver
 from merchant import MakeMerchant, Merchant
-from raw_provider import checked_sandbox, control
+from raw_provider import OpenBank, control
 
+from refusals import refused
 from tppkit._clock import parse_time
 from tppkit.errors import ConfigurationError
 from tppkit.sandbox import SandboxServer, SandboxSettings
@@ -144,17 +145,17 @@ def test_stories_15_and_16_the_orders_of_a_link_have_its_address(shop: Merchant,
     assert len(failed) == 2
 
 
-def test_without_an_address_nothing_is_sent(fresh_bank: SandboxServer, make_merchant: MakeMerchant) -> None:
-    merchant = make_merchant(fresh_bank)
-    merchant.own_checkout()
-    assert log(merchant) == []
-
-
-def test_the_first_project_keeps_the_address_of_the_settings(
-    tmp_path: Path, bank_pki_folder: Path, receiver: Receiver
+def test_neither_a_creation_nor_a_change_without_an_address_is_reported(
+    shop: Merchant, make_merchant: MakeMerchant
 ) -> None:
+    assert shop.order()["status"] == shop.card_order()["status"] == "new"
+    make_merchant(shop.bank).own_checkout()
+    assert log(shop) == []
+
+
+def test_the_first_project_keeps_the_address_of_the_settings(open_bank: OpenBank, receiver: Receiver) -> None:
     for settings in ({"webhook_url": receiver.url}, {}):
-        with checked_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, **settings)) as server:
+        with open_bank(**settings) as server:
             link = control(server, "/gateway/paymentlinks", LINK).json()
             control(server, f"/gateway/paymentlinks/{link['id']}/pay", {"outcome": "cancelled"})
             control(server, "/clock/advance", {"seconds": 0})
@@ -166,14 +167,8 @@ def test_the_first_project_keeps_the_address_of_the_settings(
 
 @pytest.mark.parametrize("url", ["http://shop.example/", "shop.example", f"https://shop.example/{'a' * 2048}"])
 def test_an_address_of_another_form_is_rejected_as_a_setting(url: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError) as refused:
+    with refused(ConfigurationError, "gateway.webhook-url"):
         SandboxSettings(tmp_path, webhook_url=url)
-    assert refused.value.code == "gateway.webhook-url"
-
-
-def test_creation_is_not_a_change_of_status(shop: Merchant) -> None:
-    assert shop.order()["status"] == shop.card_order()["status"] == "new"
-    assert log(shop) == []
 
 
 @pytest.mark.parametrize(("status", "is_done"), [(204, True), (302, False), (404, False)])

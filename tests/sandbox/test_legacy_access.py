@@ -22,7 +22,7 @@ from legacy_provider import (
     is_refused,
     new_id,
 )
-from raw_provider import PAYMENT, checked_sandbox, control
+from raw_provider import PAYMENT, Connect, checked_sandbox, control
 
 from tppkit.sandbox import SandboxServer, SandboxSettings
 
@@ -111,7 +111,7 @@ def test_the_list_has_an_exchange_once_with_two_amounts_and_pending_payments_fir
     assert len({one["id"] for one in before}) == len(before)
 
 
-def test_a_receiver_with_the_payers_name_is_listed_with_its_own_account(legacy: Legacy, connect: Any) -> None:
+def test_a_receiver_with_the_payers_name_is_listed_with_its_own_account(legacy: Legacy, connect: Connect) -> None:
     payment = connect(legacy.bank).new_payment(body={**PAYMENT, "creditorName": "Ona Kazlauskienė"})
     legacy.control(f"/payments/{payment['paymentId']}/approve", {"customer": ONA, "iban": DAILY})
     assert legacy.listed(legacy.access(iban=DAILY))[0]["acc"] == FOREIGN

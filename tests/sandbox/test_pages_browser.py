@@ -10,9 +10,9 @@ import pytest
 from browser import DARK, DESKTOP, PHONE, Provider, heading, press, require_accessible
 from legacy_provider import ORDER, Legacy, Receiver, new_id
 from merchant import MakeMerchant
-from raw_provider import PAYMENT, RawProvider, advance, approval_link, checked_sandbox, decide
+from raw_provider import PAYMENT, Connect, RawProvider, advance, approval_link, checked_sandbox, decide
 from test_legacy_pages import TX
-from test_psd2_pages import DAILY, JONAS, ONA, SMALL, consent_status, new_consent
+from test_psd2_pages import DAILY, JONAS, ONA, SMALL, new_consent, status
 
 from tppkit.qr import read_texts
 from tppkit.sandbox import SandboxServer, SandboxSettings
@@ -66,13 +66,13 @@ def test_only_the_named_account_can_be_chosen(tpp: RawProvider, browse: Callable
     choose(page)
     assert page.get_by_role("status").inner_text().startswith("None of your accounts can be used.")
     assert page.get_by_role("button", name="Approve").count() == page.get_by_role("radio").count() == 0
-    assert consent_status(tpp, consent) == "received"
+    assert status(tpp, consent) == "received"
     page.get_by_role("link", name="Change").click()
     choose(page, "Jonas Petraitis")
     assert page.get_by_role("radio").count() == 1
     press(page, "Approve")
     assert heading(page) == "Access approved"
-    assert consent_status(tpp, consent) == "valid"
+    assert status(tpp, consent) == "valid"
 
 
 def test_story_18_in_an_iframe_of_another_origin_a_decision_redirects_to_the_return_address(
@@ -219,7 +219,7 @@ def test_the_app_takes_codes_and_decides_in_accessible_pages(
 
 
 def test_a_waiting_page_shows_that_the_time_is_over(
-    fresh_bank: SandboxServer, connect: Callable[..., RawProvider], browse: Callable[..., Any]
+    fresh_bank: SandboxServer, connect: Connect, browse: Callable[..., Any]
 ) -> None:
     page = browse(approval_link(connect(fresh_bank).new_payment()))
     advance(fresh_bank, 300)
@@ -227,7 +227,7 @@ def test_a_waiting_page_shows_that_the_time_is_over(
 
 
 def test_the_pages_are_served_over_https_without_asking_for_a_certificate(
-    bank_pki_folder: Path, tmp_path: Path, connect: Callable[..., RawProvider], make_merchant: MakeMerchant,
+    bank_pki_folder: Path, tmp_path: Path, connect: Connect, make_merchant: MakeMerchant,
     browse: Callable[..., Any],
 ) -> None:  # fmt: skip
     with checked_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder, pages_tls=True)) as server:

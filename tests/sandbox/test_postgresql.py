@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -16,7 +16,16 @@ import psycopg
 import pytest
 from account_reader import ACCOUNTS, CONSENTS, Reader
 from legacy_provider import ConnectLegacy, Receiver
-from raw_provider import APPROVE, PAYMENT, PAYMENTS, RawProvider, advance, approval_link, checked_sandbox, control
+from raw_provider import (
+    APPROVE,
+    PAYMENT,
+    PAYMENTS,
+    Connect,
+    advance,
+    approval_link,
+    checked_sandbox,
+    control,
+)
 from sqlalchemy import Connection, text
 from test_deliveries import Outbox, Receivers
 
@@ -47,7 +56,7 @@ def server(settings: SandboxSettings) -> Iterator[SandboxServer]:
         yield server
 
 
-def test_concurrent_equal_requests_make_one_payment(server: SandboxServer, connect: Callable[..., RawProvider]) -> None:
+def test_concurrent_equal_requests_make_one_payment(server: SandboxServer, connect: Connect) -> None:
     caller = connect(server)
     sealed = caller.sealed(caller.message(PAYMENT))
     with ThreadPoolExecutor(8) as pool:
@@ -56,9 +65,7 @@ def test_concurrent_equal_requests_make_one_payment(server: SandboxServer, conne
     assert len({answer.json()["paymentId"] for answer in answers}) == 1
 
 
-def test_a_payment_is_cancelled_or_approved_and_never_both(
-    server: SandboxServer, connect: Callable[..., RawProvider]
-) -> None:
+def test_a_payment_is_cancelled_or_approved_and_never_both(server: SandboxServer, connect: Connect) -> None:
     caller = connect(server)
     with ThreadPoolExecutor(2) as pool:
         for _ in range(20):
@@ -69,9 +76,7 @@ def test_a_payment_is_cancelled_or_approved_and_never_both(
             assert caller.status(payment) == ("RJCT" if cancelled else "ACSP")
 
 
-def test_a_deleted_consent_stays_revoked_despite_a_concurrent_decision(
-    server: SandboxServer, connect: Callable[..., RawProvider]
-) -> None:
+def test_a_deleted_consent_stays_revoked_despite_a_concurrent_decision(server: SandboxServer, connect: Connect) -> None:
     reader = Reader(connect(server), server)
     with ThreadPoolExecutor(2) as pool:
         for _ in range(20):
@@ -82,9 +87,7 @@ def test_a_deleted_consent_stays_revoked_despite_a_concurrent_decision(
             assert reader.status(consent) == "revoked"
 
 
-def test_concurrent_unattended_reads_are_all_counted(
-    server: SandboxServer, connect: Callable[..., RawProvider]
-) -> None:
+def test_concurrent_unattended_reads_are_all_counted(server: SandboxServer, connect: Connect) -> None:
     reader = Reader(connect(server), server)
     consent = reader.approved(frequencyPerDay=5)
     place = reader.place(consent)
@@ -127,9 +130,7 @@ def test_concurrent_steps_of_the_clock_add_up(server: SandboxServer) -> None:
     assert before <= parse_time(shown) - timedelta(hours=16) <= utc_now()
 
 
-def test_a_text_that_postgresql_cannot_store_is_an_unknown_id(
-    server: SandboxServer, connect: Callable[..., RawProvider]
-) -> None:
+def test_a_text_that_postgresql_cannot_store_is_an_unknown_id(server: SandboxServer, connect: Connect) -> None:
     url = f"{server.addresses.approval_url}/approve/%00"
     for response in (httpx.get(url, trust_env=False), httpx.post(url, data=APPROVE, trust_env=False)):
         assert (response.status_code, "This link leads to no payment" in response.text) == (404, True)
@@ -177,7 +178,7 @@ def test_one_that_is_added_while_another_of_its_stream_ends_is_delivered(setting
 
 
 def test_a_server_that_stops_answering_fails_requests_in_time(
-    postgresql_url: str, database: str, settings: SandboxSettings, connect: Callable[..., RawProvider], monkeypatch: pytest.MonkeyPatch
+    postgresql_url: str, database: str, settings: SandboxSettings, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     monkeypatch.setattr("tppkit.sandbox.database.WAIT_S", 0.5)
     with relay_to(postgresql_url) as (url, silent):

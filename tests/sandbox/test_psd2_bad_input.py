@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 from account_reader import ACCOUNTS, ALL, ATTENDED, AVAILABLE, CONSENTS, DAILY, SAVINGS, Reader, request
-from raw_provider import RawProvider, advance, altered, assert_refused, checked_sandbox
+from raw_provider import Connect, advance, altered, assert_refused, checked_sandbox
 
 from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.sandbox import SandboxSettings
@@ -67,9 +67,7 @@ class Case:
 
 
 @pytest.fixture(scope="module")
-def opened(
-    bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory, connect: Callable[..., RawProvider]
-) -> Iterator[Case]:
+def opened(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory, connect: Connect) -> Iterator[Case]:
     folder = tmp_path_factory.mktemp("bad-input")
     with checked_sandbox(SandboxSettings(folder, pki=bank_pki_folder)) as server:
         yield Case(Reader(connect(server), server), folder / "sandbox.sqlite")
@@ -205,15 +203,13 @@ def test_a_consent_request_with_a_bad_part_is_refused(case: Case, parts: Any, st
     assert_refused(case.create(**parts), status, code)
 
 
-def test_the_role_of_payments_creates_no_consent(
-    case: Case, bank_pki: Pki, connect: Callable[..., RawProvider]
-) -> None:
+def test_the_role_of_payments_creates_no_consent(case: Case, bank_pki: Pki, connect: Connect) -> None:
     qwac = bank_pki.issue_qwac(make_provider(roles=("PSP_PI",)), label="pi-qwac")
     assert_refused(Reader(connect(case.reader.server, qwac=qwac), case.reader.server).create(), 403, "ROLE_INVALID")
 
 
 def test_a_certificate_of_another_authority_reads_nothing(
-    case: Case, second_provider: tuple[Issued, Issued], connect: Callable[..., RawProvider]
+    case: Case, second_provider: tuple[Issued, Issued], connect: Connect
 ) -> None:
     other = connect(case.reader.server, qwac=second_provider[0], qseal=second_provider[1])
     for name in READS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 from account_reader import ACCOUNTS, ALL, AVAILABLE, CONSENTS, DAILY, SMALL, Reader, request
-from raw_provider import RawProvider, assert_refused, checked_sandbox, control
+from raw_provider import Connect, assert_refused, checked_sandbox, control
 
 from tppkit._clock import utc_now
 from tppkit.protocol.psd2.rules import PAGE_SIZE
@@ -21,7 +20,7 @@ WIDE = "?dateFrom=2020-01-01"
 
 
 @pytest.fixture
-def reader(bank: SandboxServer, connect: Callable[..., RawProvider]) -> Reader:
+def reader(bank: SandboxServer, connect: Connect) -> Reader:
     return Reader(connect(bank), bank)
 
 
@@ -136,9 +135,7 @@ def test_a_decision_about_a_consent_that_does_not_exist_is_refused(reader: Reade
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "consent.unknown")
 
 
-def test_a_restart_keeps_consents_and_their_counts(
-    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
-) -> None:
+def test_a_restart_keeps_consents_and_their_counts(tmp_path: Path, bank_pki_folder: Path, connect: Connect) -> None:
     settings = replace(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder), seed=7)
     with checked_sandbox(settings) as server:
         reader = Reader(connect(server), server)

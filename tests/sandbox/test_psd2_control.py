@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from raw_provider import PAYMENT, RawProvider, advance, control
+from raw_provider import PAYMENT, Connect, RawProvider, advance, control
 
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 
 ONA, JONAS = "customer-1", "customer-2"
 DAILY, SMALL = "LT029999900000000001", "LT189999900000000004"
-
-
-@pytest.fixture
-def caller(fresh_bank: SandboxServer, connect: Callable[..., RawProvider]) -> RawProvider:
-    return connect(fresh_bank)
 
 
 def get(server: SandboxServer, path: str) -> Any:
@@ -157,7 +151,7 @@ def test_a_page_of_another_origin_cannot_approve(bank: SandboxServer, tpp: RawPr
     ],
 )
 def test_the_check_reports_differences(
-    damage: str, found: str, bank_pki_folder: Path, tmp_path: Path, connect: Callable[..., RawProvider]
+    damage: str, found: str, bank_pki_folder: Path, tmp_path: Path, connect: Connect
 ) -> None:
     with run_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder)) as server:
         connect(server).new_payment()

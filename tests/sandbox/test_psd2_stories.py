@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -28,6 +28,7 @@ from raw_provider import (
     INSTANT,
     PAYMENT,
     SEPA,
+    Connect,
     RawProvider,
     advance,
     altered,
@@ -49,7 +50,7 @@ DAY_S = 86_400
 
 
 @pytest.fixture
-def reader(fresh_bank: SandboxServer, connect: Callable[..., RawProvider]) -> Reader:
+def reader(fresh_bank: SandboxServer, connect: Connect) -> Reader:
     return Reader(connect(fresh_bank), fresh_bank)
 
 
@@ -257,9 +258,7 @@ def test_story_10_an_approved_payment_is_pending_in_every_window_and_then_booked
     assert amount_held(reader, consent) == before - Decimal("12.50")
 
 
-def test_story_11_the_role_is_checked_before_the_consent(
-    reader: Reader, bank_pki: Pki, connect: Callable[..., RawProvider]
-) -> None:
+def test_story_11_the_role_is_checked_before_the_consent(reader: Reader, bank_pki: Pki, connect: Connect) -> None:
     payments_only = bank_pki.issue_qwac(make_provider(roles=("PSP_PI",)), label="pi-qwac")
     initiator = Reader(connect(reader.server, qwac=payments_only), reader.server)
     consent = reader.approved(frequencyPerDay=1)
@@ -269,7 +268,7 @@ def test_story_11_the_role_is_checked_before_the_consent(
 
 
 def test_story_12_a_consent_needs_the_seal_of_the_same_provider(
-    reader: Reader, second_provider: tuple[Issued, Issued], connect: Callable[..., RawProvider]
+    reader: Reader, second_provider: tuple[Issued, Issued], connect: Connect
 ) -> None:
     message = reader.message(request(ALL))
     sealed = reader.provider.sealed(message)

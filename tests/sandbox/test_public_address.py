@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
-from raw_provider import RawProvider, approval_link, assert_refused, checked_sandbox, make_seal, tls_context
+from raw_provider import Connect, RawProvider, approval_link, assert_refused, checked_sandbox, make_seal, tls_context
 
 from refusals import refused
 from tppkit.errors import ConfigurationError
@@ -35,9 +34,7 @@ def names_of(server: SandboxServer, bank_pki_folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "0"])  # what a user gives
-def test_a_wildcard_address_is_in_no_link(
-    host: str, tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
-) -> None:
+def test_a_wildcard_address_is_in_no_link(host: str, tmp_path: Path, bank_pki_folder: Path, connect: Connect) -> None:
     with checked_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder, host=host)) as server:
         assert server.addresses.psd2_url.startswith("https://localhost:")
         assert approval_link(connect(server).new_payment()).startswith("http://localhost:")
@@ -94,7 +91,7 @@ def test_a_name_that_no_client_can_use_is_refused(name: str, tmp_path: Path, ban
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_with_roots_only_a_client_must_send_its_intermediates(
-    strict: bool, tmp_path: Path, bank_pki: Pki, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+    strict: bool, tmp_path: Path, bank_pki: Pki, bank_pki_folder: Path, connect: Connect
 ) -> None:
     settings = SandboxSettings(tmp_path, pki=bank_pki_folder, roots_only=True, strict=strict)
     alone = replace(bank_pki.qwac, chain=())

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import httpx
 import pytest
-from raw_provider import PAYMENTS, RawProvider, advance, approval_link, checked_sandbox, decide
+from raw_provider import PAYMENTS, Connect, advance, approval_link, checked_sandbox, decide
 
 from tppkit.protocol.refusals import Refusals
 from tppkit.sandbox import SandboxServer, SandboxSettings
@@ -37,9 +37,9 @@ def logged(bank_pki_folder: Path, tmp_path: Path) -> Iterator[Logged]:
         yield Logged(server, lines)
 
 
-def test_each_request_has_one_line(logged: Logged, connect: type[RawProvider]) -> None:
+def test_each_request_has_one_line(logged: Logged, connect: Connect) -> None:
     server, lines = logged
-    caller = connect(server)  # type: ignore[call-arg, arg-type]
+    caller = connect(server)
     payment = caller.new_payment()
     caller.send(caller.message())
     caller.request("GET", "/?a=b")
@@ -153,11 +153,11 @@ def test_a_card_number_and_the_token_of_a_page_are_not_shown_but_an_iban_and_an_
 
 
 def test_the_reason_of_a_refusal_does_not_show_a_token_either(
-    logged: Logged, connect: type[RawProvider], caplog: pytest.LogCaptureFixture
+    logged: Logged, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
-    payment = connect(logged.server).new_payment()  # type: ignore[call-arg, arg-type]
+    payment = connect(logged.server).new_payment()
     token = approval_link(payment).rpartition("/")[2]
-    connect(logged.server).request("GET", f"/approve/{token}")  # type: ignore[call-arg, arg-type]
+    connect(logged.server).request("GET", f"/approve/{token}")
     assert logged.lines[-1] == "GET /approve/*** 404 RESOURCE_UNKNOWN"
     assert token not in caplog.text
     assert "endpoint.unknown" in caplog.text
@@ -188,8 +188,8 @@ def test_the_code_is_read_as_the_interface_writes_it() -> None:
     assert lines == ["GET / 400 BAD"]
 
 
-def test_the_latest_requests_are_listed_with_verdict_and_code(logged: Logged, connect: type[RawProvider]) -> None:
-    caller = connect(logged.server)  # type: ignore[call-arg, arg-type]
+def test_the_latest_requests_are_listed_with_verdict_and_code(logged: Logged, connect: Connect) -> None:
+    caller = connect(logged.server)
     caller.new_payment()
     caller.send(caller.message())
     httpx.get(logged.server.addresses.approval_url, trust_env=False)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from raw_provider import PAYMENTS, RawProvider, assert_refused, checked_sandbox
+from raw_provider import PAYMENTS, Connect, assert_refused, checked_sandbox
 
 from tppkit._clock import utc_now
 from tppkit.errors import ConfigurationError
@@ -33,7 +33,7 @@ def watched_bank(folder: Path, tmp_path: Path) -> Iterator[SandboxServer]:
 
 
 def test_a_qwac_that_is_revoked_while_the_sandbox_runs_is_refused(
-    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Callable[..., RawProvider]
+    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Connect
 ) -> None:
     caller = connect(watched_bank)
     assert caller.request("GET", TARGET).status_code == 403  # trusted: only the payment is unknown
@@ -43,7 +43,7 @@ def test_a_qwac_that_is_revoked_while_the_sandbox_runs_is_refused(
 
 
 def test_a_qsealc_that_is_revoked_while_the_sandbox_runs_is_refused(
-    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Callable[..., RawProvider]
+    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Connect
 ) -> None:
     caller = connect(watched_bank)
     assert caller.initiate().status_code == 201
@@ -53,16 +53,14 @@ def test_a_qsealc_that_is_revoked_while_the_sandbox_runs_is_refused(
 
 
 def test_a_certificate_revoked_before_the_start_is_rejected(
-    folder: Path, tmp_path: Path, bank_pki: Pki, connect: Callable[..., RawProvider]
+    folder: Path, tmp_path: Path, bank_pki: Pki, connect: Connect
 ) -> None:
     open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now())
     with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=folder)) as server:
         assert_refused(connect(server).request("GET", TARGET), 401, "CERTIFICATE_REVOKED")
 
 
-def test_a_folder_without_lists_refuses_no_certificate(
-    folder: Path, tmp_path: Path, connect: Callable[..., RawProvider]
-) -> None:
+def test_a_folder_without_lists_refuses_no_certificate(folder: Path, tmp_path: Path, connect: Connect) -> None:
     for path in folder.glob("*.crl"):
         path.unlink()
     with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=folder)) as server:
@@ -77,7 +75,7 @@ def test_a_folder_with_a_list_that_cannot_be_read_is_refused(folder: Path) -> No
 
 
 def test_while_a_list_cannot_be_read_its_earlier_contents_are_used_and_the_error_is_logged_once(
-    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Callable[..., RawProvider], caplog
+    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Connect, caplog
 ) -> None:
     open_pki(folder).revoke(bank_pki.other_qwac.certificate, at=utc_now())
     assert connect(watched_bank).request("GET", TARGET).status_code == 403
@@ -101,7 +99,7 @@ def test_a_list_that_is_repaired_counts_again(folder: Path, bank_pki: Pki) -> No
 
 
 def test_a_list_that_was_never_read_is_reported_as_unavailable(
-    watched_bank: SandboxServer, folder: Path, connect: Callable[..., RawProvider]
+    watched_bank: SandboxServer, folder: Path, connect: Connect
 ) -> None:
     (folder / "further.crl").write_bytes(b"no list")
     answer = connect(watched_bank).request("GET", TARGET)
@@ -120,7 +118,7 @@ def test_only_the_latest_list_of_a_file_is_stored(folder: Path, bank_pki: Pki) -
 
 
 def test_a_hold_that_was_lifted_has_no_effect(
-    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Callable[..., RawProvider]
+    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Connect
 ) -> None:
     open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now(), reason="certificateHold")
     assert_refused(connect(watched_bank).request("GET", TARGET), 401, "CERTIFICATE_REVOKED")

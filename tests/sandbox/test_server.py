@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
-from raw_provider import RawProvider
+from raw_provider import Connect
 
 from refusals import refused
 from tppkit.errors import ArchiveError, ConfigurationError
@@ -107,7 +107,7 @@ def test_without_a_pki_one_is_made_and_kept(tmp_path: Path) -> None:
         assert (Path(server.addresses.pki) / "server.key").read_bytes() == key
 
 
-def test_no_host_names_its_server_software(bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
+def test_no_host_names_its_server_software(bank: SandboxServer, connect: Connect) -> None:
     answers = [connect(bank).request("GET", "/"), httpx.get(bank.addresses.approval_url, trust_env=False)]
     assert not [answer for answer in answers if "server" in answer.headers]
 
