@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
+from inspect import iscoroutinefunction, signature
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -22,6 +24,15 @@ from raw_provider import Connect, OpenBank, RawProvider, checked_sandbox, make_s
 
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 from tppkit.testpki import Issued, Pki, make_provider
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine in an event loop of its own."""
+    if not iscoroutinefunction(pyfuncitem.obj):
+        return None
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in signature(pyfuncitem.obj).parameters}))
+    return True
 
 
 @pytest.fixture(scope="session")

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from merchant import DECLINED, MakeMerchant, Merchant, is_refused
+from gateway_customer import Customer
+from merchant import ASKED, DECLINED, MakeMerchant, Merchant, is_refused
 from raw_provider import control
 from sqlalchemy import create_engine
 
-from tppkit.protocol.gateway.bodies import PaymentLinkRequest
-from tppkit.protocol.gateway.orders import OrderTerms, TransactionRequest
-from tppkit.protocol.gateway.states import OrderTrigger
 from tppkit.sandbox import SandboxServer
-from tppkit.sandbox.gateway.cipher import CardCipher
-from tppkit.sandbox.gateway.link_tables import StoredLink, find_link, next_due
-from tppkit.sandbox.gateway.links import new_link, run_due
-from tppkit.sandbox.gateway.orders import new_order, new_transaction
-from tppkit.sandbox.gateway.outcomes import AUTHENTICATION_FAILED
-from tppkit.sandbox.gateway.payments import decide, move_order
-from tppkit.sandbox.gateway.projects import Projects
-from tppkit.sandbox.gateway.settings import GatewaySettings, Job
-from tppkit.sandbox.gateway.tables import TABLES, StoredOrder, add_order
+from tppkit.sandbox.gateway.link_tables import next_due
+from tppkit.sandbox.gateway.tables import TABLES
 
 DAY = 86400
 TERMS = {"currency": "EUR", "amount": 1250, "merchant_order_id": "L-1"}
@@ -131,63 +120,25 @@ def test_a_link_expires_after_30_days_or_its_period(timed_merchant: Merchant) ->
     assert [read(merchant, link)["status"] for link in (long, failed)] == ["expired", "expired"]
 
 
-class Shop:
-    """Links in a database of their own, whose customers take their time."""
-
-    def __init__(self, folder: Path) -> None:
-        self.at = datetime(2026, 6, 1, tzinfo=UTC)
-        self._engine = create_engine("sqlite://")
-        TABLES.create_all(self._engine)
-        self._db = self._engine.connect()
-        self.raw: Any = self._db.connection.dbapi_connection
-        cipher = CardCipher(bytes(32), source="a test")
-        numbers = iter(map(str, range(1000)))
-        self._settings = GatewaySettings(Projects(folder), cipher, lambda: next(numbers), "http://localhost")
-        self._settings.projects.load(self._db, at=self.at)
-
-    @property
-    def job(self) -> Job:
-        return Job(self._db, self._settings, self.at)
-
-    def link(self) -> StoredLink:
-        request = PaymentLinkRequest.model_validate({**TERMS, "expiration_period": "PT1M"})
-        return new_link(self.job, request, self._settings.projects.first_id)
-
-    def begin(self, link: StoredLink) -> StoredOrder:
-        """An attempt that waits for its customer."""
-        request, project = TransactionRequest(payment_method="credit-card"), self._settings.project(link.project_id)
-        terms = OrderTerms(currency="EUR", amount=1250)
-        order = new_order(self.job, terms, project, transaction=request, link_id=link.id)
-        self.transaction = new_transaction(self.job, order, request)
-        add_order(self._db, order, self.transaction)
-        return move_order(self.job, order, OrderTrigger.STARTED)
-
-    def status(self, link: StoredLink) -> str:
-        found = find_link(self._db, link.id)
-        assert found is not None
-        return found.status.value
-
-    def next_due(self) -> datetime | None:
-        return next_due(self._db)
+def test_the_end_of_a_link_waits_for_an_attempt_under_way(timed_merchant: Merchant) -> None:
+    link = new(timed_merchant, expiration_period="PT1M")
+    customer = Customer(timed_merchant, link["payment_url"])
+    assert customer.pay(ASKED) == "Confirm with your bank"
+    for seconds in (0, 120):
+        timed_merchant.advance(seconds)
+        assert read(timed_merchant, link)["status"] == "processing"
+    customer.press("decline")
+    assert read(timed_merchant, link)["status"] == "expired"
 
 
-def test_the_end_of_a_link_waits_for_an_attempt_under_way(tmp_path: Path) -> None:
-    shop = Shop(tmp_path)
-    link = shop.link()
-    order = shop.begin(link)
-    assert (shop.status(link), shop.next_due()) == ("processing", None)
-    shop.at += timedelta(minutes=2)
-    run_due(shop.job)
-    assert shop.status(link) == "processing"
-    decide(shop.job, order, shop.transaction, AUTHENTICATION_FAILED)
-    assert (shop.status(link), shop.next_due()) == ("expired", None)
-
-
-def test_the_next_end_is_found_by_an_index(tmp_path: Path) -> None:
-    shop, statements = Shop(tmp_path), list[str]()
-    shop.raw.set_trace_callback(statements.append)
-    shop.next_due()
-    assert "gateway_links_due" in str(shop.raw.execute(f"EXPLAIN QUERY PLAN {statements[-1]}").fetchall())
+def test_the_next_end_is_found_by_an_index() -> None:
+    statements = list[str]()
+    with create_engine("sqlite://").begin() as db:
+        TABLES.create_all(db)
+        raw: Any = db.connection.dbapi_connection
+        raw.set_trace_callback(statements.append)
+        next_due(db)
+        assert "gateway_links_due" in str(raw.execute(f"EXPLAIN QUERY PLAN {statements[-1]}").fetchall())
 
 
 @pytest.mark.parametrize("of", ["the project", "another project", "the project, with hyphens"])

@@ -40,28 +40,6 @@ def read_link(merchant: Merchant, link: Any) -> Any:
     return merchant.send("GET", f"/v1/paymentlinks/{link['id']}/").json()
 
 
-def test_story_1_a_customer_pays_after_a_declined_attempt(merchant: Merchant, visit: Any) -> None:
-    order = merchant.order(1250, **BOTH)
-    assert order["transactions"] == []
-    customer = visit(order)
-    assert customer.pay(DECLINED) == "Your payment"
-    assert "was declined" in customer.page.text
-    assert merchant.read(order)["status"] == "processing"
-    assert customer.pay() == BACK
-    assert statuses(merchant.read(order)) == ("completed", ["declined", "accepted"])
-
-
-@pytest.mark.parametrize(
-    ("listed", "shown"),
-    [(None, {"Card", "Bank transfer"}), (["bank-transfer"], {"Bank transfer"}), (["credit-card", "other"], {"Card"})],
-)
-def test_story_2_the_page_offers_the_listed_methods_that_the_project_has(
-    listed: list[str] | None, shown: set[str], merchant: Merchant, visit: Any
-) -> None:
-    text = visit(merchant.order(**({} if listed is None else {"payment_methods": listed}))).page.text
-    assert {name for name in ("Card", "Bank transfer") if name in text} == shown
-
-
 def test_story_16_a_link_can_be_paid_after_failed_attempts(timed_merchant: Merchant) -> None:
     merchant = timed_merchant
     link, unpaid = new_link(merchant, return_url=BACK), new_link(merchant)

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from raw_provider import server_context
 
+from refusals import refused
 from tppkit.errors import FormatError, TransportError
 from tppkit.sandbox.outgoing_http import MAX_ANSWER_BYTES, OutgoingHttp, Received, receivers_tls
 from tppkit.testpki import Issued, Pki, certificate_pem, make_pki
@@ -108,10 +109,15 @@ def serving(tmp_path: Path, bank_pki: Pki, receiver: Issued) -> Callable[..., Re
     return make
 
 
-def refused(call: Callable[[], Any]) -> TransportError:
+def refusal(call: Callable[[], Any]) -> TransportError:
     with pytest.raises(TransportError) as caught:
         call()
     return caught.value
+
+
+def refusal_of(url: str, **options: Any) -> TransportError:
+    """The error of a request to an address by a sandbox with these options."""
+    return refusal(lambda: asyncio.run(OutgoingHttp(ANYWHERE, **options).request("GET", url, timeout_s=4)))
 
 
 def test_a_request_arrives_as_it_is_written(serving: Any) -> None:
@@ -157,7 +163,7 @@ def test_answers_end_as_http_has_it_and_redirects_are_not_followed(
     ],
 )  # fmt: skip
 def test_an_answer_that_is_cut_off_too_long_or_none_is_refused(answer: Answer, code: str, serving: Any) -> None:
-    assert refused(serving(answer).call).code == code
+    assert refusal(serving(answer).call).code == code
 
 
 @pytest.mark.parametrize("piece", [b"", b"x"], ids=["silent", "endless"])
@@ -168,7 +174,7 @@ def test_the_time_is_for_everything(piece: bytes, serving: Any) -> None:
             writer.write(piece)
             await asyncio.sleep(0.05)
 
-    error = refused(lambda: serving(slow).call(timeout_s=0.3))
+    error = refusal(lambda: serving(slow).call(timeout_s=0.3))
     assert (error.code, error.message) == ("outgoing.timeout", "no whole answer within 0.3 s")
 
 
@@ -183,7 +189,7 @@ def test_the_answer_can_have_a_separate_timeout(connect_s: float, answer_s: floa
         return serving(_late).call(timeout_s=connect_s, answer={"answer_s": answer_s})
 
     if is_late:
-        assert refused(call).message == f"no whole answer within {answer_s} s"
+        assert refusal(call).message == f"no whole answer within {answer_s} s"
     else:
         assert call().status == 200
 
@@ -198,26 +204,21 @@ def test_a_body_that_is_of_no_use_is_not_waited_for(serving: Any) -> None:
     assert serving(endless).call(answer={"with_body": False}).status == 201
 
 
-def test_a_receiver_that_never_finishes_the_handshake_ends_with_the_time(bank_pki: Pki) -> None:
-    async def main() -> None:
-        left = asyncio.Event()
+async def test_a_receiver_that_never_finishes_the_handshake_ends_with_the_time() -> None:
+    left = asyncio.Event()
 
-        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            with suppress(OSError):
-                await reader.read()
-            writer.close()
-            left.set()
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            await reader.read()
+        writer.close()
+        left.set()
 
-        server = await asyncio.start_server(silent, "127.0.0.1", 0)
-        http = OutgoingHttp(ANYWHERE, loopback=True)
-        port = server.sockets[0].getsockname()[1]
-        with pytest.raises(TransportError) as caught:
-            await http.request("GET", f"https://localhost:{port}/", timeout_s=0.3)
-        await left.wait()
-        server.close()
-        assert (caught.value.code, caught.value.message) == ("outgoing.timeout", "no connection within 0.3 s")
-
-    asyncio.run(main())
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    http, port = OutgoingHttp(ANYWHERE, loopback=True), server.sockets[0].getsockname()[1]
+    with refused(TransportError, "outgoing.timeout", match=r"no connection within 0\.3 s"):
+        await http.request("GET", f"https://localhost:{port}/", timeout_s=0.3)
+    await left.wait()
+    server.close()
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ def test_a_certificate_that_does_not_verify_gets_nothing(fault: str, reason: str
     server = serving(answer_with("200 OK"), identity)
     if fault == "expired":
         server.trusted = receivers_tls(certificate_pem(long_ago.root.certificate))
-    error = refused(lambda: server.call(body=b"{}"))
+    error = refusal(lambda: server.call(body=b"{}"))
     assert error.code == "outgoing.certificate"
     assert reason in error.message
     assert server.requests == []
@@ -243,7 +244,7 @@ def test_a_certificate_that_does_not_verify_gets_nothing(fault: str, reason: str
 @pytest.mark.parametrize("address", PRIVATE)
 def test_an_address_that_is_not_public_is_refused(address: str, serving: Any) -> None:
     server = serving(answer_with("200 OK"))
-    assert refused(lambda: server.call(addresses=[address], loopback=False)).code == "outgoing.refused"
+    assert refusal(lambda: server.call(addresses=[address], loopback=False)).code == "outgoing.refused"
     assert server.names == []
 
 
@@ -251,14 +252,11 @@ def test_an_address_that_is_not_public_is_refused(address: str, serving: Any) ->
     "address", [one for one in PRIVATE if one not in ("127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1")]
 )
 def test_loopback_allows_nothing_else(address: str) -> None:
-    http = OutgoingHttp(ANYWHERE, loopback=True, resolve=resolving(address))
-    error = refused(lambda: asyncio.run(http.request("GET", f"https://{HOST}/", timeout_s=1)))
-    assert error.code == "outgoing.refused"
+    assert refusal_of(f"https://{HOST}/", loopback=True, resolve=resolving(address)).code == "outgoing.refused"
 
 
 def test_the_addresses_of_a_refused_host_are_logged_and_not_reported(caplog: pytest.LogCaptureFixture) -> None:
-    http = OutgoingHttp(ANYWHERE, resolve=resolving("10.1.2.3"))
-    error = refused(lambda: asyncio.run(http.request("GET", f"https://{HOST}/", timeout_s=1)))
+    error = refusal_of(f"https://{HOST}/", resolve=resolving("10.1.2.3"))
     assert HOST in error.message
     assert "10.1.2.3" not in error.message
     assert "10.1.2.3" in caplog.text
@@ -266,8 +264,7 @@ def test_the_addresses_of_a_refused_host_are_logged_and_not_reported(caplog: pyt
 
 def test_the_address_of_a_failed_connection_is_logged_and_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    http = OutgoingHttp(ANYWHERE, loopback=True, resolve=resolving("127.0.0.3"))
-    error = refused(lambda: asyncio.run(http.request("GET", f"https://{HOST}:9/", timeout_s=4)))
+    error = refusal_of(f"https://{HOST}:9/", loopback=True, resolve=resolving("127.0.0.3"))
     assert error.message == f"the connection fails: {os.strerror(errno.ECONNREFUSED)}"
     assert "127.0.0.3" in caplog.text
 
@@ -276,7 +273,7 @@ def test_networks_can_be_allowed_and_only_allowed_addresses_are_called(serving: 
     server = serving(answer_with("204 No Content"))
     rules = {"loopback": False, "allow": [ip_network("127.0.0.1/32")]}
     assert server.call(addresses=["10.0.0.1", "::ffff:127.0.0.1", "127.0.0.1"], **rules).status == 204
-    assert refused(lambda: server.call(addresses=["127.0.0.2"], **rules)).code == "outgoing.refused"
+    assert refusal(lambda: server.call(addresses=["127.0.0.2"], **rules)).code == "outgoing.refused"
 
 
 def test_the_next_address_is_tried(serving: Any) -> None:
@@ -284,7 +281,7 @@ def test_the_next_address_is_tried(serving: Any) -> None:
     assert server.call(addresses=["127.0.0.3", "127.0.0.1"]).status == 204
 
 
-def test_a_name_is_resolved_once(serving: Any) -> None:
+async def test_a_name_is_resolved_once(serving: Any) -> None:
     asked: list[str] = []
 
     async def rebinding(host: str, port: int) -> Sequence[str]:
@@ -292,17 +289,14 @@ def test_a_name_is_resolved_once(serving: Any) -> None:
         return ["127.0.0.1"] if len(asked) == 1 else ["10.0.0.1"]
 
     server = serving(answer_with("204 No Content"))
-
-    async def main() -> int:
-        async with server.running() as port:
-            http = OutgoingHttp(server.trusted, loopback=True, resolve=rebinding)
-            return (await http.request("GET", f"https://{HOST}:{port}", timeout_s=4)).status
-
-    assert (asyncio.run(main()), asked) == (204, [HOST])
+    async with server.running() as port:
+        http = OutgoingHttp(server.trusted, loopback=True, resolve=rebinding)
+        assert (await http.request("GET", f"https://{HOST}:{port}", timeout_s=4)).status == 204
+    assert asked == [HOST]
     assert server.requests[0].startswith(b"GET / HTTP/1.1\r\n")
 
 
-def test_slow_name_servers_delay_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_name_servers_delay_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
     answered = threading.Event()
 
     def slow(*args: Any, **more: Any) -> Any:
@@ -310,25 +304,20 @@ def test_slow_name_servers_delay_no_other_work(monkeypatch: pytest.MonkeyPatch) 
         raise OSError
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
-
-    async def main() -> None:
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
-        http = OutgoingHttp(ANYWHERE)
-        calls = [asyncio.create_task(http.request("GET", f"https://{HOST}/", timeout_s=0.2)) for _ in range(20)]
-        await asyncio.sleep(0)
-        async with asyncio.timeout(5):
-            await asyncio.to_thread(len, "")
-            found = await asyncio.gather(*calls, return_exceptions=True)
-        answered.set()
-        assert {one.code for one in found if isinstance(one, TransportError)} == {"outgoing.timeout"}
-
-    asyncio.run(main())
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    http = OutgoingHttp(ANYWHERE)
+    calls = [asyncio.create_task(http.request("GET", f"https://{HOST}/", timeout_s=0.2)) for _ in range(20)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        await asyncio.to_thread(len, "")
+        found = await asyncio.gather(*calls, return_exceptions=True)
+    answered.set()
+    assert {one.code for one in found if isinstance(one, TransportError)} == {"outgoing.timeout"}
 
 
-def test_a_host_that_is_not_found_and_a_closed_port_are_failures() -> None:
-    http = OutgoingHttp(ANYWHERE, loopback=True)
-    for url in ("https://nowhere.invalid/", "https://localhost:9/"):
-        assert refused(lambda url=url: asyncio.run(http.request("GET", url, timeout_s=4))).code == "outgoing.failed"  # type: ignore[misc]
+@pytest.mark.parametrize("url", ["https://nowhere.invalid/", "https://localhost:9/"])
+def test_a_host_that_is_not_found_and_a_closed_port_are_failures(url: str) -> None:
+    assert refusal_of(url, loopback=True).code == "outgoing.failed"
 
 
 @pytest.mark.parametrize(

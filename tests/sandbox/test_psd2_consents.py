@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from account_reader import ACCOUNTS, ALL, AVAILABLE, CONSENTS, DAILY, SMALL, Reader, request
-from raw_provider import Connect, assert_refused, checked_sandbox, control
+from raw_provider import Connect, OpenBank, assert_refused, control
 
 from tppkit._clock import utc_now
 from tppkit.protocol.psd2.rules import PAGE_SIZE
-from tppkit.sandbox import SandboxServer, SandboxSettings
+from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.bank.zone import bank_day
 
 WIDE = "?dateFrom=2020-01-01"
@@ -135,14 +133,13 @@ def test_a_decision_about_a_consent_that_does_not_exist_is_refused(reader: Reade
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "consent.unknown")
 
 
-def test_a_restart_keeps_consents_and_their_counts(tmp_path: Path, bank_pki_folder: Path, connect: Connect) -> None:
-    settings = replace(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder), seed=7)
-    with checked_sandbox(settings) as server:
+def test_a_restart_keeps_consents_and_their_counts(open_bank: OpenBank, connect: Connect) -> None:
+    with open_bank(seed=7) as server:
         reader = Reader(connect(server), server)
         consent = reader.approved(named("accounts", iban=SMALL), iban=SMALL, frequencyPerDay=1)
         listed = reader.accounts(consent)
         assert reader.get(ACCOUNTS, consent, headers=()).status_code == 200
-    with checked_sandbox(settings) as server:
+    with open_bank(seed=7) as server:
         reader = Reader(connect(server), server)
         assert reader.accounts(consent) == listed
         assert_refused(reader.get(ACCOUNTS, consent, headers=()), 429, "ACCESS_EXCEEDED")

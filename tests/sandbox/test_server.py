@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
-from raw_provider import Connect
+from raw_provider import Connect, OpenBank
 
 from refusals import refused
 from tppkit.errors import ArchiveError, ConfigurationError
-from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
+from tppkit.sandbox import SandboxServer, SandboxSettings
 from tppkit.testpki import Pki, key_pem, write_pki
 
 
@@ -42,15 +43,12 @@ def test_a_port_is_bound_before_the_server_answers(tmp_path: Path, bank_pki_fold
         first.close()
 
 
-@pytest.mark.parametrize("port", [-5, 65_534, 70_000])
-def test_a_port_that_does_not_exist_is_refused(port: int, tmp_path: Path, bank_pki_folder: Path) -> None:
+@pytest.mark.parametrize("place", [{"port": -5}, {"port": 65_534}, {"port": 70_000}, {"host": "192.0.2.1"}], ids=str)
+def test_a_port_that_does_not_exist_or_an_address_of_another_machine_is_refused(
+    place: Any, tmp_path: Path, bank_pki_folder: Path
+) -> None:
     with refused(ConfigurationError, "port.unavailable"):
-        SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, port=port))
-
-
-def test_an_address_of_another_machine_is_refused(tmp_path: Path, bank_pki_folder: Path) -> None:
-    with refused(ConfigurationError, "port.unavailable"):
-        SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, host="192.0.2.1"))
+        SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, **place))
 
 
 def test_two_sandboxes_on_one_folder_are_refused(fresh_bank: SandboxServer) -> None:
@@ -97,14 +95,13 @@ def test_a_database_whose_evidence_belongs_to_another_folder_is_refused(tmp_path
         SandboxServer(replace(settings, directory=tmp_path / "b"))
 
 
-def test_without_a_pki_one_is_made_and_kept(tmp_path: Path) -> None:
-    settings = SandboxSettings(tmp_path / "sandbox")
-    with run_sandbox(settings) as server:
-        made = Path(server.addresses.pki)
-        key = (made / "server.key").read_bytes()
-    assert made == tmp_path / "sandbox" / "pki"
-    with run_sandbox(settings) as server:
-        assert (Path(server.addresses.pki) / "server.key").read_bytes() == key
+def test_without_a_pki_one_is_made_and_kept(open_bank: OpenBank, tmp_path: Path) -> None:
+    keys = []
+    for _ in range(2):
+        with open_bank(pki=None) as server:
+            assert Path(server.addresses.pki) == tmp_path / "sandbox" / "pki"
+            keys.append((tmp_path / "sandbox" / "pki" / "server.key").read_bytes())
+    assert keys[0] == keys[1]
 
 
 def test_no_host_names_its_server_software(bank: SandboxServer, connect: Connect) -> None:
@@ -112,45 +109,28 @@ def test_no_host_names_its_server_software(bank: SandboxServer, connect: Connect
     assert not [answer for answer in answers if "server" in answer.headers]
 
 
-def test_a_sandbox_that_was_stopped_answers_no_more_and_frees_its_folder(tmp_path: Path, bank_pki_folder: Path) -> None:
-    settings = SandboxSettings(tmp_path, pki=bank_pki_folder)
-    with run_sandbox(settings) as server:
+def test_a_sandbox_that_was_stopped_answers_no_more_and_frees_its_folder(open_bank: OpenBank) -> None:
+    with open_bank() as server:
         url = server.addresses.control_url
     with pytest.raises(httpx.ConnectError):
         httpx.get(url, trust_env=False)
-    with run_sandbox(settings):
+    with open_bank():
         pass
 
 
-def test_the_ready_file_has_all_addresses_and_is_readable_by_its_owner_only(
+def test_the_ready_file_has_all_addresses_is_readable_by_its_owner_only_and_replaces_an_older_one(
     bank: SandboxServer, tmp_path: Path
 ) -> None:
     path = tmp_path / "ready.json"
-    bank.addresses.write(path)
-    ready = json.loads(path.read_bytes())
-    assert ready["psd2_url"] == bank.addresses.psd2_url
-    names = {
-        "psd2_url",
-        "approval_url",
-        "gateway_url",
-        "vault_url",
-        "legacy_url",
-        "legacy_live_url",
-        "control_url",
-        "api_key",
-        "pki",
-    }
-    keys = {"legacy_api_key", "legacy_live_api_key", "legacy_public_key", "legacy_live_public_key", "project_id"}
-    assert set(ready) == names | keys
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert [entry.name for entry in tmp_path.iterdir()] == ["ready.json"]
-
-
-def test_an_older_ready_file_is_replaced(bank: SandboxServer, tmp_path: Path) -> None:
-    path = tmp_path / "ready.json"
     path.write_text("old")
     bank.addresses.write(path)
-    assert json.loads(path.read_bytes())["pki"] == bank.addresses.pki
+    ready = json.loads(path.read_bytes())
+    assert (ready["psd2_url"], ready["pki"]) == (bank.addresses.psd2_url, bank.addresses.pki)
+    urls = {f"{host}_url" for host in ("psd2", "approval", "gateway", "vault", "legacy", "legacy_live", "control")}
+    keys = {"legacy_api_key", "legacy_live_api_key", "legacy_public_key", "legacy_live_public_key", "project_id"}
+    assert set(ready) == {*urls, *keys, "api_key", "pki"}
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [entry.name for entry in tmp_path.iterdir()] == ["ready.json"]
 
 
 @pytest.mark.parametrize("name", ["nowhere/ready.json", "."])
