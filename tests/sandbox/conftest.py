@@ -139,6 +139,14 @@ def receiver(bank_pki: Pki, tmp_path: Path) -> Iterator[Receiver]:
 
 
 @pytest.fixture
+def notified(fresh_bank: SandboxServer, connect_legacy: ConnectLegacy, receiver: Receiver) -> Legacy:
+    """A provider of the legacy interface with a receiver, at a bank whose clock may be moved."""
+    made = connect_legacy(fresh_bank)
+    made.control("/legacy/provider", {"callback_url": receiver.url})
+    return made
+
+
+@pytest.fixture
 def cards(caplog: pytest.LogCaptureFixture) -> Iterator[Cards]:
     """Makes the cards of one test, and checks afterwards that logs, kept answers and watched folders have none of them."""
     with logged_at_debug():

@@ -153,6 +153,18 @@ def control(server: SandboxServer, path: str, body: Any = None) -> httpx.Respons
     return httpx.post(server.addresses.control_url + path, json=body, trust_env=False)
 
 
+def done(server: Any, path: str, body: Any = None) -> Any:
+    """The answer to a control call that must succeed."""
+    answer = httpx.post(server.addresses.control_url + path, json=body, trust_env=False, timeout=30)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def is_refused(answer: httpx.Response, status: int, code: str) -> bool:
+    """Whether the answer is this error, in the form of the legacy interface and the gateway."""
+    return (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+
+
 def require_books(server: SandboxServer) -> None:
     """Money is conserved, entries explain each balance, and each accepted seal has one record."""
     url = server.addresses.control_url + "/ledger/check"

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from merchant import BILLING, EXPIRY, MakeMerchant, Merchant, is_refused
+from merchant import BILLING, EXPIRY, MakeMerchant, Merchant
+from raw_provider import is_refused
 
 from tppkit.protocol.gateway import GATEWAY, VAULT
 from tppkit.protocol.gateway.values import MAX_AMOUNT

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from merchant import ASKED, BILLING, DECLINED, EXTERNAL, MakeMerchant, Merchant, is_refused
+from merchant import ASKED, BILLING, DECLINED, EXTERNAL, MakeMerchant, Merchant
+from raw_provider import is_refused
 
 from tppkit.sandbox import SandboxServer
 

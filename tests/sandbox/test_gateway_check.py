@@ -11,10 +11,12 @@ from typing import Any
 import httpx
 import pytest
 from merchant import MakeMerchant, Merchant
-from sqlalchemy import create_engine
+from raw_provider import OpenBank
+from sqlalchemy import NullPool, create_engine
 
+from refusals import refused
 from tppkit.errors import ConfigurationError
-from tppkit.sandbox import Sandbox, SandboxSettings, run_sandbox
+from tppkit.sandbox import Sandbox
 from tppkit.sandbox.gateway.check import check_gateway
 from tppkit.sandbox.gateway.cipher import VARIABLE
 from tppkit.sandbox.sandbox import DATABASE
@@ -76,13 +78,9 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def differences(tables: Path, change: str = "SELECT 1") -> list[str]:
     """What the check finds after a change, which is undone."""
-    engine = create_engine(f"sqlite:///{tables}")
-    try:
-        with engine.connect() as db:
-            db.exec_driver_sql(change)
-            return check_gateway(db)
-    finally:
-        engine.dispose()
+    with closing(create_engine(f"sqlite:///{tables}", poolclass=NullPool).connect()) as db:
+        db.exec_driver_sql(change)
+        return check_gateway(db)
 
 
 def test_sold_orders_have_no_differences(tables: Path) -> None:
@@ -137,30 +135,26 @@ def test_the_index_page_shows_orders_and_links_without_their_tokens(merchant: Me
         assert hidden.rpartition("/")[2] not in page
 
 
-def test_a_restart_with_the_same_seed_makes_new_orders(
-    tmp_path: Path, bank_pki_folder: Path, make_merchant: MakeMerchant
-) -> None:
-    settings, ids = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder, seed=5), set[str]()
+def test_a_restart_with_the_same_seed_makes_new_orders(open_bank: OpenBank, make_merchant: MakeMerchant) -> None:
+    ids = set[str]()
     for _ in range(2):
-        with run_sandbox(settings) as server:
+        with open_bank(seed=5) as server:
             merchant = make_merchant(server)
             ids |= {merchant.project_id, merchant.order()["id"]}
     assert len(ids) == 4
 
 
 def test_another_vault_key_is_detected_at_the_start_if_there_are_cards(
-    tmp_path: Path, bank_pki_folder: Path, make_merchant: MakeMerchant, monkeypatch: pytest.MonkeyPatch
+    open_bank: OpenBank, make_merchant: MakeMerchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder)
     keys = [base64.b64encode(bytes([number]) * 32).decode() for number in range(2)]
     for key in keys:  # without cards any key is taken
         monkeypatch.setenv(VARIABLE, key)
-        with run_sandbox(settings) as server:
+        with open_bank() as server:
             if key is keys[1]:
                 make_merchant(server).own_checkout()
-    with run_sandbox(settings):
+    with open_bank():
         pass
     monkeypatch.setenv(VARIABLE, keys[0])
-    with pytest.raises(ConfigurationError, match="TPPKIT_VAULT_KEY") as refused, run_sandbox(settings):
+    with refused(ConfigurationError, "vault.key", match="TPPKIT_VAULT_KEY"), open_bank():
         pass
-    assert refused.value.code == "vault.key"

@@ -14,9 +14,8 @@ import httpx
 import pytest
 from cards import Cards
 from merchant import EXPIRY, MakeMerchant, Merchant
-from raw_provider import checked_sandbox, control
+from raw_provider import OpenBank, control
 
-from tppkit.sandbox import SandboxSettings
 from tppkit.testing import assert_no_pan
 
 NO_ID = "4be1c1f4-8a3c-4f6f-9d6d-0c9b8a1c2d3e"
@@ -34,9 +33,9 @@ DETAILS = [
 
 
 @pytest.fixture
-def merchant(bank_pki_folder: Path, tmp_path: Path, cards: Cards, make_merchant: MakeMerchant) -> Iterator[Merchant]:
+def merchant(open_bank: OpenBank, cards: Cards, make_merchant: MakeMerchant) -> Iterator[Merchant]:
     """A merchant at a sandbox whose log is searched too."""
-    with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder), log=cards.keep) as server:
+    with open_bank(log=cards.keep) as server:
         yield make_merchant(server)
 
 
@@ -59,10 +58,8 @@ def order(**fields: Any) -> dict[str, Any]:
 def test_refused_requests_leave_no_card(merchant: Merchant) -> None:
     requests = [(merchant.vault, card) for card in CARDS]
     requests += [("/v1/orders/", order(payment_method_details=details)) for details in DETAILS]
-    requests += [
-        ("/v1/orders/", order() | {"currency": PAN}),
-        ("/v1/orders/", order(payment_method=PAN, capture_mode=PAN)),
-    ]
+    wrong = (order() | {"currency": PAN}, order(payment_method=PAN, capture_mode=PAN))
+    requests += [("/v1/orders/", body) for body in wrong]
     statuses = [merchant.send("POST", path, filled(body, merchant)).status_code for path, body in requests]
     statuses += [
         merchant.http.post(path, content=filled(body, merchant)).status_code
@@ -95,9 +92,8 @@ def test_neither_answers_nor_the_log_repeat_a_card_of_the_method_or_the_content_
 
 def test_a_card_number_typed_as_name_at_the_control_host_is_refused(merchant: Merchant) -> None:
     order = merchant.order()
-    answer = merchant.cards.keep(
-        control(merchant.bank, f"/gateway/orders/{order['id']}/pay", {"card": merchant.pan, "name": merchant.pan})
-    )
+    card = {"card": merchant.pan, "name": merchant.pan}
+    answer = merchant.cards.keep(control(merchant.bank, f"/gateway/orders/{order['id']}/pay", card))
     assert answer.status_code == 400
     assert answer.json()["error"]["message"].startswith("PayBody: name:")
 
@@ -118,9 +114,8 @@ def test_the_log_of_an_unexpected_failure_has_no_card_in_its_variables(
     token = merchant.card(merchant.card_order())
     link = merchant.post("/sandbox/v1/paymentlinks/", {"amount": 1000, "currency": "EUR", "merchant_order_id": "A-1"})
     form = {"step": "0.0.0", "action": "pay", "number": merchant.pan, "expiry": "12/39", "cvc": merchant.cvc}
-    with closing(
-        sqlite3.connect(merchant.bank.settings.directory / "sandbox.sqlite", isolation_level=None)
-    ) as database:
+    file = merchant.bank.settings.directory / "sandbox.sqlite"
+    with closing(sqlite3.connect(file, isolation_level=None)) as database:
         for table in ("orders", "links"):
             database.execute(f"UPDATE gateway_{table} SET status = 'x' || status")
         failed = [

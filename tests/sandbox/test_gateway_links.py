@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from gateway_customer import Customer
-from merchant import ASKED, DECLINED, MakeMerchant, Merchant, is_refused
-from raw_provider import control
+from merchant import ASKED, DECLINED, MakeMerchant, Merchant
+from raw_provider import control, is_refused
 from sqlalchemy import create_engine
 
 from tppkit.sandbox import SandboxServer

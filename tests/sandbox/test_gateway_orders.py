@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from merchant import ASKED, DECLINED, MakeMerchant, Merchant, is_refused
-from raw_provider import control
+from merchant import ASKED, DECLINED, MakeMerchant, Merchant
+from raw_provider import control, is_refused
 
 from tppkit.sandbox import SandboxServer
 
@@ -154,14 +154,3 @@ def test_an_order_follows_its_transaction_after_the_lag_of_the_project(
     assert {merchant.read(order)["status"] for order in orders.values()} == {"processing"}
     merchant.advance(1)
     assert [merchant.read(order)["status"] for order in orders.values()] == ["completed", "error"]
-
-
-def test_a_manual_amount_lapses_after_five_days(timed_merchant: Merchant) -> None:
-    order = timed_merchant.own_checkout(transaction={"capture_mode": "manual"})
-    timed_merchant.advance(5 * DAY - 1)
-    assert timed_merchant.read(order)["transactions"][0]["is_capturable"]
-    timed_merchant.advance(1)
-    after = timed_merchant.read(order)
-    assert (status(after), after["transactions"][0]["is_capturable"]) == (("completed", "accepted"), False)
-    for path in ("captures/", "voids/"):
-        assert is_refused(timed_merchant.act(order, path), 409, "AUTHORISATION_CLOSED")

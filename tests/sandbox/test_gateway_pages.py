@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 from gateway_customer import Customer
-from merchant import ASKED, DECLINED, MakeMerchant, Merchant, is_refused
-from raw_provider import OpenBank
+from merchant import ASKED, DECLINED, MakeMerchant, Merchant
+from raw_provider import OpenBank, is_refused
 
 from tppkit._clock import parse_time
 from tppkit.sandbox import SandboxServer

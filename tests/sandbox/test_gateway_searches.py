@@ -16,7 +16,8 @@ from uuid import UUID
 
 import httpx
 import pytest
-from merchant import DECLINED, MakeMerchant, Merchant, is_refused
+from merchant import DECLINED, MakeMerchant, Merchant
+from raw_provider import is_refused
 from sqlalchemy import Connection, Engine, create_engine, event
 
 from tppkit.httpsig.message import Message

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +21,7 @@ from legacy_provider import Receiver
 from raw_provider import APPROVE
 
 from tppkit._clock import utc_now
-from tppkit.client import AccessKind, Identity, LegacyClient, Psd2Client
+from tppkit.client import AccessKind, Identity, LegacyClient
 from tppkit.client.vault import StoreResult
 from tppkit.errors import ConfigurationError, RequestRefused, TransportError
 from tppkit.evidence import audit_archive
@@ -104,16 +105,13 @@ def test_what_customers_decide(sandbox: Sandbox) -> None:
     assert refused.value.peer_code == "payment.decided"
 
 
-def test_the_asynchronous_client_works_in_the_callers_loop(sandbox: Sandbox) -> None:
-    async def pay() -> None:
-        async with sandbox.async_client(roles=["PSP_PI"]) as client:
-            several = await asyncio.gather(*(client.initiate_payment(PAYMENT) for _ in range(8)))
-            assert len({initiated.payment_id for initiated in several}) == 8
-            cancelled = await client.cancel_payment(several[0].payment_id)
-            assert cancelled.transaction_status == TransactionStatus.CANC
-            assert await client.wait_for_payment(several[0].payment_id) == TransactionStatus.RJCT
-
-    asyncio.run(pay())
+async def test_the_asynchronous_client_works_in_the_callers_loop(sandbox: Sandbox) -> None:
+    async with sandbox.async_client(roles=["PSP_PI"]) as client:
+        several = await asyncio.gather(*(client.initiate_payment(PAYMENT) for _ in range(8)))
+        assert len({initiated.payment_id for initiated in several}) == 8
+        cancelled = await client.cancel_payment(several[0].payment_id)
+        assert cancelled.transaction_status == TransactionStatus.CANC
+        assert await client.wait_for_payment(several[0].payment_id) == TransactionStatus.RJCT
 
 
 def test_a_wrong_role_is_refused(sandbox: Sandbox) -> None:
@@ -146,10 +144,8 @@ def test_a_custom_client_is_verified_by_its_certificate(sandbox: Sandbox) -> Non
     foreign = sandbox.pki.issue_qwac(make_provider(), label="foreign")
     for identity in (sandbox.identity(), Identity(foreign.certificate, foreign.key), None):
         with httpx.Client(base_url=sandbox.addresses.psd2_url, transport=sandbox.transport(identity)) as http:
-            answer = http.get(
-                "/psd2/v1/payments/sepa-credit-transfers/none/status", headers={"X-Request-ID": str(uuid4())}
-            )
-        statuses.append(answer.status_code)
+            target, headers = "/psd2/v1/payments/sepa-credit-transfers/none/status", {"X-Request-ID": str(uuid4())}
+            statuses.append(http.get(target, headers=headers).status_code)
     assert statuses == [403, 403, 401]
 
 
@@ -193,21 +189,11 @@ def test_two_banks_share_nothing() -> None:
 
 @pytest.mark.parametrize("failure", [None, LookupError("of the test")])
 def test_close_removes_all_files_and_threads(failure: Exception | None) -> None:
-    def use() -> tuple[Path, Psd2Client, Sandbox]:
-        with Sandbox() as bank:
-            used.append(bank)
-            bank.client().initiate_payment(PAYMENT)
-            if failure is not None:
-                raise failure
-        return bank
-
-    before, used = set(threading.enumerate()), []
-    if failure is None:
-        use()
-    else:
-        with pytest.raises(LookupError):
-            use()
-    (bank,) = used
+    before = set(threading.enumerate())
+    with suppress(LookupError), Sandbox() as bank:
+        bank.client().initiate_payment(PAYMENT)
+        if failure is not None:
+            raise failure
     assert not bank.directory.exists()
     assert set(threading.enumerate()) <= before
     for call in (bank.client().initiate_payment, lambda _: bank.advance(timedelta()), lambda _: bank.evidence()):
@@ -258,11 +244,8 @@ print(opened)
 def test_the_legacy_hosts_answer_too_and_callbacks_go_to_real_addresses(bank_pki: Pki, receiver: Receiver) -> None:
     with Sandbox(pki=bank_pki) as bank:
         bank.control("POST", "/legacy/provider", {"callback_url": receiver.url})
-        hosts = (
-            (bank.addresses.legacy_url, bank.addresses.legacy_api_key),
-            (bank.addresses.legacy_live_url, bank.addresses.legacy_live_api_key),
-        )
-        for url, key in hosts:
+        at = bank.addresses
+        for url, key in ((at.legacy_url, at.legacy_api_key), (at.legacy_live_url, at.legacy_live_api_key)):
             client = LegacyClient(url, api_key=key, http=httpx.Client(transport=bank.transport()))
             token = client.request_access(AccessKind.ACCOUNTS, "+37060000001")
             bank.control("POST", f"/legacy/access/{token}/approve")
@@ -276,11 +259,8 @@ def test_customers_and_issuers_of_the_gateway_act_on_orders(sandbox: Sandbox) ->
     paid = client.create_order(ORDER).id
     assert gateway.pay(paid, card=DECLINED).status == "processing"
     assert gateway.pay(paid, card=VISA).status == "completed"
-    refund, chargeback, reversal = (
-        gateway.refund(paid, 250, description="A book"),
-        gateway.charge_back(paid),
-        gateway.reverse(paid),
-    )
+    refund, chargeback = gateway.refund(paid, 250, description="A book"), gateway.charge_back(paid)
+    reversal = gateway.reverse(paid)
     made = [refund.refund_of_order_id, chargeback.chargeback_of_order_id, reversal.reversal_of_order_id]
     assert (made, refund.description) == ([paid] * 3, "A book")
     assert client.order(paid).refunded_amount == 250
@@ -289,7 +269,7 @@ def test_customers_and_issuers_of_the_gateway_act_on_orders(sandbox: Sandbox) ->
     assert refused.value.peer_code == "machine.no-such-move"
 
 
-def test_a_card_is_stored_and_paid_with_in_threads_and_in_asyncio(sandbox: Sandbox) -> None:
+async def test_a_card_is_stored_and_paid_with_in_threads_and_in_asyncio(sandbox: Sandbox) -> None:
     def card(order: Order) -> CardRequest:
         token = order.transactions[0].payment_method_details.setup_token
         return CardRequest(pan=CardSecret(VISA), expiry=CardSecret("122039"), setup_token=token)
@@ -297,20 +277,18 @@ def test_a_card_is_stored_and_paid_with_in_threads_and_in_asyncio(sandbox: Sandb
     def authentication(stored: StoreResult) -> AuthenticateRequest:
         return AuthenticateRequest(vault_token=stored.card.vault_token, cvc=CardSecret("123"))
 
-    async def check_out() -> Order:
-        async with sandbox.gateway.async_client() as client, sandbox.gateway.async_vault() as vault:
-            order = await client.create_order(OWN_CHECKOUT)
-            stored = await vault.store_card(card(order))
-            return await client.authenticate(order.id, order.transactions[0].id, authentication(stored))
+    def in_threads() -> Order:
+        client = sandbox.gateway.client()
+        order = client.create_order(OWN_CHECKOUT)
+        stored = sandbox.gateway.vault().store_card(card(order))
+        return client.authenticate(order.id, order.transactions[0].id, authentication(stored))
 
-    client = sandbox.gateway.client()
-    order = client.create_order(OWN_CHECKOUT)
-    stored = sandbox.gateway.vault().store_card(card(order))
-    answers = [
-        client.authenticate(order.id, order.transactions[0].id, authentication(stored)),
-        asyncio.run(check_out()),
-    ]
-    assert [is_paid(client.order(one.id), own_checkout=True) for one in answers] == [True, True]
+    async with sandbox.gateway.async_client() as client, sandbox.gateway.async_vault() as vault:
+        order = await client.create_order(OWN_CHECKOUT)
+        stored = await vault.store_card(card(order))
+        answers = [await client.authenticate(order.id, order.transactions[0].id, authentication(stored))]
+        answers.append(await asyncio.to_thread(in_threads))
+        assert [is_paid(await client.order(one.id), own_checkout=True) for one in answers] == [True, True]
 
 
 def test_a_project_sees_its_own_orders_alone(sandbox: Sandbox) -> None:

@@ -19,12 +19,11 @@ from legacy_provider import (
     SMALL,
     ConnectLegacy,
     Legacy,
-    is_refused,
     new_id,
 )
-from raw_provider import PAYMENT, Connect, checked_sandbox, control
+from raw_provider import PAYMENT, Connect, OpenBank, control, is_refused
 
-from tppkit.sandbox import SandboxServer, SandboxSettings
+from tppkit.sandbox import SandboxServer
 
 
 def test_story_2_a_token_or_uuid_of_another_form_is_refused(legacy: Legacy) -> None:
@@ -49,22 +48,21 @@ def test_the_same_request_again_is_not_a_second_one(legacy: Legacy) -> None:
         assert is_refused(legacy.send("POST", path, {"acc": acc}), 409, "TOKEN_REUSE")
 
 
-def test_declined_access_gives_nothing_and_is_not_reported(legacy: Legacy) -> None:
-    token = new_id()
-    legacy.send("POST", f"/ais/{token}", {"acc": SMALL})
-    assert is_refused(legacy.send("GET", f"/ais/{token}/LIST"), 401, "UNAUTHORIZED")
-    assert legacy.control(f"/legacy/access/{token}/decline")["state"] == "declined"
-    assert is_refused(legacy.send("GET", f"/ais/{token}/LIST"), 401, "UNAUTHORIZED")
-    answer = control(legacy.bank, f"/legacy/access/{token}/approve")
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "token.decided")
-
-
-def test_revoked_access_gives_nothing(legacy: Legacy) -> None:
-    token = legacy.access()
-    assert legacy.balance(token)
-    assert legacy.control(f"/legacy/access/{token}/revoke")["state"] == "revoked"
-    assert is_refused(legacy.send("GET", f"/ais/{token}/BALANCE"), 401, "UNAUTHORIZED")
-    assert control(legacy.bank, f"/legacy/access/{token}/revoke").status_code == 400
+@pytest.mark.parametrize(("action", "state"), [("decline", "declined"), ("revoke", "revoked")])
+def test_declined_or_revoked_access_gives_nothing_and_is_decided(action: str, state: str, legacy: Legacy) -> None:
+    if action == "revoke":
+        token = legacy.access()
+        assert legacy.balance(token)
+    else:
+        token = new_id()
+        legacy.send("POST", f"/ais/{token}", {"acc": SMALL})
+        assert is_refused(legacy.send("GET", f"/ais/{token}/LIST"), 401, "UNAUTHORIZED")
+    assert legacy.control(f"/legacy/access/{token}/{action}")["state"] == state
+    for path in ("BALANCE", "LIST"):
+        assert is_refused(legacy.send("GET", f"/ais/{token}/{path}"), 401, "UNAUTHORIZED")
+    for again in ("approve", "revoke"):
+        answer = control(legacy.bank, f"/legacy/access/{token}/{again}")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "token.decided")
 
 
 @pytest.mark.parametrize(
@@ -117,18 +115,15 @@ def test_a_receiver_with_the_payers_name_is_listed_with_its_own_account(legacy: 
     assert legacy.listed(legacy.access(iban=DAILY))[0]["acc"] == FOREIGN
 
 
-def test_keys_and_access_survive_a_restart(
-    tmp_path: Path, connect_legacy: ConnectLegacy, bank_pki_folder: Path
-) -> None:
-    settings = SandboxSettings(tmp_path / "bank", pki=bank_pki_folder)
-    with checked_sandbox(settings) as server:
+def test_keys_and_access_survive_a_restart(tmp_path: Path, open_bank: OpenBank, connect_legacy: ConnectLegacy) -> None:
+    with open_bank() as server:
         before = connect_legacy(server)
         token = before.access()
-    with checked_sandbox(settings) as server:
+    with open_bank() as server:
         after = connect_legacy(server)
         assert after.balance(token)
         assert (after.key, after.public_pem) == (before.key, before.public_pem)
-    private = [path for path in (tmp_path / "bank" / "legacy").iterdir() if path.suffix != ".pem"]
+    private = [path for path in (tmp_path / "sandbox" / "legacy").iterdir() if path.suffix != ".pem"]
     assert len(private) == 4
     assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
-from legacy_provider import FOREIGN, ONA_PHONE, ORDER, SMALL, Legacy, is_refused, new_id
+from legacy_provider import FOREIGN, ONA_PHONE, ORDER, SMALL, Legacy, new_id
+from raw_provider import is_refused
 
 from tppkit.protocol.legacy import LEGACY
 from tppkit.protocol.wire import MAX_BODY_BYTES

@@ -23,13 +23,14 @@ from legacy_provider import (
     ConnectLegacy,
     Legacy,
     Receiver,
-    is_refused,
     new_id,
 )
+from raw_provider import is_refused
 
 from tppkit.sandbox import SandboxServer
 
 TX = f"TX:{FOREIGN}:Bookshop:EUR:12.50:SHOP:Order 4711"
+SCAN = f"/scan?{quote(TX, safe='')}"
 
 
 @pytest.fixture
@@ -48,6 +49,11 @@ def send(browser: httpx.Client, page: httpx.Response, fields: Mapping[str, Any],
     action = re.search(r'<form method="post" action="([^"]+)"', page.text)
     path = page.url.path if action is None else action[1]
     return browser.post(path, data={**hidden(page), **fields}, headers=headers)
+
+
+def login(receiver: Receiver) -> str:
+    """The path of a scanned login code of the receiver."""
+    return f"/scan?{quote('LOGIN:' + receiver.url.removeprefix('https://') + '/login', safe='')}"
 
 
 def test_a_customer_decides_about_access_with_an_account(browser: httpx.Client, legacy: Legacy) -> None:
@@ -84,7 +90,7 @@ def test_the_customers_of_the_account_decide_about_a_payment(
 
 
 def test_a_scanned_payment_can_be_declined(browser: httpx.Client) -> None:
-    page = browser.get(f"/scan?{quote(TX, safe='')}")
+    page = browser.get(SCAN)
     assert "12.50 EUR" in page.text
     chosen = send(browser, page, {"customer": JONAS})
     assert "Payment declined" in send(browser, chosen, {"iban": SMALL, "action": "decline"}).text
@@ -103,7 +109,7 @@ def test_a_scanned_payment_can_be_declined(browser: httpx.Client) -> None:
     ],
 )
 def test_a_wrong_form_pays_nothing(fields: Mapping[str, str], status: int, browser: httpx.Client) -> None:
-    chosen = send(browser, browser.get(f"/scan?{quote(TX, safe='')}"), {"customer": ONA})
+    chosen = send(browser, browser.get(SCAN), {"customer": ONA})
     assert send(browser, chosen, fields).status_code == status
 
 
@@ -112,8 +118,7 @@ def test_a_login_shows_the_requested_data_and_posts_the_selected_data(
     live: bool, bank: SandboxServer, connect_legacy: ConnectLegacy, browser: httpx.Client, receiver: Receiver
 ) -> None:
     legacy = connect_legacy(bank, live=live)
-    code = f"LOGIN:{receiver.url.removeprefix('https://')}/login"
-    page = browser.get(legacy.http.get(f"/scan?{quote(code, safe='')}").headers["location"])
+    page = browser.get(legacy.http.get(login(receiver)).headers["location"])
     assert "localhost" in page.text
     assert receiver.arrived == []  # until a customer is chosen
     receiver.answer(200, {"name": "Bookshop <b>", "perm": ["NAME", "PHONE"], "code": "4711"})
@@ -132,10 +137,8 @@ def test_a_login_is_for_the_customer_who_scanned_it_and_for_five_minutes(
     action: str, browser: httpx.Client, legacy: Legacy, receiver: Receiver
 ) -> None:
     receiver.answer(200, {"name": "Bookshop", "perm": ["ID"]})
-    code = f"LOGIN:{receiver.url.removeprefix('https://')}/login"
-    asked = send(browser, browser.get(f"/scan?{quote(code, safe='')}"), {"customer": ONA})
-    form = {"permission": "ID", "action": action}
-    path = asked.url.path
+    asked = send(browser, browser.get(login(receiver)), {"customer": ONA})
+    form, path = {"permission": "ID", "action": action}, asked.url.path
     for answer in (browser.get(f"{path}?customer={JONAS}"), send(browser, asked, {**form, "customer": JONAS})):
         assert (answer.status_code, "not known" in answer.text) == (404, True)
     legacy.control("/clock/advance", {"seconds": 300})
@@ -145,9 +148,8 @@ def test_a_login_is_for_the_customer_who_scanned_it_and_for_five_minutes(
 
 
 def test_a_dead_login_shows_the_reason(browser: httpx.Client, receiver: Receiver) -> None:
-    code = f"LOGIN:{receiver.url.removeprefix('https://')}/login"
     receiver.answer(200, {"perm": []})
-    page = send(browser, browser.get(f"/scan?{quote(code, safe='')}"), {"customer": ONA})
+    page = send(browser, browser.get(login(receiver)), {"customer": ONA})
     assert (page.status_code, "cannot log in with this code" in page.text, "name" in page.text) == (502, True, True)
 
 
@@ -187,7 +189,7 @@ def test_a_form_of_another_origin_decides_nothing(
 @pytest.mark.parametrize("path", ["/app", "/app%0A", f"/app?customer={ONA}"])
 def test_the_app_is_for_this_machine_only(path: str, browser: httpx.Client) -> None:
     host = {"Host": "192.0.2.7:8444"}  # a name of the sandbox, under which scanned codes are shown
-    assert browser.get(f"/scan?{quote(TX, safe='')}", headers=host).status_code == 200
+    assert browser.get(SCAN, headers=host).status_code == 200
     for answer in (browser.get(path, headers=host), browser.post(path, headers=host, data={"action": "approve"})):
         assert (answer.status_code, "for this machine only" in answer.text) == (403, True)
 
@@ -196,7 +198,7 @@ def test_the_app_is_for_this_machine_only(path: str, browser: httpx.Client) -> N
     "host", ["192.0.2.7?", "192.0.2.7#", "192.0.2.7/", "192.0.2.7\\", "x@192.0.2.7", "[", "[192.0.2.7"]
 )
 def test_a_host_that_is_not_a_name_and_a_port_opens_no_page(host: str, browser: httpx.Client) -> None:
-    for path in ("/app", f"/scan?{quote(TX, safe='')}"):
+    for path in ("/app", SCAN):
         assert browser.get(path, headers={"Host": host}).status_code == 403
 
 
@@ -206,9 +208,7 @@ def test_the_app_and_the_index_page_do_not_open_through_a_proxy(name: str, brows
         assert browser.get(path, headers={name: "192.0.2.7"}).status_code == 403
 
 
-@pytest.mark.parametrize(
-    "path", ["/app", f"/app?customer={ONA}", "/app/login/x", "/scan", f"/scan?{quote(TX, safe='')}"]
-)
+@pytest.mark.parametrize("path", ["/app", f"/app?customer={ONA}", "/app/login/x", "/scan", SCAN])
 def test_the_pages_cannot_be_framed(path: str, browser: httpx.Client) -> None:
     (policy,) = browser.get(path).headers.get_list("Content-Security-Policy")
     assert policy.endswith("; frame-ancestors 'none'")

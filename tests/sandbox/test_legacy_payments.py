@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from legacy_provider import (
@@ -16,22 +17,13 @@ from legacy_provider import (
     ConnectLegacy,
     Legacy,
     Receiver,
-    is_refused,
     new_id,
 )
-from raw_provider import advance, control
+from raw_provider import advance, control, is_refused
 
 from tppkit.sandbox import SandboxServer
 
 HOUR = 3600
-
-
-@pytest.fixture
-def tpp(fresh_bank: SandboxServer, connect_legacy: ConnectLegacy, receiver: Receiver) -> Legacy:
-    """A provider with a receiver, at a bank whose clock may be moved."""
-    made = connect_legacy(fresh_bank)
-    made.control("/legacy/provider", {"callback_url": receiver.url})
-    return made
 
 
 def outcomes(arrived: list[Arrived], uuid: str) -> list[tuple[str, int]]:
@@ -50,29 +42,31 @@ def test_story_4_who_is_paid_must_be_named_unless_a_customer_of_the_bank(legacy:
     assert is_refused(answer, 400, "ACCOUNT_NOT_FOUND")
 
 
-def test_a_declined_payment_has_one_callback_and_moves_nothing(tpp: Legacy, receiver: Receiver) -> None:
-    uuid, _ = tpp.order(tpp.access("pis"))
-    tpp.control(f"/legacy/payments/{uuid}/decline")
-    advance(tpp.bank, HOUR)
+def test_a_declined_payment_has_one_callback_and_moves_nothing(notified: Legacy, receiver: Receiver) -> None:
+    uuid, _ = notified.order(notified.access("pis"))
+    notified.control(f"/legacy/payments/{uuid}/decline")
+    advance(notified.bank, HOUR)
     assert outcomes(receiver.arrived, uuid) == [("declined", 1)]
-    assert control(tpp.bank, f"/legacy/payments/{uuid}/approve").json()["error"]["code"] == "payment.decided"
+    assert control(notified.bank, f"/legacy/payments/{uuid}/approve").json()["error"]["code"] == "payment.decided"
 
 
-def test_a_payment_without_funds_fails_at_execution(tpp: Legacy, receiver: Receiver) -> None:
-    uuid = tpp.paid(tpp.access("pis", acc=SMALL), {**ORDER, "amts": {"EUR": 8.41}})
-    advance(tpp.bank, HOUR)
+def test_a_payment_without_funds_fails_at_execution(notified: Legacy, receiver: Receiver) -> None:
+    uuid = notified.paid(notified.access("pis", acc=SMALL), {**ORDER, "amts": {"EUR": 8.41}})
+    advance(notified.bank, HOUR)
     assert outcomes(receiver.arrived, uuid) == [("posted", 1), ("failed", 2)]
-    assert not any("8.41" in one["amount"][0] for one in tpp.listed(tpp.access(acc=SMALL)))
+    assert not any("8.41" in one["amount"][0] for one in notified.listed(notified.access(acc=SMALL)))
 
 
-def test_a_customer_of_the_bank_is_paid_by_phone_in_the_same_ledger(tpp: Legacy) -> None:
-    reads = tpp.access(acc=SMALL)
-    tpp.paid(tpp.access("pis"), {"acc": JONAS_PHONE, "amts": {"EUR": 0.1 + 0.2}, "msg": "Lunch", "tcc": "REST"})
-    advance(tpp.bank, HOUR)
-    first = tpp.listed(reads)[0]
+def test_a_customer_of_the_bank_is_paid_by_phone_in_the_same_ledger(notified: Legacy) -> None:
+    reads = notified.access(acc=SMALL)
+    notified.paid(
+        notified.access("pis"), {"acc": JONAS_PHONE, "amts": {"EUR": 0.1 + 0.2}, "msg": "Lunch", "tcc": "REST"}
+    )
+    advance(notified.bank, HOUR)
+    first = notified.listed(reads)[0]
     assert (first["amount"], first["acc"], first["msg"], first["tcc"]) == (["EUR0.30"], SMALL, "Lunch", "REST")
     assert first["name"] == "Ona Kazlauskienė"
-    assert float(tpp.balance(reads)["EUR"]) == 8.7
+    assert float(notified.balance(reads)["EUR"]) == 8.7
 
 
 @pytest.mark.parametrize(
@@ -85,7 +79,7 @@ def test_a_customer_of_the_bank_is_paid_by_phone_in_the_same_ledger(tpp: Legacy)
         ({"acc": "+48600000003", "amts": {"USD": 1}}, "CURRENCY_INVALID"),  # only her company's account has it
     ],
 )
-def test_an_order_that_cannot_be_paid_is_rejected(changed, code, legacy):
+def test_an_order_that_cannot_be_paid_is_rejected(changed: Any, code: str, legacy: Legacy) -> None:
     assert is_refused(legacy.order(legacy.access("pis"), {**ORDER, **changed})[1], 400, code)
 
 

@@ -21,7 +21,8 @@ STATUS = f"{PAYMENTS}/unknown/status"
 
 
 @pytest.mark.parametrize(
-    "ids", [(), ("",), ("7",), ("not-a-uuid",), (f"{{{ID}}}",), (ID.replace("-", ""),), (ID + "0",), (ID, ID[:-1] + "2")]
+    "ids",
+    [(), ("",), ("7",), ("not-a-uuid",), (f"{{{ID}}}",), (ID.replace("-", ""),), (ID + "0",), (ID, ID[:-1] + "2")],
 )
 def test_a_request_needs_one_id_that_is_a_uuid_and_another_text_is_not_echoed(
     ids: tuple[str, ...], tpp: RawProvider
