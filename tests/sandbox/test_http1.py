@@ -19,8 +19,7 @@ from tppkit.sandbox.http1 import MAX_HEAD_BYTES
 
 @pytest.fixture(scope="module")
 def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]:
-    folder: Path = tmp_path_factory.mktemp("bounds")
-    with checked_sandbox(SandboxSettings(folder)) as server:
+    with checked_sandbox(SandboxSettings(tmp_path_factory.mktemp("bounds"))) as server:
         yield server
 
 
@@ -47,22 +46,13 @@ CHUNKED = b"POST /approve/x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\
 )  # fmt: skip
 def test_an_endless_header_or_trailer_ends_the_connection(begin: bytes, connection: socket.socket) -> None:
     connection.sendall(begin)
-    sent = 0
-    try:
-        while sent < 16 * MAX_HEAD_BYTES:
+    with suppress(ConnectionError):
+        for _ in range(2 * MAX_HEAD_BYTES // 1024):
             connection.sendall(b"a" * 8192)
-            sent += 8192
-    except ConnectionError:
-        return
-    assert ended(connection)
+        assert ended(connection)
 
 
-def test_a_head_within_the_limit_is_answered(connection: socket.socket) -> None:
-    connection.sendall(b"GET /nope HTTP/1.1\r\nHost: x\r\nX-A: " + b"a" * (MAX_HEAD_BYTES // 2) + b"\r\n\r\n")
-    assert connection.recv(65536).startswith(b"HTTP/1.1 404")
-
-
-def test_a_second_request_has_the_whole_limit_again(connection: socket.socket) -> None:
+def test_each_head_within_the_limit_is_answered(connection: socket.socket) -> None:
     for _ in range(3):
         connection.sendall(b"GET /nope HTTP/1.1\r\nHost: x\r\nX-A: " + b"a" * (MAX_HEAD_BYTES // 2) + b"\r\n\r\n")
         answer = b""

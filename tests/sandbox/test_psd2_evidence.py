@@ -21,7 +21,6 @@ from raw_provider import (
     altered,
     approval_link,
     assert_refused,
-    decide,
 )
 
 from tppkit._clock import utc_now
@@ -221,10 +220,3 @@ def test_while_the_archive_fails_sealed_requests_are_rejected_and_no_record_is_l
         assert payment["paymentId"] in {record.payment_ref for record in kept(server)}
         assert connect(server).initiate().status_code == 201
         assert audit(server).exit_code == 0
-
-
-def test_a_decision_of_the_payer_leaves_the_archive_as_it_is(caller: RawProvider, fresh_bank: SandboxServer) -> None:
-    payment = caller.new_payment()
-    before = kept(fresh_bank)
-    decide(payment, "approve")
-    assert kept(fresh_bank) == before

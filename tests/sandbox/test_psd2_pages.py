@@ -12,10 +12,8 @@ from uuid import uuid4
 
 import httpx
 import pytest
-import resvg_py
 from raw_provider import APPROVE, PAYMENT, RawProvider, advance, approval_link, control, decide
 
-from tppkit.qr import read_texts
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.psd2.page_texts import OUTCOMES
 from tppkit.seals import Message
@@ -125,15 +123,6 @@ def test_a_return_address_cannot_leave_its_attribute(tpp: RawProvider) -> None:
     page = open_link(payment)
     assert hostile in page.values("href")
     assert "script" not in page.tags
-
-
-def test_the_code_and_the_link_open_the_page_for_the_phone(tpp: RawProvider) -> None:
-    link = approval_link(tpp.new_payment())
-    text = get(link).text
-    picture = re.search(r"<svg [^>]*role=\"img\".*?</svg>", text, re.DOTALL)
-    assert picture is not None
-    assert read_texts(bytes(resvg_py.svg_to_bytes(svg_string=picture.group()))) == (f"{link}/phone",)
-    assert Page(text).values("href").count(f"{link}/phone") == 2
 
 
 @pytest.mark.parametrize("action", ["approve", "decline"])

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from refusals import refused
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.protocol.psd2 import PAYMENT, PaymentProduct
 from tppkit.protocol.psd2.payment import Progress
@@ -44,17 +45,13 @@ def at(*times: datetime) -> Callable[[], datetime]:
     return iter(times).__next__
 
 
-def test_the_clock_is_ahead_by_its_offset(clock: SandboxClock) -> None:
-    assert asyncio.run(clock.advance(timedelta(minutes=5))) == BASE + timedelta(minutes=5)
-    asyncio.run(clock.advance(timedelta(seconds=1)))
-    assert clock.now() == BASE + timedelta(minutes=5, seconds=1)
-
-
-def test_it_continues_with_the_clock_below(database: Database) -> None:
-    times = at(BASE, BASE, BASE + HOUR)
-    clock = make_clock(database, base=times)
-    asyncio.run(clock.advance(timedelta(days=1)))
-    assert clock.now() == BASE + timedelta(days=1, hours=1)
+async def test_the_clock_is_ahead_of_the_one_below_by_its_offset(database: Database) -> None:
+    below = [BASE]
+    clock = make_clock(database, base=lambda: below[-1])
+    assert await clock.advance(timedelta(minutes=5)) == BASE + timedelta(minutes=5)
+    await clock.advance(timedelta(seconds=1))
+    below.append(BASE + HOUR)
+    assert clock.now() == BASE + HOUR + timedelta(minutes=5, seconds=1)
 
 
 def test_the_clock_continues_when_the_machines_clock_is_set_back(database: Database) -> None:
@@ -89,10 +86,9 @@ def test_it_never_moves_back_behind_an_execution(state: str, then: datetime, dat
 @pytest.mark.parametrize(
     "step", [timedelta(microseconds=-1), timedelta(days=-1), MAX_ADVANCE + timedelta(microseconds=1), timedelta.max]
 )
-def test_a_step_back_or_too_far_is_refused_and_changes_nothing(step: timedelta, clock: SandboxClock) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        asyncio.run(clock.advance(step))
-    assert caught.value.code == "clock.backwards"
+async def test_a_step_back_or_too_far_is_refused_and_changes_nothing(step: timedelta, clock: SandboxClock) -> None:
+    with refused(ConfigurationError, "clock.backwards"):
+        await clock.advance(step)
     assert clock.now() == BASE
 
 
@@ -104,10 +100,10 @@ def test_an_advance_that_is_not_stored_moves_nothing(clock: SandboxClock, databa
     assert clock.now() == BASE
 
 
-def test_it_can_be_advanced_ten_years_in_all(clock: SandboxClock) -> None:
-    asyncio.run(clock.advance(MAX_ADVANCE))
+async def test_it_can_be_advanced_ten_years_in_all(clock: SandboxClock) -> None:
+    await clock.advance(MAX_ADVANCE)
     with pytest.raises(ConfigurationError):
-        asyncio.run(clock.advance(timedelta(seconds=1)))
+        await clock.advance(timedelta(seconds=1))
 
 
 def test_it_stops_at_each_due_time_once_a_second_at_most(clock: SandboxClock) -> None:
