@@ -6,7 +6,6 @@ import base64
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -16,6 +15,8 @@ from sqlalchemy import NullPool, create_engine
 
 from refusals import refused
 from tppkit.errors import ConfigurationError
+from tppkit.protocol.gateway import Order, OrderRequest, TransactionRequest
+from tppkit.protocol.gateway.bodies import PaymentLinkRequest
 from tppkit.sandbox import Sandbox
 from tppkit.sandbox.gateway.check import check_gateway
 from tppkit.sandbox.gateway.cipher import VARIABLE
@@ -24,45 +25,31 @@ from tppkit.sandbox.sandbox import DATABASE
 LINK = {"currency": "EUR", "amount": 700, "merchant_order_id": "L-1"}
 
 
-class Backend:
-    """Orders and links of a sandbox in this process."""
-
-    def __init__(self, bank: Sandbox) -> None:
-        self._bank = bank
-        self._http = httpx.Client(
-            transport=bank.transport(), base_url=bank.addresses.gateway_url, auth=(bank.addresses.api_key, "")
-        )
-
-    def post(self, path: str, body: Any = None) -> Any:
-        return self._http.post(path, json=body).raise_for_status().json()
-
-    def order(self, **transaction: Any) -> Any:
-        transactions = [{"payment_method": "credit-card", **transaction}] if transaction else []
-        return self.post("/v1/orders/", {"currency": "EUR", "amount": 1000, "transactions": transactions})
-
-    def control(self, kind: str, one: Any, name: str, **body: Any) -> Any:
-        return self._bank.control("POST", f"/gateway/{kind}/{one['id']}/{name}", body)
-
-
-def sell(backend: Backend) -> None:
+def sell(bank: Sandbox) -> None:
     """Orders in every status but expired, with everything that can be made from one, and links."""
-    held = backend.order(capture_mode="manual")
-    path = f"/v1/orders/{held['id']}/transactions/{held['transactions'][0]['id']}"
-    backend.control("orders", held, "pay", outcome="approved")
-    backend.post(f"{path}/voids/amount/", {"amount": 100})
-    backend.post(f"{path}/captures/amount/", {"amount": 800, "description": "part"})
-    backend.control("orders", held, "refund", amount=300)
-    backend.control("orders", held, "chargeback")
-    backend.control("orders", held, "reverse")
+    gateway, client = bank.gateway, bank.gateway.client()
+
+    def order(capture_mode: str | None = None) -> Order:
+        card = TransactionRequest(payment_method="credit-card", capture_mode=capture_mode)
+        chosen = {"transactions": (card,)} if capture_mode else {}
+        return client.create_order(OrderRequest(currency="EUR", amount=1000, **chosen))
+
+    held = order("manual")
+    gateway.pay(held.id, outcome="approved")
+    client.void_amount(held.id, held.transactions[0].id, 100)
+    client.capture_amount(held.id, held.transactions[0].id, 800, description="part")
+    gateway.refund(held.id, 300)
+    gateway.charge_back(held.id)
+    gateway.reverse(held.id)
     for outcome in ("approved", "declined", "cancelled"):
-        backend.control("orders", backend.order(capture_mode="delayed"), "pay", outcome=outcome)
-    backend.order()
-    backend.control("orders", backend.order(), "pay", outcome="declined")
-    backend.control("orders", backend.order(), "pay", outcome="approved")
+        gateway.pay(order("delayed").id, outcome=outcome)
+    order()
+    gateway.pay(order().id, outcome="declined")
+    gateway.pay(order().id, outcome="approved")
     for outcomes in ((), ("declined",), ("declined", "approved")):
-        link = backend.post("/sandbox/v1/paymentlinks/", LINK)
+        link = client.create_payment_link(PaymentLinkRequest.from_object(LINK))
         for outcome in outcomes:
-            backend.control("paymentlinks", link, "pay", outcome=outcome)
+            bank.control("POST", f"/gateway/paymentlinks/{link.id}/pay", {"outcome": outcome})
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +57,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of a sandbox that has sold."""
     path = tmp_path_factory.mktemp("tables") / "sold.sqlite"
     with Sandbox(seed=19) as bank:
-        sell(Backend(bank))
+        sell(bank)
         with closing(sqlite3.connect(bank.directory / DATABASE)) as used, closing(sqlite3.connect(path)) as copy:
             used.backup(copy)
     return path

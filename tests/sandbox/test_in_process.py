@@ -18,7 +18,7 @@ from uuid import uuid4
 import httpx
 import pytest
 from legacy_provider import Receiver
-from raw_provider import APPROVE
+from raw_provider import APPROVE, PAYMENTS
 
 from tppkit._clock import utc_now
 from tppkit.client import AccessKind, Identity, LegacyClient
@@ -78,7 +78,8 @@ def test_a_payment_is_approved_and_executed_and_its_seal_is_kept() -> None:
         assert client.payment_status(initiated.payment_id).transaction_status == TransactionStatus.ACSP
         assert client.wait_for_payment(initiated.payment_id) == TransactionStatus.ACSC
         (kept,) = bank.evidence()
-        assert (kept.http_status, kept.payment_ref) == (201, initiated.payment_id)
+        assert (kept.http_status, kept.error_code, kept.payment_ref) == (201, None, initiated.payment_id)
+        assert (kept.method, kept.target, kept.body) == ("POST", PAYMENTS, PAYMENT.to_wire())
         paths = PathVerifier(make_anchors(bank.pki.authorities))
         assert [row.verdict for row in audit_archive(bank.directory / "archive", paths=paths)] == ["passed"]
 

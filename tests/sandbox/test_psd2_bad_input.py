@@ -16,7 +16,7 @@ from raw_provider import Connect, advance, altered, assert_refused, checked_sand
 from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.sandbox import SandboxSettings
 from tppkit.seals import Message
-from tppkit.testpki import Issued, Pki, make_provider
+from tppkit.testpki import Issued
 
 Headers = tuple[tuple[str, str], ...]
 FORMAT, UNKNOWN = (400, "FORMAT_ERROR"), (404, "RESOURCE_UNKNOWN")
@@ -201,11 +201,6 @@ def test_a_body_that_is_not_a_consent_request_is_refused(case: Case, body: Any) 
 )  # fmt: skip
 def test_a_consent_request_with_a_bad_part_is_refused(case: Case, parts: Any, status: int, code: str) -> None:
     assert_refused(case.create(**parts), status, code)
-
-
-def test_the_role_of_payments_creates_no_consent(case: Case, bank_pki: Pki, connect: Connect) -> None:
-    qwac = bank_pki.issue_qwac(make_provider(roles=("PSP_PI",)), label="pi-qwac")
-    assert_refused(Reader(connect(case.reader.server, qwac=qwac), case.reader.server).create(), 403, "ROLE_INVALID")
 
 
 def test_a_certificate_of_another_authority_reads_nothing(

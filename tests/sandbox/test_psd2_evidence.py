@@ -59,16 +59,6 @@ def audit(server: SandboxServer) -> AuditSummary:
     return counted
 
 
-def test_a_payment_is_stored_with_its_seal_and_its_answer(caller: RawProvider, fresh_bank: SandboxServer) -> None:
-    request_id = str(uuid4())
-    sealed = caller.sealed(caller.message(request_id=request_id))
-    payment = caller.send(sealed).json()
-    (record,) = kept(fresh_bank)
-    assert (record.http_status, record.error_code, record.payment_ref) == (201, None, payment["paymentId"])
-    assert (record.x_request_id, record.method, record.target) == (request_id, sealed.method, sealed.target)
-    assert record.body == sealed.body
-
-
 def test_every_verified_request_is_kept_with_its_status_and_code(
     caller: RawProvider, fresh_bank: SandboxServer
 ) -> None:
