@@ -6,10 +6,9 @@ from datetime import timedelta
 
 import httpx
 import pytest
-from raw_provider import OpenBank
 
 from tppkit._clock import parse_time, utc_now
-from tppkit.errors import ArchiveError, LocalProtocolError, TppkitError, TransportError
+from tppkit.errors import ArchiveError, LocalProtocolError, TransportError
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.control import Control, control_host
 
@@ -37,16 +36,14 @@ def now(server: SandboxServer) -> str:
         (86_400, "application/json"),
     ],
 )
-def test_the_clock_is_moved_forward_by_json_with_or_without_parameters(
-    seconds: float, content_type: str, fresh_bank: SandboxServer
-) -> None:
+def test_the_clock_is_moved_forward_by_json_with_or_without_parameters(seconds, content_type, fresh_bank):
     before = utc_now()
     moved = parse_time(advance_with(fresh_bank, b'{"seconds": %r}' % seconds, content_type).json()["now"])
     assert before <= moved - timedelta(seconds=seconds) <= utc_now()
 
 
 @pytest.mark.parametrize("step_s", [0, 86_400])
-def test_a_restart_keeps_the_clock(step_s: int, open_bank: OpenBank) -> None:
+def test_a_restart_keeps_the_clock(step_s, open_bank):
     with open_bank() as server:
         advance_with(server, b'{"seconds": %d}' % step_s)
         before = parse_time(now(server))
@@ -68,8 +65,8 @@ FORM, JSON = "application/x-www-form-urlencoded", "application/json"
     ],
 )  # fmt: skip
 def test_a_request_that_another_origin_or_a_name_pointed_at_loopback_can_send_does_not_move_the_clock(
-    content_type: str, host: str, status: int, code: str, bank: SandboxServer
-) -> None:
+    content_type, host, status, code, bank
+):
     response = advance_with(bank, b'{"seconds": 300}', content_type, Host=host)
     assert (response.status_code, response.json()["error"]["code"]) == (status, code)
     assert parse_time(now(bank)) < utc_now() + timedelta(seconds=60)
@@ -94,7 +91,7 @@ def test_a_request_that_another_origin_or_a_name_pointed_at_loopback_can_send_do
         (b" " * 5000, "message.too-large"),
     ],
 )
-def test_a_step_that_cannot_be_taken_is_refused(content: bytes, code: str, bank: SandboxServer) -> None:
+def test_a_step_that_cannot_be_taken_is_refused(content, code, bank):
     response = advance_with(bank, content)
     assert (response.status_code, response.json()["error"]["code"]) == (400, code)
 
@@ -107,7 +104,7 @@ def test_a_step_that_cannot_be_taken_is_refused(content: bytes, code: str, bank:
         (LocalProtocolError("payment.decided", "no"), 400),
     ],
 )
-async def test_a_temporary_failure_of_the_bank_is_answered_with_503(error: TppkitError, status: int) -> None:
+async def test_a_temporary_failure_of_the_bank_is_answered_with_503(error, status):
     async def fails(parameters: object, body: object) -> None:
         raise error
 
@@ -117,7 +114,7 @@ async def test_a_temporary_failure_of_the_bank_is_answered_with_503(error: Tppki
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, error.code)
 
 
-def test_a_browser_of_another_origin_is_not_allowed(bank: SandboxServer) -> None:
+def test_a_browser_of_another_origin_is_not_allowed(bank):
     headers = {
         "Origin": "https://evil.example",
         "Access-Control-Request-Method": "POST",
@@ -129,6 +126,6 @@ def test_a_browser_of_another_origin_is_not_allowed(bank: SandboxServer) -> None
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "127.8.9.10:8446", "[::1]", "[::1]:8446"])
-def test_a_loopback_name_is_answered(host: str, bank: SandboxServer) -> None:
+def test_a_loopback_name_is_answered(host, bank):
     response = httpx.get(bank.addresses.control_url + "/clock", headers={"Host": host}, trust_env=False)
     assert response.status_code == 200

@@ -50,19 +50,19 @@ def numbers(path: Path) -> int:
         return int(plain.execute("select count(*) from numbers").fetchone()[0])
 
 
-async def test_a_write_is_durable_when_it_returns_in_a_private_file(database: Database, path: Path) -> None:
+async def test_a_write_is_durable_when_it_returns_in_a_private_file(database, path):
     await database.write(add(1))
     assert (numbers(path), await database.read(count)) == (1, 1)
     assert path.stat().st_mode & 0o077 == 0
 
 
-async def test_jobs_that_wait_are_committed_together(database: Database, path: Path) -> None:
+async def test_jobs_that_wait_are_committed_together(database, path):
     commits: list[int] = []
     await asyncio.gather(*[database.write(add(n), then=lambda _: commits.append(numbers(path))) for n in range(65)])
     assert len(set(commits)) <= 3
 
 
-async def test_a_write_does_not_wait_for_long_reads(database: Database) -> None:
+async def test_a_write_does_not_wait_for_long_reads(database):
     over = threading.Event()
     reads = [asyncio.create_task(database.read(lambda db: over.wait(10))) for _ in range(2 * THREADS)]
     try:
@@ -73,7 +73,7 @@ async def test_a_write_does_not_wait_for_long_reads(database: Database) -> None:
         await asyncio.gather(*reads)
 
 
-async def test_a_job_that_fails_is_undone_alone(database: Database, path: Path) -> None:
+async def test_a_job_that_fails_is_undone_alone(database, path):
     def fails(db: Connection) -> None:
         add(2)(db)
         raise LocalProtocolError("product.invalid", "no")
@@ -84,7 +84,7 @@ async def test_a_job_that_fails_is_undone_alone(database: Database, path: Path) 
     assert numbers(path) == 2
 
 
-async def test_an_error_after_the_commit_is_raised_and_the_batch_continues(database: Database, path: Path) -> None:
+async def test_an_error_after_the_commit_is_raised_and_the_batch_continues(database, path):
     def fails(number: int) -> None:
         raise ValueError(number)
 
@@ -96,8 +96,8 @@ async def test_an_error_after_the_commit_is_raised_and_the_batch_continues(datab
 
 @pytest.mark.parametrize("last", [2, 4], ids=["the last job", "a job before others"])
 async def test_a_full_disk_in_the_middle_of_a_job_fails_everything_that_would_be_committed_with_it(
-    last: int, database: Database, path: Path
-) -> None:
+    last, database, path
+):
     def fill(db: Connection) -> None:
         add(2)(db)
         db.exec_driver_sql("PRAGMA max_page_count=1")  # of this connection
@@ -111,7 +111,7 @@ async def test_a_full_disk_in_the_middle_of_a_job_fails_everything_that_would_be
     assert numbers(path) == 1
 
 
-async def test_a_locked_database_is_refused_and_does_not_block_the_loop(database: Database, path: Path) -> None:
+async def test_a_locked_database_is_refused_and_does_not_block_the_loop(database, path):
     await database.write(lambda db: None)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -129,7 +129,7 @@ async def test_a_locked_database_is_refused_and_does_not_block_the_loop(database
     assert turns > 5
 
 
-async def test_a_cancelled_caller_stops_neither_the_commit_nor_its_callback(database: Database, path: Path) -> None:
+async def test_a_cancelled_caller_stops_neither_the_commit_nor_its_callback(database, path):
     followed: list[int] = []
     writing = asyncio.create_task(database.write(add(1), then=followed.append))
     await asyncio.sleep(0)
@@ -139,7 +139,7 @@ async def test_a_cancelled_caller_stops_neither_the_commit_nor_its_callback(data
     assert (followed, numbers(path)) == ([1], 2)
 
 
-def test_a_table_of_another_shape_is_refused_at_start(path: Path) -> None:
+def test_a_table_of_another_shape_is_refused_at_start(path):
     with sqlite3.connect(path) as plain:
         plain.execute("create table numbers (other text)")
     with refused(ConfigurationError, "database.unusable"):

@@ -102,7 +102,7 @@ def outbox(tmp_path: Path) -> Iterator[Outbox]:
     asyncio.run(made.database.close())
 
 
-async def test_a_delivery_is_sent_once_and_a_rolled_back_one_never(outbox: Outbox) -> None:
+async def test_a_delivery_is_sent_once_and_a_rolled_back_one_never(outbox):
     await outbox.add(1)
 
     def fails(db: Any) -> None:
@@ -115,7 +115,7 @@ async def test_a_delivery_is_sent_once_and_a_rolled_back_one_never(outbox: Outbo
     assert await outbox.run(86_400) == []
 
 
-async def test_a_failed_one_is_repeated_by_its_schedule_and_given_up_at_its_end(outbox: Outbox) -> None:
+async def test_a_failed_one_is_repeated_by_its_schedule_and_given_up_at_its_end(outbox):
     outbox.receivers.answers[SHOP] = [False] * 50
     await outbox.add(1)
     sent = [await outbox.run(after_s) for after_s in (0, 9.9, 0.1, 60, 3600)]
@@ -128,19 +128,19 @@ async def test_a_failed_one_is_repeated_by_its_schedule_and_given_up_at_its_end(
     assert one.attempts[-1].at - AT <= timedelta(days=1)
 
 
-def test_without_a_last_time_there_are_no_attempts_after_the_gaps() -> None:
+def test_without_a_last_time_there_are_no_attempts_after_the_gaps():
     schedule = Schedule((120,) * 9, timeout_s=4)
     assert schedule.next_at(9, first_at=AT, at=AT) == AT + timedelta(minutes=2)
     assert schedule.next_at(10, first_at=AT, at=AT) is None
 
 
-def test_retries_can_have_another_timeout_than_the_first_attempt() -> None:
+def test_retries_can_have_another_timeout_than_the_first_attempt():
     schedule = Schedule((120,) * 9, timeout_s=4, retry_timeout_s=10)
     assert [schedule.timeout_after(attempts) for attempts in range(3)] == [4, 10, 10]
     assert [HOURLY.timeout_after(attempts) for attempts in range(2)] == [4, 4]
 
 
-async def test_a_stream_keeps_its_order_and_others_do_not_wait(outbox: Outbox) -> None:
+async def test_a_stream_keeps_its_order_and_others_do_not_wait(outbox):
     outbox.receivers.answers[SHOP] = [False, True]
     await outbox.add(1, 2)
     await outbox.add(3)
@@ -151,9 +151,7 @@ async def test_a_stream_keeps_its_order_and_others_do_not_wait(outbox: Outbox) -
 
 
 @pytest.mark.parametrize(("schedule", "after_s"), [(HOURLY, 86_401), (Schedule((), timeout_s=4), 0)])
-async def test_a_delivery_after_its_last_time_or_gap_is_given_up_and_the_next_one_is_sent(
-    outbox: Outbox, schedule: Schedule, after_s: float
-) -> None:
+async def test_a_delivery_after_its_last_time_or_gap_is_given_up_and_the_next_one_is_sent(outbox, schedule, after_s):
     outbox.receivers.schedule = schedule
     outbox.receivers.answers[SHOP] = [False]
     await outbox.add(1, 2)
@@ -161,9 +159,7 @@ async def test_a_delivery_after_its_last_time_or_gap_is_given_up_and_the_next_on
     assert [one.delivery.state for one in await outbox.log()] == ["given up", "acknowledged"]
 
 
-async def test_one_that_is_added_between_two_reads_is_sent_in_the_same_run(
-    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_that_is_added_between_two_reads_is_sent_in_the_same_run(outbox, monkeypatch):
     read = outbox.database.read
 
     async def read_before_it_is_added(job: Any) -> Any:
@@ -179,7 +175,7 @@ async def test_one_that_is_added_between_two_reads_is_sent_in_the_same_run(
         assert await outbox.run() == [1]
 
 
-async def test_a_slow_receiver_delays_no_other(outbox: Outbox) -> None:
+async def test_a_slow_receiver_delays_no_other(outbox):
     outbox.receivers.stuck["slow.example"] = slow = asyncio.Event()
     for number in range(100):
         await outbox.add(number, address="https://slow.example/", stream=f"s{number}")
@@ -198,7 +194,7 @@ async def test_a_slow_receiver_delays_no_other(outbox: Outbox) -> None:
     assert AT_ONCE_TO_ONE < outbox.receivers.under_way[1] <= AT_ONCE
 
 
-async def test_the_first_attempt_is_made_at_once(outbox: Outbox) -> None:
+async def test_the_first_attempt_is_made_at_once(outbox):
     with outbox.watched():
         await asyncio.sleep(0.01)
         async with asyncio.timeout(0.5):  # the watch looks by itself each second
@@ -208,7 +204,7 @@ async def test_the_first_attempt_is_made_at_once(outbox: Outbox) -> None:
 
 
 @pytest.mark.parametrize("turns", range(4))
-async def test_a_watch_that_is_cancelled_just_as_it_wakes_ends(outbox: Outbox, turns: int) -> None:
+async def test_a_watch_that_is_cancelled_just_as_it_wakes_ends(outbox, turns):
     task = asyncio.create_task(outbox.deliveries.watch())
     await asyncio.sleep(0.01)
     outbox.deliveries.wake()
@@ -219,7 +215,7 @@ async def test_a_watch_that_is_cancelled_just_as_it_wakes_ends(outbox: Outbox, t
     assert task.cancelled()
 
 
-async def test_a_sender_that_raises_is_a_failed_attempt(outbox: Outbox) -> None:
+async def test_a_sender_that_raises_is_a_failed_attempt(outbox):
     outbox.receivers.answers[SHOP] = [RuntimeError("of the test")]
     await outbox.add(1)
     assert await outbox.run() == [1]
@@ -228,9 +224,7 @@ async def test_a_sender_that_raises_is_a_failed_attempt(outbox: Outbox) -> None:
     assert one.attempts[0].text == "the sender fails: RuntimeError"
 
 
-async def test_a_result_that_cannot_be_written_is_not_sent_again(
-    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_result_that_cannot_be_written_is_not_sent_again(outbox, monkeypatch):
     monkeypatch.setattr("tppkit.sandbox.deliveries._RETRY_S", 0.01)
     full = text("CREATE TRIGGER full BEFORE INSERT ON delivery_attempts BEGIN SELECT RAISE(ABORT, 'full'); END")
     await outbox.add(1)
@@ -245,7 +239,7 @@ async def test_a_result_that_cannot_be_written_is_not_sent_again(
 
 
 @pytest.mark.slow
-async def test_an_attempt_during_which_the_process_is_killed_is_made_again(outbox: Outbox, tmp_path: Path) -> None:
+async def test_an_attempt_during_which_the_process_is_killed_is_made_again(outbox, tmp_path):
     program = f"import test_deliveries; test_deliveries.send_forever({str(tmp_path / 'd')!r})"
     with subprocess.Popen(
         [sys.executable, "-c", program], cwd=Path(__file__).parent, stdout=subprocess.PIPE
@@ -281,7 +275,7 @@ def send_forever(path: str) -> None:
         (Fault("delay", delay_s=30), [], ["put off by 30 s by a fault"]),
     ],
 )  # fmt: skip
-async def test_faults_in_transit(outbox: Outbox, fault: Fault, sent: list[int], texts: list[str]) -> None:
+async def test_faults_in_transit(outbox, fault, sent, texts):
     outbox.faults.add(fault)
     await outbox.add(1, 2)
     assert await outbox.run() == sent
@@ -289,14 +283,14 @@ async def test_faults_in_transit(outbox: Outbox, fault: Fault, sent: list[int], 
     assert await outbox.run(30) == ([] if sent else [1, 2])
 
 
-async def test_faults_of_several_deliveries_reorder_each_stream(outbox: Outbox) -> None:
+async def test_faults_of_several_deliveries_reorder_each_stream(outbox):
     outbox.faults.add(Fault("reorder", count=2))
     for stream in ("a", "b"):
         await outbox.add(1, 2, stream=stream)
         assert await outbox.run() == [2, 1]
 
 
-async def test_a_reordered_delivery_waits_for_the_next_one(outbox: Outbox) -> None:
+async def test_a_reordered_delivery_waits_for_the_next_one(outbox):
     outbox.faults.add(Fault("reorder"))
     await outbox.add(1)
     assert await outbox.run() == []
@@ -305,7 +299,7 @@ async def test_a_reordered_delivery_waits_for_the_next_one(outbox: Outbox) -> No
     assert await outbox.run() == [2, 1]
 
 
-async def test_the_log_has_no_body(outbox: Outbox) -> None:
+async def test_the_log_has_no_body(outbox):
     await outbox.add(1)
     await outbox.run()
     (one,) = await outbox.log()

@@ -75,7 +75,7 @@ def running(bank_pki: Pki, bank_pki_folder: Path, tmp_path_factory: pytest.TempP
 
 
 @pytest.mark.parametrize("host", ["psd2", "approval", "control"])
-def test_idle_connections_to_one_port_block_no_new_ones(host: str, running: Running) -> None:
+def test_idle_connections_to_one_port_block_no_new_ones(host, running):
     written = running.log_bytes
     with ExitStack() as opened:
         for _ in range(FILES + 44):
@@ -89,9 +89,7 @@ def test_idle_connections_to_one_port_block_no_new_ones(host: str, running: Runn
     assert running.log_bytes - written < 200 * FILES  # a line each
 
 
-def test_connections_that_cannot_be_accepted_are_logged_in_a_line(
-    bank_pki: Pki, bank_pki_folder: Path, tmp_path: Path
-) -> None:
+def test_connections_that_cannot_be_accepted_are_logged_in_a_line(bank_pki, bank_pki_folder, tmp_path):
     with running_with(32, tmp_path, bank_pki_folder, bank_pki) as running, ExitStack() as opened:
         for host in ("psd2", "approval", "control"):
             for _ in range(20):
@@ -106,7 +104,7 @@ def test_connections_that_cannot_be_accepted_are_logged_in_a_line(
         assert running.clock() == 200
 
 
-def test_a_connection_in_use_outlives_idle_ones(running: Running) -> None:
+def test_a_connection_in_use_outlives_idle_ones(running):
     target = b"GET /clock HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with ExitStack() as opened:
         used = opened.enter_context(running.connect("control"))
@@ -120,7 +118,7 @@ def test_a_connection_in_use_outlives_idle_ones(running: Running) -> None:
 
 
 @pytest.mark.parametrize("host", ["psd2", "approval"])
-def test_pipelined_requests_that_are_never_read_take_no_memory(host: str, running: Running, bank_pki: Pki) -> None:
+def test_pipelined_requests_that_are_never_read_take_no_memory(host, running, bank_pki):
     request = b"GET /approve/none HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200
     before = running.resident_mib
     with running.connect(host) as plain:
@@ -136,7 +134,7 @@ def test_pipelined_requests_that_are_never_read_take_no_memory(host: str, runnin
         connection.close()
 
 
-def test_connections_with_many_requests_block_no_new_ones(running: Running) -> None:
+def test_connections_with_many_requests_block_no_new_ones(running):
     request = b"GET /approve/none HTTP/1.1\r\nHost: localhost\r\n\r\n" * 30
     with ExitStack() as opened:
         connections = [opened.enter_context(running.connect("approval")) for _ in range(45)]
@@ -148,7 +146,7 @@ def test_connections_with_many_requests_block_no_new_ones(running: Running) -> N
         assert httpx.get(link, trust_env=False, timeout=20).status_code in (404, 503)
 
 
-def test_a_locked_database_stops_only_what_needs_it(running: Running) -> None:
+def test_a_locked_database_stops_only_what_needs_it(running):
     with running.provider() as tpp, running.provider() as other:
         payment = tpp.new_payment()
         message = tpp.sealed(tpp.message())
@@ -165,7 +163,7 @@ def test_a_locked_database_stops_only_what_needs_it(running: Running) -> None:
         assert httpx.get(approval_link(payment), trust_env=False).status_code == 200
 
 
-def test_while_a_request_waits_for_the_database_others_are_answered(running: Running) -> None:
+def test_while_a_request_waits_for_the_database_others_are_answered(running):
     with running.locked_database(), running.connect("approval") as waiting:
         waiting.sendall(b"GET /approve/none HTTP/1.1\r\nHost: localhost\r\n\r\n")
         with running.provider() as tpp:

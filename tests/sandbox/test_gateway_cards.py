@@ -6,10 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from merchant import ASKED, BILLING, DECLINED, EXTERNAL, MakeMerchant, Merchant
+from merchant import ASKED, BILLING, DECLINED, EXTERNAL, Merchant
 from raw_provider import is_refused
-
-from tppkit.sandbox import SandboxServer
 
 FIRST = {"payment_method_details": {"one_click_type": "first"}}
 NETWORK = {"recurring_type": "recurring", "first_network_transaction_id": "N-1", "schedule_type": "unscheduled"}
@@ -40,7 +38,7 @@ def aft(merchant: Merchant, **changes: Any) -> Any:
 
 
 @pytest.mark.parametrize("reference", ["vault_token", "first_transaction_id"])
-def test_a_first_payment_stores_the_card_for_later_ones(merchant: Merchant, reference: str) -> None:
+def test_a_first_payment_stores_the_card_for_later_ones(merchant, reference):
     first = merchant.own_checkout(transaction=FIRST)
     first_id, token = first["transactions"][0]["id"], details(first)["vault_token"]
     for _ in range(2):
@@ -51,12 +49,12 @@ def test_a_first_payment_stores_the_card_for_later_ones(merchant: Merchant, refe
     assert merchant.read(first) == first
 
 
-def test_a_first_payment_by_the_customer_on_the_page_stores_the_card_too(merchant: Merchant) -> None:
+def test_a_first_payment_by_the_customer_on_the_page_stores_the_card_too(merchant):
     paid = merchant.pay(merchant.card_order(transaction=FIRST), card=merchant.pan)
     assert one_click(merchant, vault_token=details(paid)["vault_token"]).status_code == 201
 
 
-def test_the_card_is_shown_on_the_completed_order_only(fresh_bank: SandboxServer, make_merchant: MakeMerchant) -> None:
+def test_the_card_is_shown_on_the_completed_order_only(fresh_bank, make_merchant):
     merchant = make_merchant(fresh_bank, lag_seconds=600)
     order = merchant.card_order(transaction=FIRST)
     token = merchant.card(order)
@@ -74,7 +72,7 @@ def test_the_card_is_shown_on_the_completed_order_only(fresh_bank: SandboxServer
         (DECLINED, None),
     ],
 )
-def test_the_card_decides_about_the_results_of_a_name_inquiry(merchant: Merchant, pan: str, expected: Any) -> None:
+def test_the_card_decides_about_the_results_of_a_name_inquiry(merchant, pan, expected):
     found = details(merchant.own_checkout(0, pan=pan, transaction=FIRST, name="Ona Onaite")).get("ani_results")
     assert (found and (found["status"], found.get("match"))) == expected
 
@@ -82,9 +80,7 @@ def test_the_card_decides_about_the_results_of_a_name_inquiry(merchant: Merchant
 @pytest.mark.parametrize(
     ("transaction", "pan"), [(None, None), (FIRST, DECLINED), (SERIES, None)], ids=["no-first", "declined", "series"]
 )
-def test_a_card_that_no_accepted_first_payment_stored_pays_no_one_click(
-    merchant: Merchant, transaction: Any, pan: str | None
-) -> None:
+def test_a_card_that_no_accepted_first_payment_stored_pays_no_one_click(merchant, transaction, pan):
     order = merchant.card_order(transaction=transaction)
     token = merchant.card(order, pan)
     merchant.authenticate(order, token)
@@ -93,9 +89,7 @@ def test_a_card_that_no_accepted_first_payment_stored_pays_no_one_click(
         assert is_refused(one_click(merchant, **reference), 400, "ONE_CLICK_INVALID")
 
 
-def test_the_card_of_another_project_pays_nothing(
-    bank: SandboxServer, merchant: Merchant, make_merchant: MakeMerchant
-) -> None:
+def test_the_card_of_another_project_pays_nothing(bank, merchant, make_merchant):
     first, other = merchant.own_checkout(transaction=FIRST), make_merchant(bank)
     token = details(first)["vault_token"]
     assert is_refused(one_click(other, vault_token=token), 404, "NOT_FOUND")
@@ -103,7 +97,7 @@ def test_the_card_of_another_project_pays_nothing(
     assert is_refused(other.authenticate(other.card_order(), token), 404, "NOT_FOUND")
 
 
-def test_a_one_click_payment_is_authenticated_with_its_own_card_only(merchant: Merchant) -> None:
+def test_a_one_click_payment_is_authenticated_with_its_own_card_only(merchant):
     merchant.cards.pan(ASKED)
     order = merchant.card_order(transaction=FIRST)
     merchant.authenticate(order, merchant.card(order, ASKED))
@@ -115,7 +109,7 @@ def test_a_one_click_payment_is_authenticated_with_its_own_card_only(merchant: M
 
 
 @pytest.mark.parametrize("choice", ["approved", "declined"])
-def test_the_bank_may_ask_the_customer_of_a_one_click_payment(merchant: Merchant, choice: str) -> None:
+def test_the_bank_may_ask_the_customer_of_a_one_click_payment(merchant, choice):
     merchant.cards.pan(ASKED)
     order = merchant.card_order(transaction=FIRST)
     merchant.authenticate(order, merchant.card(order, ASKED))
@@ -126,7 +120,7 @@ def test_the_bank_may_ask_the_customer_of_a_one_click_payment(merchant: Merchant
     assert status(merchant.pay(waiting, outcome=choice)) == done
 
 
-def test_a_card_pays_a_first_time_again_and_both_first_payments_stay_usable(merchant: Merchant) -> None:
+def test_a_card_pays_a_first_time_again_and_both_first_payments_stay_usable(merchant):
     first = merchant.own_checkout(transaction=FIRST)
     again = merchant.authenticate(merchant.card_order(transaction=FIRST), details(first)["vault_token"]).json()
     for one in (first, again):
@@ -136,13 +130,11 @@ def test_a_card_pays_a_first_time_again_and_both_first_payments_stay_usable(merc
 @pytest.mark.parametrize(
     "changes", [{"state": "PR"}, {"state": None}, {"city": None}, {"address_type": "shipping"}], ids=str
 )
-def test_account_funding_needs_the_whole_billing_address(
-    bank: SandboxServer, make_merchant: MakeMerchant, changes: Any
-) -> None:
+def test_account_funding_needs_the_whole_billing_address(bank, make_merchant, changes):
     assert is_refused(aft(make_merchant(bank, aft=True), **changes), 400, "AFT_INVALID")
 
 
-def test_cards_in_unread_fields_are_not_kept(merchant: Merchant) -> None:
+def test_cards_in_unread_fields_are_not_kept(merchant):
     pan, cvc = merchant.cards.pan(), merchant.cards.cvc()
     nested: dict[str, Any] = {"number": pan, "cvc": cvc, "card": {"pan": pan}}
     transaction = {

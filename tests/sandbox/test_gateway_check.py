@@ -9,8 +9,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from merchant import MakeMerchant, Merchant
-from raw_provider import OpenBank
 from sqlalchemy import NullPool, create_engine
 
 from refusals import refused
@@ -70,7 +68,7 @@ def differences(tables: Path, change: str = "SELECT 1") -> list[str]:
         return check_gateway(db)
 
 
-def test_sold_orders_have_no_differences(tables: Path) -> None:
+def test_sold_orders_have_no_differences(tables):
     assert differences(tables) == []
 
 
@@ -107,12 +105,12 @@ HELD = " WHERE capture_mode = 'manual' AND authorised IS NOT NULL"
         ("INSERT INTO gateway_cards VALUES ('card-1', 'p', x'00', NULL, 1)", "the card card-1 was to be deleted"),
     ],
 )  # fmt: skip
-def test_a_change_of_the_tables_is_found(tables: Path, change: str, expected: str) -> None:
+def test_a_change_of_the_tables_is_found(tables, change, expected):
     found = differences(tables, change)
     assert any(expected in text for text in found), found
 
 
-def test_the_index_page_shows_orders_and_links_without_their_tokens(merchant: Merchant) -> None:
+def test_the_index_page_shows_orders_and_links_without_their_tokens(merchant):
     order = merchant.own_checkout(1234, merchant_order_id="shown-on-the-page")
     link = merchant.post("/sandbox/v1/paymentlinks/", LINK)
     page = httpx.get(merchant.bank.addresses.approval_url + "/", trust_env=False).text
@@ -122,7 +120,7 @@ def test_the_index_page_shows_orders_and_links_without_their_tokens(merchant: Me
         assert hidden.rpartition("/")[2] not in page
 
 
-def test_a_restart_with_the_same_seed_makes_new_orders(open_bank: OpenBank, make_merchant: MakeMerchant) -> None:
+def test_a_restart_with_the_same_seed_makes_new_orders(open_bank, make_merchant):
     ids = set[str]()
     for _ in range(2):
         with open_bank(seed=5) as server:
@@ -131,9 +129,7 @@ def test_a_restart_with_the_same_seed_makes_new_orders(open_bank: OpenBank, make
     assert len(ids) == 4
 
 
-def test_another_vault_key_is_detected_at_the_start_if_there_are_cards(
-    open_bank: OpenBank, make_merchant: MakeMerchant, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_vault_key_is_detected_at_the_start_if_there_are_cards(open_bank, make_merchant, monkeypatch):
     keys = [base64.b64encode(bytes([number]) * 32).decode() for number in range(2)]
     for key in keys:  # without cards any key is taken
         monkeypatch.setenv(VARIABLE, key)

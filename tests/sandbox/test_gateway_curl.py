@@ -73,7 +73,7 @@ class Shell:
         return self.call(ORDER_DETAILS, order_id=order["id"]), ids
 
 
-def test_curl_drives_every_row(bank: SandboxServer, bank_pki_folder: Path, cards: Cards) -> None:
+def test_curl_drives_every_row(bank, bank_pki_folder, cards):
     shell = Shell(bank, bank_pki_folder / "root.pem", cards)
     paid, ids = shell.own_checkout()
     assert (paid["status"], paid["transactions"][0]["status"]) == ("completed", "accepted")
@@ -104,6 +104,6 @@ def test_curl_drives_every_row(bank: SandboxServer, bank_pki_folder: Path, cards
     assert shell.called == {row.name for row in (*GATEWAY.endpoints, *VAULT.endpoints)}
 
 
-def test_the_line_that_the_sandbox_prints_creates_an_order(bank: SandboxServer) -> None:
+def test_the_line_that_the_sandbox_prints_creates_an_order(bank):
     done = subprocess.run(["sh", "-c", order_line(bank)], capture_output=True, timeout=30, check=True)
     assert json.loads(done.stdout)["status"] == "new"

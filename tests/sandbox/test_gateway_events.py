@@ -9,8 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from merchant import MakeMerchant, Merchant
-from raw_provider import OpenBank, control
+from raw_provider import control
 
 from tppkit.sandbox.gateway.bounds import MAX_LISTED, MAX_TERMS_BYTES
 
@@ -21,7 +20,7 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def test_in_one_step_of_the_clock_each_event_happens_at_its_own_time(timed_merchant: Merchant) -> None:
+def test_in_one_step_of_the_clock_each_event_happens_at_its_own_time(timed_merchant):
     shop = timed_merchant
     periods, delayed = {"PT3H": 3, "PT1H": 1, "PT2H": 2}, {"capture_mode": "delayed"}
     held = [shop.own_checkout(transaction={**delayed, "expiration_period": period}) for period in periods]
@@ -42,9 +41,7 @@ def test_in_one_step_of_the_clock_each_event_happens_at_its_own_time(timed_merch
         ("gateway_links", "/sandbox/v1/paymentlinks/", "/v1/paymentlinks/", "payment link"),
     ],
 )
-def test_a_broken_order_or_link_delays_no_other(
-    table: str, path: str, shown: str, name: str, open_bank: OpenBank, make_merchant: MakeMerchant
-) -> None:
+def test_a_broken_order_or_link_delays_no_other(table, path, shown, name, open_bank, make_merchant):
     terms = {"currency": "EUR", "amount": 100, "merchant_order_id": "L"}
     with open_bank(checked=False) as server:
         shop = make_merchant(server)
@@ -61,7 +58,7 @@ def refused(answer: httpx.Response) -> Any:
     return answer.json()["error"]["code"] if answer.is_error else None
 
 
-def test_an_order_has_a_bounded_number_of_attempts(merchant: Merchant) -> None:
+def test_an_order_has_a_bounded_number_of_attempts(merchant):
     order = merchant.order()
     for _ in range(MAX_LISTED):
         merchant.pay(order, outcome="declined")
@@ -69,21 +66,21 @@ def test_an_order_has_a_bounded_number_of_attempts(merchant: Merchant) -> None:
     assert refused(answer) == "order.too-many"
 
 
-def test_an_order_has_a_bounded_number_of_refunds(merchant: Merchant) -> None:
+def test_an_order_has_a_bounded_number_of_refunds(merchant):
     order = merchant.own_checkout()
     target = f"/sandbox/v1/orders/{order['id']}/refunds/"
     answers = [merchant.send("POST", target, {"amount": 1}) for _ in range(MAX_LISTED + 1)]
     assert [refused(answer) for answer in answers] == [None] * MAX_LISTED + ["STATUS_INVALID"]
 
 
-def test_an_amount_can_be_captured_after_a_bounded_number_of_partial_voids(merchant: Merchant) -> None:
+def test_an_amount_can_be_captured_after_a_bounded_number_of_partial_voids(merchant):
     order = merchant.own_checkout(transaction={"capture_mode": "manual"})
     answers = [merchant.act(order, "voids/amount/", {"amount": 1}) for _ in range(MAX_LISTED + 1)]
     assert [refused(answer) for answer in answers] == [None] * MAX_LISTED + ["STATUS_INVALID"]
     assert merchant.act(order, "captures/").json()["amount"] == 1000 - MAX_LISTED
 
 
-def test_an_order_that_is_too_long_as_it_would_be_stored_is_refused(merchant: Merchant) -> None:
+def test_an_order_that_is_too_long_as_it_would_be_stored_is_refused(merchant):
     numbers = "1e15," * (MAX_TERMS_BYTES // 12)  # written with all their digits
     body = b'{"currency": "EUR", "amount": 1, "extra": {"n": [%s0]}}' % numbers.encode()
     answer = merchant.http.post("/v1/orders/", content=body, headers={"Content-Type": "application/json"})

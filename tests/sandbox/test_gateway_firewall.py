@@ -6,7 +6,6 @@ import logging
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
@@ -55,7 +54,7 @@ def order(**fields: Any) -> dict[str, Any]:
     return {"currency": "EUR", "amount": 1250, "transactions": [{"payment_method": "credit-card", **fields}]}
 
 
-def test_refused_requests_leave_no_card(merchant: Merchant) -> None:
+def test_refused_requests_leave_no_card(merchant):
     requests = [(merchant.vault, card) for card in CARDS]
     requests += [("/v1/orders/", order(payment_method_details=details)) for details in DETAILS]
     wrong = (order() | {"currency": PAN}, order(payment_method=PAN, capture_mode=PAN))
@@ -69,7 +68,7 @@ def test_refused_requests_leave_no_card(merchant: Merchant) -> None:
     assert all(400 <= status < 500 for status in statuses), statuses
 
 
-def test_answers_do_not_repeat_a_card_of_the_path(merchant: Merchant) -> None:
+def test_answers_do_not_repeat_a_card_of_the_path(merchant):
     number = "4929123456785676"  # httpx logs addresses, so the logs are not searched
     paths = [f"/v1/orders/{number}/", f"/v1/orders/{number}/x/", f"{merchant.vault}{number}/"]
     answers = [merchant.send("POST", path, {}) for path in paths]
@@ -78,9 +77,7 @@ def test_answers_do_not_repeat_a_card_of_the_path(merchant: Merchant) -> None:
 
 
 @pytest.mark.parametrize("sent", ["P{}", "{}"])
-def test_neither_answers_nor_the_log_repeat_a_card_of_the_method_or_the_content_type(
-    sent: str, merchant: Merchant
-) -> None:
+def test_neither_answers_nor_the_log_repeat_a_card_of_the_method_or_the_content_type(sent, merchant):
     number = "4929-1234-5678-5676"
     refused = merchant.http.request(sent.format(number), "/v1/orders/", json={})
     typed = merchant.http.post("/v1/orders/", content=b"{}", headers={"Content-Type": sent.format(number)})
@@ -90,7 +87,7 @@ def test_neither_answers_nor_the_log_repeat_a_card_of_the_method_or_the_content_
     assert_no_pan([refused, typed, latest], cards=[number.replace("-", "")])
 
 
-def test_a_card_number_typed_as_name_at_the_control_host_is_refused(merchant: Merchant) -> None:
+def test_a_card_number_typed_as_name_at_the_control_host_is_refused(merchant):
     order = merchant.order()
     card = {"card": merchant.pan, "name": merchant.pan}
     answer = merchant.cards.keep(control(merchant.bank, f"/gateway/orders/{order['id']}/pay", card))
@@ -98,18 +95,14 @@ def test_a_card_number_typed_as_name_at_the_control_host_is_refused(merchant: Me
     assert answer.json()["error"]["message"].startswith("PayBody: name:")
 
 
-def test_the_log_names_unknown_fields_but_none_that_could_be_card_data(
-    merchant: Merchant, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_names_unknown_fields_but_none_that_could_be_card_data(merchant, caplog):
     caplog.set_level(logging.WARNING, "tppkit.sandbox.host")
     transaction = {"payment_method": "credit-card", "capture_mod": "manual", merchant.cvc: 1, merchant.pan: 1}
     merchant.order(transactions=[transaction], extra={"own": 1})
     assert caplog.messages == ["  unknown fields: another, capture_mod"]
 
 
-def test_the_log_of_an_unexpected_failure_has_no_card_in_its_variables(
-    merchant: Merchant, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_of_an_unexpected_failure_has_no_card_in_its_variables(merchant, caplog):
     order, hosted = merchant.card_order(), merchant.order()
     token = merchant.card(merchant.card_order())
     link = merchant.post("/sandbox/v1/paymentlinks/", {"amount": 1000, "currency": "EUR", "merchant_order_id": "A-1"})
@@ -132,7 +125,7 @@ def test_the_log_of_an_unexpected_failure_has_no_card_in_its_variables(
         sleep(0.01)
 
 
-def test_a_card_that_is_stored_would_be_found(merchant: Merchant, tmp_path: Path) -> None:
+def test_a_card_that_is_stored_would_be_found(merchant, tmp_path):
     number = "4929123456785676"
     merchant.order(extra={"note": number})  # is kept as it came
     with pytest.raises(AssertionError, match=r"gateway_orders\.terms: card 1, digits, a cell"):

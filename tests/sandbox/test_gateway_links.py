@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 from gateway_customer import Customer
-from merchant import ASKED, DECLINED, MakeMerchant, Merchant
+from merchant import ASKED, DECLINED, Merchant
 from raw_provider import control, is_refused
 from sqlalchemy import create_engine
 
-from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.gateway.link_tables import next_due
 from tppkit.sandbox.gateway.tables import TABLES
 
@@ -39,7 +38,7 @@ def refusal(merchant: Merchant, path: str, body: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]["code"]
 
 
-def test_a_link_has_its_terms_and_no_order_before_a_payment(merchant: Merchant) -> None:
+def test_a_link_has_its_terms_and_no_order_before_a_payment(merchant):
     page = {"description": "Chairs", "return_url": "https://shop.example/"}
     terms = {**page, "expiration_period": "P2D", "payment_methods": ["credit-card"]}
     link = new(merchant, **terms, unlisted=1)
@@ -50,7 +49,7 @@ def test_a_link_has_its_terms_and_no_order_before_a_payment(merchant: Merchant) 
     assert read(merchant, link) == link
 
 
-def test_each_attempt_is_an_order_and_a_later_one_can_still_succeed(merchant: Merchant) -> None:
+def test_each_attempt_is_an_order_and_a_later_one_can_still_succeed(merchant):
     link = new(merchant, webhook_url="https://shop.example/hook", return_url="https://shop.example/")
     failed = pay(merchant, link, card=DECLINED)
     assert (failed["status"], list(failed["orders"])) == ("all_unsuccessful", ["error"])
@@ -67,14 +66,14 @@ def test_each_attempt_is_an_order_and_a_later_one_can_still_succeed(merchant: Me
     assert "setup_token" not in order["transactions"][0]["payment_method_details"]
 
 
-def test_a_paid_link_takes_no_other_payment(merchant: Merchant) -> None:
+def test_a_paid_link_takes_no_other_payment(merchant):
     paid = pay(merchant, link := new(merchant), outcome="approved")
     refused = refusal(merchant, f"/gateway/paymentlinks/{link['id']}/pay", {"outcome": "approved"})
     assert refused == (400, "machine.no-such-move")
     assert read(merchant, link) == paid
 
 
-def test_the_page_of_a_link_offers_the_methods_that_the_project_and_the_link_have(merchant: Merchant) -> None:
+def test_the_page_of_a_link_offers_the_methods_that_the_project_and_the_link_have(merchant):
     transfer = new(merchant, payment_methods=["bank-transfer"])
     path = f"/gateway/paymentlinks/{transfer['id']}/pay"
     merchant.cards.pan(merchant.pan)
@@ -85,13 +84,13 @@ def test_the_page_of_a_link_offers_the_methods_that_the_project_and_the_link_hav
 
 
 @pytest.mark.parametrize("path", ["/v1/orders/", "/sandbox/v1/paymentlinks/"])
-def test_an_order_without_a_payment_method_of_the_project_is_rejected(path: str, merchant: Merchant) -> None:
+def test_an_order_without_a_payment_method_of_the_project_is_rejected(path, merchant):
     answer = merchant.send("POST", path, {**TERMS, "payment_methods": ["other"]})
     assert is_refused(answer, 400, "FORMAT_ERROR")
     assert "credit-card, bank-transfer" in answer.text
 
 
-def test_a_project_has_the_methods_that_it_was_made_with(bank: SandboxServer, make_merchant: MakeMerchant) -> None:
+def test_a_project_has_the_methods_that_it_was_made_with(bank, make_merchant):
     merchant = make_merchant(bank, payment_methods=["bank-transfer"])
     path = f"/gateway/orders/{merchant.order()['id']}/pay"
     assert refusal(merchant, path, {"card": merchant.pan}) == (400, "order.method")
@@ -100,7 +99,7 @@ def test_a_project_has_the_methods_that_it_was_made_with(bank: SandboxServer, ma
     assert refusal(merchant, "/gateway/projects", {"payment_methods": names}) == (400, "model.invalid")
 
 
-def test_a_developer_makes_links_for_the_first_project_or_another(merchant: Merchant) -> None:
+def test_a_developer_makes_links_for_the_first_project_or_another(merchant):
     first = merchant.control("/gateway/paymentlinks", TERMS)
     own = merchant.control("/gateway/paymentlinks", {**TERMS, "project_id": merchant.project_id})
     assert first["project_id"] == merchant.bank.addresses.project_id
@@ -110,7 +109,7 @@ def test_a_developer_makes_links_for_the_first_project_or_another(merchant: Merc
     assert refusal(merchant, "/gateway/paymentlinks", strange) == (400, "project.unknown")
 
 
-def test_a_link_expires_after_30_days_or_its_period(timed_merchant: Merchant) -> None:
+def test_a_link_expires_after_30_days_or_its_period(timed_merchant):
     merchant = timed_merchant
     short, long, failed = new(merchant, expiration_period="P1D"), new(merchant), new(merchant)
     pay(merchant, failed, outcome="declined")
@@ -120,7 +119,7 @@ def test_a_link_expires_after_30_days_or_its_period(timed_merchant: Merchant) ->
     assert [read(merchant, link)["status"] for link in (long, failed)] == ["expired", "expired"]
 
 
-def test_the_end_of_a_link_waits_for_an_attempt_under_way(timed_merchant: Merchant) -> None:
+def test_the_end_of_a_link_waits_for_an_attempt_under_way(timed_merchant):
     link = new(timed_merchant, expiration_period="PT1M")
     customer = Customer(timed_merchant, link["payment_url"])
     assert customer.pay(ASKED) == "Confirm with your bank"
@@ -131,7 +130,7 @@ def test_the_end_of_a_link_waits_for_an_attempt_under_way(timed_merchant: Mercha
     assert read(timed_merchant, link)["status"] == "expired"
 
 
-def test_the_next_end_is_found_by_an_index() -> None:
+def test_the_next_end_is_found_by_an_index():
     statements = list[str]()
     with create_engine("sqlite://").begin() as db:
         TABLES.create_all(db)
@@ -142,9 +141,7 @@ def test_the_next_end_is_found_by_an_index() -> None:
 
 
 @pytest.mark.parametrize("of", ["the project", "another project", "the project, with hyphens"])
-def test_a_wallet_session_is_for_the_project_id_without_hyphens(
-    of: str, bank: SandboxServer, merchant: Merchant, make_merchant: MakeMerchant
-) -> None:
+def test_a_wallet_session_is_for_the_project_id_without_hyphens(of, bank, merchant, make_merchant):
     owner = make_merchant(bank) if "another" in of else merchant
     identifier = owner.project_id if "hyphens" in of else owner.project_id.replace("-", "")
     session = {

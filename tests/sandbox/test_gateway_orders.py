@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from merchant import ASKED, DECLINED, MakeMerchant, Merchant
+from merchant import ASKED, DECLINED
 from raw_provider import control, is_refused
-
-from tppkit.sandbox import SandboxServer
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
@@ -18,7 +16,7 @@ def status(order: Any) -> tuple[str, str]:
     return order["status"], order["transactions"][-1]["status"]
 
 
-def test_an_own_checkout_takes_three_requests(merchant: Merchant) -> None:
+def test_an_own_checkout_takes_three_requests(merchant):
     terms = {"merchant_order_id": "A-1", "description": "Order A-1", "extra": {"basket": [1, {"x": None}]}}
     order = merchant.card_order(1250, **terms)
     assert status(order) == ("new", "new")
@@ -40,19 +38,19 @@ def test_an_own_checkout_takes_three_requests(merchant: Merchant) -> None:
     assert "vault_token" not in details
 
 
-def test_payment_methods_are_those_of_the_page_and_not_of_the_transaction(merchant: Merchant) -> None:
+def test_payment_methods_are_those_of_the_page_and_not_of_the_transaction(merchant):
     paid = merchant.own_checkout(payment_methods=["bank-transfer"])
     assert (status(paid), paid["payment_methods"]) == (("completed", "accepted"), ["bank-transfer"])
 
 
-def test_a_declined_card_ends_an_own_checkout_with_an_error(merchant: Merchant) -> None:
+def test_a_declined_card_ends_an_own_checkout_with_an_error(merchant):
     paid = merchant.own_checkout(pan=DECLINED)
     assert (status(paid), "completed" in paid) == (("error", "declined"), False)
     assert paid["transactions"][0]["outcomes"]["processing"]["response_code"] == "05"
     assert is_refused(merchant.authenticate(paid, merchant.card(merchant.card_order())), 409, "STATUS_INVALID")
 
 
-def test_a_customer_who_is_asked_to_authenticate_decides(merchant: Merchant) -> None:
+def test_a_customer_who_is_asked_to_authenticate_decides(merchant):
     for outcome, expected in (("approved", ("completed", "accepted")), ("declined", ("error", "declined"))):
         asked = merchant.own_checkout(pan=ASKED)
         assert status(asked) == ("processing", "new")
@@ -60,7 +58,7 @@ def test_a_customer_who_is_asked_to_authenticate_decides(merchant: Merchant) -> 
         assert status(merchant.pay(asked, outcome=outcome)) == expected
 
 
-def test_an_attempt_that_changes_no_status_is_a_modification_too(merchant: Merchant) -> None:
+def test_an_attempt_that_changes_no_status_is_a_modification_too(merchant):
     order = merchant.order()
     tried = merchant.pay(order, outcome="declined")
     assert merchant.pay(order, outcome="declined")["modified"] > tried["modified"]
@@ -71,16 +69,14 @@ def test_an_attempt_that_changes_no_status_is_a_modification_too(merchant: Merch
     assert merchant.authenticate(order, token).json()["modified"] > asked["modified"]
 
 
-def test_an_expired_card_is_refused_on_the_hosted_page_too(merchant: Merchant) -> None:
+def test_an_expired_card_is_refused_on_the_hosted_page_too(merchant):
     order, card = merchant.order(), {"card": merchant.pan, "expiry": "012020"}
     answer = merchant.cards.keep(control(merchant.bank, f"/gateway/orders/{order['id']}/pay", card))
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "card.expired")
     assert merchant.read(order) == order
 
 
-def test_an_order_of_one_project_does_not_reach_a_transaction_of_another(
-    bank: SandboxServer, make_merchant: MakeMerchant
-) -> None:
+def test_an_order_of_one_project_does_not_reach_a_transaction_of_another(bank, make_merchant):
     mine, other = make_merchant(bank), make_merchant(bank)
     held = mine.own_checkout(transaction={"capture_mode": "manual"})
     token, before = mine.card(mine.card_order()), mine.read(held)
@@ -93,7 +89,7 @@ def test_an_order_of_one_project_does_not_reach_a_transaction_of_another(
     assert mine.read(held) == before
 
 
-def test_a_refused_card_does_not_use_the_setup_token_up(merchant: Merchant) -> None:
+def test_a_refused_card_does_not_use_the_setup_token_up(merchant):
     order = merchant.card_order()
     assert is_refused(merchant.store(order, "4111 1111 1111 1111"), 400, "FORMAT_ERROR")
     assert is_refused(merchant.store(order, expiry="012020"), 400, "CARD_INVALID")
@@ -102,12 +98,12 @@ def test_a_refused_card_does_not_use_the_setup_token_up(merchant: Merchant) -> N
 
 
 @pytest.mark.parametrize("mode", [None, "manual", "delayed"])
-def test_only_a_manual_amount_is_capturable(mode: str | None, merchant: Merchant) -> None:
+def test_only_a_manual_amount_is_capturable(mode, merchant):
     (paid,) = merchant.own_checkout(transaction={"capture_mode": mode} if mode else {})["transactions"]
     assert (paid["status"], paid["is_capturable"]) == ("accepted", mode == "manual")
 
 
-def test_an_attempt_ends_its_own_checkout_after_30_minutes_or_its_period(timed_merchant: Merchant) -> None:
+def test_an_attempt_ends_its_own_checkout_after_30_minutes_or_its_period(timed_merchant):
     usual = timed_merchant.card_order()
     longer = timed_merchant.card_order(transaction={"expiration_period": "PT2H"})
     held = timed_merchant.card_order(transaction={"expiration_period": "PT2H", "capture_mode": "manual"})
@@ -123,13 +119,13 @@ def test_an_attempt_ends_its_own_checkout_after_30_minutes_or_its_period(timed_m
     assert status(timed_merchant.read(longer)) == ("expired", "declined")
 
 
-def test_an_own_checkout_whose_only_attempt_ends_before_it_is_an_error(timed_merchant: Merchant) -> None:
+def test_an_own_checkout_whose_only_attempt_ends_before_it_is_an_error(timed_merchant):
     order = timed_merchant.card_order(expiration_period="P1D")
     timed_merchant.advance(30 * MINUTE)
     assert status(timed_merchant.read(order)) == ("error", "declined")
 
 
-def test_an_order_on_the_hosted_page_ends_after_a_day_or_its_period(timed_merchant: Merchant) -> None:
+def test_an_order_on_the_hosted_page_ends_after_a_day_or_its_period(timed_merchant):
     usual, tried = timed_merchant.order(), timed_merchant.order()
     shorter = timed_merchant.order(expiration_period="PT1H")
     timed_merchant.pay(tried, outcome="declined")
@@ -141,9 +137,7 @@ def test_an_order_on_the_hosted_page_ends_after_a_day_or_its_period(timed_mercha
     assert status(timed_merchant.read(tried)) == ("expired", "declined")
 
 
-def test_an_order_follows_its_transaction_after_the_lag_of_the_project(
-    fresh_bank: SandboxServer, make_merchant: MakeMerchant
-) -> None:
+def test_an_order_follows_its_transaction_after_the_lag_of_the_project(fresh_bank, make_merchant):
     merchant = make_merchant(fresh_bank, lag_seconds=45 * MINUTE)
     orders = {pan: merchant.own_checkout(pan=pan) for pan in (None, DECLINED)}
     assert status(orders[None]) == ("processing", "accepted")

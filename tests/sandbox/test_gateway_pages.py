@@ -11,11 +11,10 @@ from typing import Any
 import httpx
 import pytest
 from gateway_customer import Customer
-from merchant import ASKED, DECLINED, MakeMerchant, Merchant
-from raw_provider import OpenBank, is_refused
+from merchant import ASKED, DECLINED, Merchant
+from raw_provider import is_refused
 
 from tppkit._clock import parse_time
-from tppkit.sandbox import SandboxServer
 
 BACK, FAILED = "https://shop.example/back?x=1&y=2", "https://shop.example/failed"
 BOTH = {"return_url": BACK, "failure_url": FAILED}
@@ -40,7 +39,7 @@ def read_link(merchant: Merchant, link: Any) -> Any:
     return merchant.send("GET", f"/v1/paymentlinks/{link['id']}/").json()
 
 
-def test_story_16_a_link_can_be_paid_after_failed_attempts(timed_merchant: Merchant) -> None:
+def test_story_16_a_link_can_be_paid_after_failed_attempts(timed_merchant):
     merchant = timed_merchant
     link, unpaid = new_link(merchant, return_url=BACK), new_link(merchant)
     customer = Customer(merchant, link["payment_url"])
@@ -69,9 +68,7 @@ def test_story_16_a_link_can_be_paid_after_failed_attempts(timed_merchant: Merch
         ("cvc", ""), ("cvc", "12345"), ("cvc", "{pan}"), ("name", "{pan}"), ("name", "A" * 121), ("name", "a\0b"),
     ],
 )  # fmt: skip
-def test_a_wrong_card_gives_the_form_again_without_anything_of_the_card(
-    field: str, value: str, merchant: Merchant, visit: Any
-) -> None:
+def test_a_wrong_card_gives_the_form_again_without_anything_of_the_card(field, value, merchant, visit):
     order = merchant.order()
     customer = visit(order)
     customer.pay(**{"name": "Ona Example", field: value.format(pan=merchant.pan)})
@@ -87,7 +84,7 @@ def test_a_wrong_card_gives_the_form_again_without_anything_of_the_card(
 @pytest.mark.parametrize(
     "form", [{"expiry": "1/39"}, {"expiry": "01 / 2039"}, {"expiry": "0139"}, {"number": "4929-1234 5678-5676"}]
 )
-def test_a_card_can_be_typed_as_customers_do(form: dict[str, str], merchant: Merchant, visit: Any) -> None:
+def test_a_card_can_be_typed_as_customers_do(form, merchant, visit):
     merchant.cards.pan("4929123456785676")
     assert visit(merchant.order()).pay(**form) == "Payment successful"
 
@@ -101,8 +98,8 @@ def test_a_card_can_be_typed_as_customers_do(form: dict[str, str], merchant: Mer
     ],
 )  # fmt: skip
 def test_the_customer_is_sent_to_the_merchants_address_and_its_link_is_on_the_result_page(
-    choice: str, fields: dict[str, str], address: str, merchant: Merchant, visit: Any
-) -> None:
+    choice, fields, address, merchant, visit
+):
     order = merchant.order(**fields)
     customer = visit(order)
     assert customer.press(choice, **customer.card()) == address
@@ -116,9 +113,7 @@ def test_the_customer_is_sent_to_the_merchants_address_and_its_link_is_on_the_re
         (1000, ASKED_DECLINED, "approve", "Your payment", "51"), (0, ASKED, "approve", "Card checked", "00"),
     ],
 )  # fmt: skip
-def test_3d_secure_waits_for_the_customer(
-    amount: int, number: str, choice: str, heading: str, code: str, merchant: Merchant, visit: Any
-) -> None:
+def test_3d_secure_waits_for_the_customer(amount, number, choice, heading, code, merchant, visit):
     order = merchant.order(amount)
     customer = visit(order)
     assert customer.pay(number) == "Confirm with your bank"
@@ -138,7 +133,7 @@ def stored_cards(merchant: Merchant) -> int:
 
 
 @pytest.mark.parametrize("end", ["approve", "decline", "time", "another card"])
-def test_a_card_is_kept_until_the_customer_has_answered(end: str, timed_merchant: Merchant) -> None:
+def test_a_card_is_kept_until_the_customer_has_answered(end, timed_merchant):
     merchant = timed_merchant
     order = merchant.order(expiration_period="PT1H")
     customer = Customer(merchant, order["order_url"])
@@ -153,7 +148,7 @@ def test_a_card_is_kept_until_the_customer_has_answered(end: str, timed_merchant
     assert stored_cards(merchant) == 0
 
 
-def test_a_card_that_expires_during_authentication_is_declined(timed_merchant: Merchant) -> None:
+def test_a_card_that_expires_during_authentication_is_declined(timed_merchant):
     merchant = timed_merchant
     order = merchant.card_order(transaction={"expiration_period": "P40D"})
     customer = Customer(merchant, order["transactions"][0]["payment_url"])
@@ -166,9 +161,7 @@ def test_a_card_that_expires_during_authentication_is_declined(timed_merchant: M
 
 
 @pytest.mark.parametrize(("number", "kept"), [(None, 1), (ASKED, 1), (DECLINED, 0)])
-def test_a_first_one_click_payment_on_the_page_stores_its_card(
-    number: str | None, kept: int, merchant: Merchant
-) -> None:
+def test_a_first_one_click_payment_on_the_page_stores_its_card(number, kept, merchant):
     order = merchant.card_order(0, transaction={"payment_method_details": {"one_click_type": "first"}})
     customer = Customer(merchant, order["transactions"][0]["payment_url"])
     customer.pay(number, name="Ona Example")
@@ -179,7 +172,7 @@ def test_a_first_one_click_payment_on_the_page_stores_its_card(
 
 
 @pytest.mark.parametrize(("choice", "status"), [("approve", "accepted"), ("decline", "declined")])
-def test_a_bank_transfer_is_approved_or_declined(choice: str, status: str, merchant: Merchant, visit: Any) -> None:
+def test_a_bank_transfer_is_approved_or_declined(choice, status, merchant, visit):
     order = merchant.order()
     customer = visit(order)
     customer.show("?method=bank-transfer")
@@ -188,7 +181,7 @@ def test_a_bank_transfer_is_approved_or_declined(choice: str, status: str, merch
     assert (transaction["payment_method"], transaction["status"]) == ("bank-transfer", status)
 
 
-def test_the_page_of_a_transaction_offers_its_method_only(merchant: Merchant) -> None:
+def test_the_page_of_a_transaction_offers_its_method_only(merchant):
     order = merchant.order(transactions=[{"payment_method": "bank-transfer"}], **BOTH)
     customer = Customer(merchant, order["transactions"][0]["payment_url"])
     assert "Card" not in customer.page.text
@@ -202,9 +195,7 @@ def test_the_page_of_a_transaction_offers_its_method_only(merchant: Merchant) ->
 @pytest.mark.parametrize(
     ("choice", "address", "status"), [("approve", BACK, "accepted"), ("decline", FAILED, "declined")]
 )
-def test_an_own_checkout_sends_its_customer_to_3d_secure(
-    choice: str, address: str, status: str, make_merchant: MakeMerchant, bank: SandboxServer
-) -> None:
+def test_an_own_checkout_sends_its_customer_to_3d_secure(choice, address, status, make_merchant, bank):
     merchant = make_merchant(bank, lag_seconds=600)
     order = merchant.card_order(**BOTH)
     asked = merchant.authenticate(order, merchant.card(order, ASKED)).json()
@@ -216,7 +207,7 @@ def test_an_own_checkout_sends_its_customer_to_3d_secure(
     assert [Customer(merchant, url).heading for url in (asked["redirect_url"], order["order_url"])] == [result, result]
 
 
-def test_one_click_sends_its_customer_to_3d_secure(merchant: Merchant) -> None:
+def test_one_click_sends_its_customer_to_3d_secure(merchant):
     first = merchant.card_order(0, transaction={"payment_method_details": {"one_click_type": "first"}})
     customer = Customer(merchant, first["transactions"][0]["payment_url"])
     customer.pay(ASKED)
@@ -228,7 +219,7 @@ def test_one_click_sends_its_customer_to_3d_secure(merchant: Merchant) -> None:
     assert (statuses(merchant.read(order)), stored_cards(merchant)) == (("completed", ["accepted"]), 1)
 
 
-def test_the_customer_of_a_link_can_leave_and_come_back(merchant: Merchant) -> None:
+def test_the_customer_of_a_link_can_leave_and_come_back(merchant):
     link = new_link(merchant)
     customer = Customer(merchant, link["payment_url"])
     assert customer.press("cancel") == "Payment cancelled"
@@ -240,7 +231,7 @@ def test_the_customer_of_a_link_can_leave_and_come_back(merchant: Merchant) -> N
     assert customer.pay() == "Payment successful"
 
 
-def test_a_form_that_is_sent_eight_times_concurrently_has_one_effect(merchant: Merchant) -> None:
+def test_a_form_that_is_sent_eight_times_concurrently_has_one_effect(merchant):
     order, link = merchant.order(), new_link(merchant)
     for customer in (Customer(merchant, order["order_url"]), Customer(merchant, link["payment_url"])):
         form = {**customer.fields(), **customer.card(DECLINED), "action": "pay"}
@@ -253,9 +244,7 @@ def test_a_form_that_is_sent_eight_times_concurrently_has_one_effect(merchant: M
 
 @pytest.mark.parametrize("action", ["pay", "cancel", "approve", "decline"])
 @pytest.mark.parametrize(("number", "place"), [(ASKED, "Confirm with your bank"), (None, BACK)], ids=["asked", "over"])
-def test_a_form_of_another_step_changes_nothing(
-    number: str | None, place: str, action: str, merchant: Merchant, visit: Any
-) -> None:
+def test_a_form_of_another_step_changes_nothing(number, place, action, merchant, visit):
     order = merchant.order(**BOTH)
     first, second = visit(order), visit(order)
     first.pay(number)
@@ -265,7 +254,7 @@ def test_a_form_of_another_step_changes_nothing(
 
 
 @pytest.mark.parametrize("page", ["transaction", "order"])
-def test_an_outdated_question_does_not_decide_about_another_card(page: str, merchant: Merchant) -> None:
+def test_an_outdated_question_does_not_decide_about_another_card(page, merchant):
     order, other = merchant.card_order(), merchant.card_order()
     asked = merchant.authenticate(order, merchant.card(order, ASKED)).json()
     outdated = Customer(merchant, asked["redirect_url"] if page == "transaction" else order["order_url"])
@@ -276,7 +265,7 @@ def test_an_outdated_question_does_not_decide_about_another_card(page: str, merc
     assert outdated.press("decline") == "Payment failed"
 
 
-def test_a_payment_after_the_end_goes_to_the_address_for_failures(timed_merchant: Merchant) -> None:
+def test_a_payment_after_the_end_goes_to_the_address_for_failures(timed_merchant):
     order = timed_merchant.order(expiration_period="PT1H", **BOTH)
     customer, other = (Customer(timed_merchant, order["order_url"]) for _ in range(2))
     other.pay(ASKED)
@@ -287,7 +276,7 @@ def test_a_payment_after_the_end_goes_to_the_address_for_failures(timed_merchant
     assert statuses(timed_merchant.read(order)) == ("expired", ["declined"])
 
 
-def test_a_card_beside_an_open_bank_transfer_is_unclear(merchant: Merchant, visit: Any) -> None:
+def test_a_card_beside_an_open_bank_transfer_is_unclear(merchant, visit):
     order = merchant.order(transactions=[{"payment_method": "bank-transfer"}])
     customer = visit(order)
     customer.show("?method=credit-card")
@@ -305,9 +294,7 @@ def test_a_card_beside_an_open_bank_transfer_is_unclear(merchant: Merchant, visi
         ({"action": "pay"}, {"Origin": "null"}, 403),
     ],
 )  # fmt: skip
-def test_a_form_that_the_page_did_not_make_pays_nothing(
-    fields: dict[str, Any], headers: dict[str, str], status: int, merchant: Merchant, visit: Any
-) -> None:
+def test_a_form_that_the_page_did_not_make_pays_nothing(fields, headers, status, merchant, visit):
     order = merchant.order()
     customer = visit(order)
     answer = customer.send({**customer.fields(), **customer.card(), **fields}, **headers)
@@ -317,13 +304,13 @@ def test_a_form_that_the_page_did_not_make_pays_nothing(
 @pytest.mark.parametrize(
     "path", ["orders/unknown", "others/unknown", "orders/%00", "links/a%2Fb", "transactions/" + "a" * 65]
 )
-def test_an_unknown_page_is_not_found(path: str, merchant: Merchant) -> None:
+def test_an_unknown_page_is_not_found(path, merchant):
     answer = Customer(merchant, f"{merchant.bank.addresses.approval_url}/gateway/{path}").answer
     assert (answer.status_code, path.rpartition("/")[2] in answer.text) == (404, False)
 
 
 @pytest.mark.parametrize("page", ["form", "result", "message"])
-def test_no_page_is_stored_framed_or_runs_a_script(page: str, merchant: Merchant, visit: Any) -> None:
+def test_no_page_is_stored_framed_or_runs_a_script(page, merchant, visit):
     customer = visit(merchant.order())
     if page == "result":
         customer.press("cancel")
@@ -335,7 +322,7 @@ def test_no_page_is_stored_framed_or_runs_a_script(page: str, merchant: Merchant
     assert not {"script", "iframe"} & set(customer.page.tags)
 
 
-def test_texts_of_a_merchant_are_escaped(merchant: Merchant, visit: Any) -> None:
+def test_texts_of_a_merchant_are_escaped(merchant, visit):
     markup = '<script>"&amp;'
     fields = ("merchant_name", "description", "merchant_order_id")
     order = merchant.order(**dict.fromkeys(fields, markup), return_url='https://shop.example/?"><script>')
@@ -346,14 +333,14 @@ def test_texts_of_a_merchant_are_escaped(merchant: Merchant, visit: Any) -> None
     assert (order["return_url"] in shown.values("href"), "script" in shown.tags) == (True, False)
 
 
-def test_opening_a_page_changes_nothing(merchant: Merchant, visit: Any) -> None:
+def test_opening_a_page_changes_nothing(merchant, visit):
     order, link = merchant.order(), new_link(merchant)
     visit(order).show("?method=bank-transfer")
     Customer(merchant, link["payment_url"])
     assert (merchant.read(order), read_link(merchant, link)) == (order, link)
 
 
-def test_the_log_has_neither_tokens_nor_cards(open_bank: OpenBank, make_merchant: MakeMerchant) -> None:
+def test_the_log_has_neither_tokens_nor_cards(open_bank, make_merchant):
     lines: list[str] = []
     with open_bank(log=lines.append) as server:
         merchant = make_merchant(server)
@@ -378,7 +365,7 @@ NO_PAGES = [
 
 
 @pytest.mark.parametrize("address", [*PAGES, *NO_PAGES])
-def test_customers_return_to_what_a_merchant_may_open(address: str, merchant: Merchant) -> None:
+def test_customers_return_to_what_a_merchant_may_open(address, merchant):
     requests = [
         ("/v1/orders/", {"currency": "EUR", "amount": 1, "return_url": address}),
         ("/v1/orders/", {"currency": "EUR", "amount": 1, "failure_url": address}),

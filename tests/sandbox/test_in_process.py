@@ -12,12 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from uuid import uuid4
 
 import httpx
 import pytest
-from legacy_provider import Receiver
 from raw_provider import APPROVE, PAYMENTS
 
 from tppkit._clock import utc_now
@@ -36,7 +34,7 @@ from tppkit.protocol.gateway import (
 )
 from tppkit.protocol.psd2 import BookingStatus, ConsentRequest, PaymentInitiated, PaymentInitiation, TransactionStatus
 from tppkit.sandbox import Sandbox
-from tppkit.testpki import Pki, certificate_pem, make_pki, make_provider
+from tppkit.testpki import certificate_pem, make_pki, make_provider
 from tppkit.trust import PathVerifier, make_anchors
 
 PAYMENT = PaymentInitiation.from_wire(
@@ -68,7 +66,7 @@ def approve(bank: Sandbox, initiated: PaymentInitiated) -> None:
     assert answer.status_code == 303
 
 
-def test_a_payment_is_approved_and_executed_and_its_seal_is_kept() -> None:
+def test_a_payment_is_approved_and_executed_and_its_seal_is_kept():
     with Sandbox() as bank:
         client = bank.client(roles=["PSP_PI"])
         initiated = client.initiate_payment(PAYMENT)
@@ -84,7 +82,7 @@ def test_a_payment_is_approved_and_executed_and_its_seal_is_kept() -> None:
         assert [row.verdict for row in audit_archive(bank.directory / "archive", paths=paths)] == ["passed"]
 
 
-def test_what_customers_decide(sandbox: Sandbox) -> None:
+def test_what_customers_decide(sandbox):
     client = sandbox.client()
     payments = [client.initiate_payment(PAYMENT).payment_id for _ in range(2)]
     consents = [client.create_consent(CONSENT).consent_id for _ in range(3)]
@@ -106,7 +104,7 @@ def test_what_customers_decide(sandbox: Sandbox) -> None:
     assert refused.value.peer_code == "payment.decided"
 
 
-async def test_the_asynchronous_client_works_in_the_callers_loop(sandbox: Sandbox) -> None:
+async def test_the_asynchronous_client_works_in_the_callers_loop(sandbox):
     async with sandbox.async_client(roles=["PSP_PI"]) as client:
         several = await asyncio.gather(*(client.initiate_payment(PAYMENT) for _ in range(8)))
         assert len({initiated.payment_id for initiated in several}) == 8
@@ -115,7 +113,7 @@ async def test_the_asynchronous_client_works_in_the_callers_loop(sandbox: Sandbo
         assert await client.wait_for_payment(several[0].payment_id) == TransactionStatus.RJCT
 
 
-def test_a_wrong_role_is_refused(sandbox: Sandbox) -> None:
+def test_a_wrong_role_is_refused(sandbox):
     with pytest.raises(RequestRefused) as refused:
         sandbox.client(roles=["PSP_AI"]).initiate_payment(PAYMENT)
     assert (refused.value.status, refused.value.peer_code) == (403, "ROLE_INVALID")
@@ -123,7 +121,7 @@ def test_a_wrong_role_is_refused(sandbox: Sandbox) -> None:
     assert (latest["method"], latest["status"], latest["code"]) == ("POST", 403, "ROLE_INVALID")
 
 
-def test_another_organisation_does_not_see_the_payment(sandbox: Sandbox) -> None:
+def test_another_organisation_does_not_see_the_payment(sandbox):
     initiated = sandbox.client().initiate_payment(PAYMENT)
     assert sandbox.client(roles=["PSP_PI"]).payment_status(initiated.payment_id)  # of the same organisation
     with pytest.raises(RequestRefused) as refused:
@@ -131,7 +129,7 @@ def test_another_organisation_does_not_see_the_payment(sandbox: Sandbox) -> None
     assert refused.value.status == 403
 
 
-def test_an_identity_is_issued_once(sandbox: Sandbox) -> None:
+def test_an_identity_is_issued_once(sandbox):
     assert sandbox.identity(roles=["PSP_AI"]) is sandbox.identity(roles=["PSP_AI"])
     assert sandbox.identity(organization=OTHER).qwac.organization_identifier.text == OTHER
     with ThreadPoolExecutor(8) as threads:
@@ -140,7 +138,7 @@ def test_an_identity_is_issued_once(sandbox: Sandbox) -> None:
         sandbox.identity(roles=["PSP_XX"])
 
 
-def test_a_custom_client_is_verified_by_its_certificate(sandbox: Sandbox) -> None:
+def test_a_custom_client_is_verified_by_its_certificate(sandbox):
     statuses = []
     foreign = sandbox.pki.issue_qwac(make_provider(), label="foreign")
     for identity in (sandbox.identity(), Identity(foreign.certificate, foreign.key), None):
@@ -150,7 +148,7 @@ def test_a_custom_client_is_verified_by_its_certificate(sandbox: Sandbox) -> Non
     assert statuses == [403, 403, 401]
 
 
-def test_an_identity_shows_its_own_chain(sandbox: Sandbox) -> None:
+def test_an_identity_shows_its_own_chain(sandbox):
     pki = make_pki(at=utc_now())
     chain = [pki.qwac_ca.certificate]
     for sent in ((), chain):
@@ -159,7 +157,7 @@ def test_an_identity_shows_its_own_chain(sandbox: Sandbox) -> None:
         assert transport._peer() == shown
 
 
-def test_waiting_moves_the_banks_clock_and_takes_no_real_time() -> None:
+def test_waiting_moves_the_banks_clock_and_takes_no_real_time():
     with Sandbox() as bank:
         client, begun, at = bank.client(), time.monotonic(), bank.now()
         initiated = client.initiate_payment(PAYMENT)
@@ -176,7 +174,7 @@ def test_waiting_moves_the_banks_clock_and_takes_no_real_time() -> None:
             bank.advance(-timedelta(seconds=1))
 
 
-def test_two_banks_share_nothing() -> None:
+def test_two_banks_share_nothing():
     with Sandbox(seed=1) as one, Sandbox(seed=1) as two:
         same = [bank.client().initiate_payment(PAYMENT).payment_id for bank in (one, two)]
         assert same[0] == same[1]  # of one seed
@@ -189,7 +187,7 @@ def test_two_banks_share_nothing() -> None:
 
 
 @pytest.mark.parametrize("failure", [None, LookupError("of the test")])
-def test_close_removes_all_files_and_threads(failure: Exception | None) -> None:
+def test_close_removes_all_files_and_threads(failure):
     before = set(threading.enumerate())
     with suppress(LookupError), Sandbox() as bank:
         bank.client().initiate_payment(PAYMENT)
@@ -202,7 +200,7 @@ def test_close_removes_all_files_and_threads(failure: Exception | None) -> None:
             call(PAYMENT)
 
 
-def test_a_bank_that_cannot_start_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bank_that_cannot_start_leaves_nothing_behind(tmp_path, monkeypatch):
     before, folder = set(threading.enumerate()), tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
@@ -214,13 +212,13 @@ def test_a_bank_that_cannot_start_leaves_nothing_behind(tmp_path: Path, monkeypa
     assert set(threading.enumerate()) <= before
 
 
-def test_an_address_without_a_host_is_not_reached(sandbox: Sandbox) -> None:
+def test_an_address_without_a_host_is_not_reached(sandbox):
     with httpx.Client(transport=sandbox.transport()) as http, pytest.raises(httpx.ConnectError, match="no host"):
         http.get("https://bank.example/")
 
 
 @pytest.mark.slow
-def test_no_network_socket_is_opened() -> None:
+def test_no_network_socket_is_opened():
     program = f"""
 import socket, sys
 from datetime import timedelta
@@ -242,7 +240,7 @@ print(opened)
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-def test_the_legacy_hosts_answer_too_and_callbacks_go_to_real_addresses(bank_pki: Pki, receiver: Receiver) -> None:
+def test_the_legacy_hosts_answer_too_and_callbacks_go_to_real_addresses(bank_pki, receiver):
     with Sandbox(pki=bank_pki) as bank:
         bank.control("POST", "/legacy/provider", {"callback_url": receiver.url})
         at = bank.addresses
@@ -255,7 +253,7 @@ def test_the_legacy_hosts_answer_too_and_callbacks_go_to_real_addresses(bank_pki
             assert set(client.balance(token)) == {"EUR", "USD", "GBP"}
 
 
-def test_customers_and_issuers_of_the_gateway_act_on_orders(sandbox: Sandbox) -> None:
+def test_customers_and_issuers_of_the_gateway_act_on_orders(sandbox):
     client, gateway = sandbox.gateway.client(), sandbox.gateway
     paid = client.create_order(ORDER).id
     assert gateway.pay(paid, card=DECLINED).status == "processing"
@@ -270,7 +268,7 @@ def test_customers_and_issuers_of_the_gateway_act_on_orders(sandbox: Sandbox) ->
     assert refused.value.peer_code == "machine.no-such-move"
 
 
-async def test_a_card_is_stored_and_paid_with_in_threads_and_in_asyncio(sandbox: Sandbox) -> None:
+async def test_a_card_is_stored_and_paid_with_in_threads_and_in_asyncio(sandbox):
     def card(order: Order) -> CardRequest:
         token = order.transactions[0].payment_method_details.setup_token
         return CardRequest(pan=CardSecret(VISA), expiry=CardSecret("122039"), setup_token=token)
@@ -292,7 +290,7 @@ async def test_a_card_is_stored_and_paid_with_in_threads_and_in_asyncio(sandbox:
         assert [is_paid(await client.order(one.id), own_checkout=True) for one in answers] == [True, True]
 
 
-def test_a_project_sees_its_own_orders_alone(sandbox: Sandbox) -> None:
+def test_a_project_sees_its_own_orders_alone(sandbox):
     project = sandbox.gateway.project(payment_methods=["bank-transfer"])
     order = project.client().create_order(ORDER)
     assert order.project_id == project.project_id != sandbox.gateway.project_id
@@ -304,7 +302,7 @@ def test_a_project_sees_its_own_orders_alone(sandbox: Sandbox) -> None:
         sandbox.gateway.project(colour="red")
 
 
-def test_a_browser_reaches_the_hosted_page(sandbox: Sandbox) -> None:
+def test_a_browser_reaches_the_hosted_page(sandbox):
     order = sandbox.gateway.client().create_order(ORDER)
     with httpx.Client(transport=sandbox.transport()) as browser:
         assert "12.50 EUR" in browser.get(order.order_url or "").text

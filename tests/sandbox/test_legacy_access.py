@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -17,16 +16,12 @@ from legacy_provider import (
     ORDER,
     SAVINGS,
     SMALL,
-    ConnectLegacy,
-    Legacy,
     new_id,
 )
-from raw_provider import PAYMENT, Connect, OpenBank, control, is_refused
-
-from tppkit.sandbox import SandboxServer
+from raw_provider import PAYMENT, control, is_refused
 
 
-def test_story_2_a_token_or_uuid_of_another_form_is_refused(legacy: Legacy) -> None:
+def test_story_2_a_token_or_uuid_of_another_form_is_refused(legacy):
     granted = legacy.access("pis")
     for token in ("0190b5c1-7e1d-4c3b-9a55-2f6f7b8c9d0e", "a" * 19, "a" * 41):
         assert is_refused(legacy.send("POST", f"/ais/{token}", {"acc": ONA_PHONE}), 400, "FORMAT_ERROR")
@@ -34,12 +29,12 @@ def test_story_2_a_token_or_uuid_of_another_form_is_refused(legacy: Legacy) -> N
     assert legacy.send("POST", f"/ais/{new_id()}{'Z' * 8}", {"acc": ONA_PHONE}).status_code == 200
 
 
-def test_a_token_of_the_other_kind_gives_nothing(legacy: Legacy) -> None:
+def test_a_token_of_the_other_kind_gives_nothing(legacy):
     assert is_refused(legacy.send("GET", f"/ais/{legacy.access('pis')}/LIST"), 401, "UNAUTHORIZED")
     assert is_refused(legacy.order(legacy.access("ais"))[1], 401, "UNAUTHORIZED")
 
 
-def test_the_same_request_again_is_not_a_second_one(legacy: Legacy) -> None:
+def test_the_same_request_again_is_not_a_second_one(legacy):
     token = legacy.access()
     for acc in (ONA_PHONE, ONA_PHONE.removeprefix("+")):
         assert legacy.send("POST", f"/ais/{token}", {"acc": acc}).status_code == 200
@@ -49,7 +44,7 @@ def test_the_same_request_again_is_not_a_second_one(legacy: Legacy) -> None:
 
 
 @pytest.mark.parametrize(("action", "state"), [("decline", "declined"), ("revoke", "revoked")])
-def test_declined_or_revoked_access_gives_nothing_and_is_decided(action: str, state: str, legacy: Legacy) -> None:
+def test_declined_or_revoked_access_gives_nothing_and_is_decided(action, state, legacy):
     if action == "revoke":
         token = legacy.access()
         assert legacy.balance(token)
@@ -76,7 +71,7 @@ def test_declined_or_revoked_access_gives_nothing_and_is_decided(action: str, st
         (SMALL, {"customer": ONA}, None),
     ],
 )
-def test_the_account_restricts_who_approves_with_what(acc: str, choice: Any, iban: str | None, legacy: Legacy) -> None:
+def test_the_account_restricts_who_approves_with_what(acc, choice, iban, legacy):
     token = new_id()
     assert legacy.send("POST", f"/pis/{token}", {"acc": acc}).status_code == 200
     misspelt = control(legacy.bank, f"/legacy/access/{token}/approve", {"custmer": ONA})
@@ -88,7 +83,7 @@ def test_the_account_restricts_who_approves_with_what(acc: str, choice: Any, iba
         assert answer.json()["iban"] == iban
 
 
-def test_the_list_has_an_exchange_once_with_two_amounts_and_pending_payments_first(legacy: Legacy) -> None:
+def test_the_list_has_an_exchange_once_with_two_amounts_and_pending_payments_first(legacy):
     token, payments = legacy.access(), legacy.access("pis")
     before = legacy.listed(token)
     exchanges = [one for one in before if len(one["amount"]) == 2]
@@ -109,13 +104,13 @@ def test_the_list_has_an_exchange_once_with_two_amounts_and_pending_payments_fir
     assert len({one["id"] for one in before}) == len(before)
 
 
-def test_a_receiver_with_the_payers_name_is_listed_with_its_own_account(legacy: Legacy, connect: Connect) -> None:
+def test_a_receiver_with_the_payers_name_is_listed_with_its_own_account(legacy, connect):
     payment = connect(legacy.bank).new_payment(body={**PAYMENT, "creditorName": "Ona Kazlauskienė"})
     legacy.control(f"/payments/{payment['paymentId']}/approve", {"customer": ONA, "iban": DAILY})
     assert legacy.listed(legacy.access(iban=DAILY))[0]["acc"] == FOREIGN
 
 
-def test_keys_and_access_survive_a_restart(open_bank: OpenBank, connect_legacy: ConnectLegacy) -> None:
+def test_keys_and_access_survive_a_restart(open_bank, connect_legacy):
     with open_bank() as server:
         before = connect_legacy(server)
         token = before.access()
@@ -125,7 +120,7 @@ def test_keys_and_access_survive_a_restart(open_bank: OpenBank, connect_legacy: 
         assert (after.key, after.public_pem) == (before.key, before.public_pem)
 
 
-def test_public_keys_are_published_with_the_pages(bank: SandboxServer) -> None:
+def test_public_keys_are_published_with_the_pages(bank):
     for name, path in (("test", bank.addresses.legacy_public_key), ("live", bank.addresses.legacy_live_public_key)):
         answer = httpx.get(f"{bank.addresses.approval_url}/legacy/keys/{name}.pem", trust_env=False)
         assert answer.content == Path(path).read_bytes()

@@ -6,15 +6,15 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from legacy_provider import ORDER, ConnectLegacy, Legacy, Receiver
-from raw_provider import OpenBank, advance, control
+from legacy_provider import ORDER
+from raw_provider import advance, control
 
 from tppkit._clock import parse_time
 
 MINUTE, HOUR = 60, 3600
 
 
-def test_each_attempt_is_made_at_its_time_however_far_the_clock_is_moved(notified: Legacy, receiver: Receiver) -> None:
+def test_each_attempt_is_made_at_its_time_however_far_the_clock_is_moved(notified, receiver):
     token = notified.access("pis")
     receiver.wait(1)
     for _ in range(6):
@@ -29,7 +29,7 @@ def test_each_attempt_is_made_at_its_time_however_far_the_clock_is_moved(notifie
     assert parse_time(executed["attempts"][0]["at"]) - times[-1] < timedelta(seconds=10)
 
 
-def test_the_clock_moves_to_the_next_due_time(notified: Legacy, receiver: Receiver) -> None:
+def test_the_clock_moves_to_the_next_due_time(notified, receiver):
     token = notified.access("pis")
     receiver.wait(1)
     receiver.answer(500)
@@ -44,9 +44,7 @@ def test_the_clock_moves_to_the_next_due_time(notified: Legacy, receiver: Receiv
 @pytest.mark.parametrize(
     "name", ["wrong-key", "other-der", "truncated-body", "moved-boundary", "swapped-keys", "stale-ver"]
 )
-def test_a_fault_of_the_request_concerns_one_attempt(
-    name: str, notified: Legacy, receiver: Receiver, connect_legacy: ConnectLegacy
-) -> None:
+def test_a_fault_of_the_request_concerns_one_attempt(name, notified, receiver, connect_legacy):
     origin = receiver.url.removesuffix("/cb")
     notified.paid(notified.access("pis"))
     receiver.wait(2)
@@ -66,7 +64,7 @@ def test_a_fault_of_the_request_concerns_one_attempt(
     assert connect_legacy(notified.bank, live=True).is_signed(bad, origin) is (name == "swapped-keys")
 
 
-def test_without_an_address_payments_work_and_nothing_is_sent(legacy: Legacy) -> None:
+def test_without_an_address_payments_work_and_nothing_is_sent(legacy):
     for url in ("https://localhost/cb", None):
         assert legacy.control("/legacy/provider", {"callback_url": url}) == {"callback_url": url}
     legacy.paid(legacy.access("pis"))
@@ -76,14 +74,14 @@ def test_without_an_address_payments_work_and_nothing_is_sent(legacy: Legacy) ->
 @pytest.mark.parametrize(
     "url", ["http://localhost/", "https://localhost/cb?x=1", "https://a@localhost/", "", "https://"]
 )
-def test_an_address_of_another_form_is_refused(url: str, legacy: Legacy) -> None:
+def test_an_address_of_another_form_is_refused(url, legacy):
     for body in ({"callback_url": url}, {"callback_url": "https://localhost/cb", "url": url}, {}, None):
         assert control(legacy.bank, "/legacy/provider", body).status_code == 400
 
 
 def test_the_address_of_the_settings_is_stored_and_waiting_callbacks_are_sent_after_a_restart(
-    open_bank: OpenBank, receiver: Receiver, connect_legacy: ConnectLegacy
-) -> None:
+    open_bank, receiver, connect_legacy
+):
     receiver.answer(500)
     with open_bank(callback_url=receiver.url + "/") as server:
         token = connect_legacy(server).access("pis")

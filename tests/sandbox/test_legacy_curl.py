@@ -102,7 +102,7 @@ def shell(
     return Shell(bank, tmp_path, bank_pki_folder / "root.pem", receiver, request.param)
 
 
-def test_curl_drives_every_row_and_openssl_verifies_every_callback(shell: Shell) -> None:
+def test_curl_drives_every_row_and_openssl_verifies_every_callback(shell):
     reads, pays, refused = new_id(), new_id(), new_id()
     for row, token in (
         (REQUEST_ACCOUNT_ACCESS, reads),
@@ -139,7 +139,7 @@ def test_curl_drives_every_row_and_openssl_verifies_every_callback(shell: Shell)
     assert shell.called == {row.name for row in LEGACY.endpoints}
 
 
-def test_curl_scans_codes_and_openssl_verifies_logins(shell: Shell, receiver: Receiver) -> None:
+def test_curl_scans_codes_and_openssl_verifies_logins(shell, receiver):
     assert "Payment approved" in shell.scan(TX, iban=DAILY)
     login = f"LOGIN:{receiver.url.removeprefix('https://')}/login"
     asked = {"name": "Bookshop", "perm": ["NAME", "PHONE"], "code": "4711"}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from legacy_provider import ONA, Legacy, Receiver
-from raw_provider import OpenBank, control
+from raw_provider import control
 
 ALL = ["NAME", "PHONE", "EMAIL", "ADDRESS", "ID"]
 
@@ -34,7 +33,7 @@ def reason(legacy: Legacy, receiver: Receiver) -> str:
         ([], {"id"}),
     ],
 )
-def test_each_permission_can_be_declined(granted: Any, names: set[str], legacy: Legacy, receiver: Receiver) -> None:
+def test_each_permission_can_be_declined(granted, names, legacy, receiver):
     receiver.answer(200, {"name": "Bookshop", "perm": ALL})
     log_in(legacy, receiver, **({} if granted is None else {"permissions": granted}))
     assert set(receiver.wait(2)[1].json) == names
@@ -54,9 +53,7 @@ def test_each_permission_can_be_declined(granted: Any, names: set[str], legacy: 
         (200, {"name": "Bookshop", "perm": []}, {}, "4 s"),
     ],
 )
-def test_a_wrong_or_slow_answer_leaves_the_login_dead(
-    status: int, body: Any, headers: Mapping[str, str], text: str, legacy: Legacy, receiver: Receiver
-) -> None:
+def test_a_wrong_or_slow_answer_leaves_the_login_dead(status, body, headers, text, legacy, receiver):
     receiver.answer(status, body, **headers)
     receiver.delay_s = 4.5 if text == "4 s" else 0
     assert text in reason(legacy, receiver)
@@ -64,12 +61,12 @@ def test_a_wrong_or_slow_answer_leaves_the_login_dead(
 
 
 @pytest.mark.parametrize("address", ["user@localhost/x", "localhost", "localhost/x#y", "LOCALHOST/x", ""])
-def test_an_address_of_another_form_is_not_called(address: str, legacy: Legacy) -> None:
+def test_an_address_of_another_form_is_not_called(address, legacy):
     answer = control(legacy.bank, "/legacy/login", {"code": f"LOGIN:{address}"})
     assert answer.json()["error"]["code"].startswith("qr.")
 
 
-def test_loopback_is_not_called_behind_a_public_name(open_bank: OpenBank, receiver: Receiver) -> None:
+def test_loopback_is_not_called_behind_a_public_name(open_bank, receiver):
     with open_bank(public_url="https://localhost:8443") as server:
         answer = control(server, "/legacy/login", {"code": code(receiver)})
     assert "outgoing.refused" in answer.json()["error"]["message"]
@@ -79,16 +76,14 @@ def test_loopback_is_not_called_behind_a_public_name(open_bank: OpenBank, receiv
 @pytest.mark.parametrize(
     "body", [None, {}, {"code": 1}, {"permissions": "NAME"}, {"confirm": 1}, {"code": "TX:"}, {"customer": "nobody"}]
 )
-def test_a_body_of_another_form_is_refused(body: Any, legacy: Legacy) -> None:
+def test_a_body_of_another_form_is_refused(body, legacy):
     assert control(legacy.bank, "/legacy/login", body).status_code == 400
 
 
 @pytest.mark.parametrize(
     "fields", [{"permissions": ["BIRTHDAY"]}, {"permissions": [["NAME"]]}, {"permission": ["NAME"]}, {"custmer": ONA}]
 )
-def test_an_unknown_permission_or_field_is_refused_before_the_code_is_called(
-    fields: Any, legacy: Legacy, receiver: Receiver
-) -> None:
+def test_an_unknown_permission_or_field_is_refused_before_the_code_is_called(fields, legacy, receiver):
     answer = control(legacy.bank, "/legacy/login", {"code": code(receiver), **fields})
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "model.invalid")
     assert receiver.arrived == []

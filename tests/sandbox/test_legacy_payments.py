@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 from legacy_provider import (
@@ -14,14 +13,9 @@ from legacy_provider import (
     ORDER,
     SMALL,
     Arrived,
-    ConnectLegacy,
-    Legacy,
-    Receiver,
     new_id,
 )
 from raw_provider import advance, control, is_refused
-
-from tppkit.sandbox import SandboxServer
 
 HOUR = 3600
 
@@ -30,7 +24,7 @@ def outcomes(arrived: list[Arrived], uuid: str) -> list[tuple[str, int]]:
     return [(one.json["tlc"], one.json["ver"]) for one in arrived if one.path == f"/cb/{uuid}"]
 
 
-def test_story_4_who_is_paid_must_be_named_unless_a_customer_of_the_bank(legacy: Legacy) -> None:
+def test_story_4_who_is_paid_must_be_named_unless_a_customer_of_the_bank(legacy):
     token = legacy.access("pis")
     for acc in (JONAS_PHONE, SMALL):
         assert legacy.order(token, {"acc": acc, "amts": {"EUR": 1}})[1].status_code == 200
@@ -42,7 +36,7 @@ def test_story_4_who_is_paid_must_be_named_unless_a_customer_of_the_bank(legacy:
     assert is_refused(answer, 400, "ACCOUNT_NOT_FOUND")
 
 
-def test_a_declined_payment_has_one_callback_and_moves_nothing(notified: Legacy, receiver: Receiver) -> None:
+def test_a_declined_payment_has_one_callback_and_moves_nothing(notified, receiver):
     uuid, _ = notified.order(notified.access("pis"))
     notified.control(f"/legacy/payments/{uuid}/decline")
     advance(notified.bank, HOUR)
@@ -50,14 +44,14 @@ def test_a_declined_payment_has_one_callback_and_moves_nothing(notified: Legacy,
     assert control(notified.bank, f"/legacy/payments/{uuid}/approve").json()["error"]["code"] == "payment.decided"
 
 
-def test_a_payment_without_funds_fails_at_execution(notified: Legacy, receiver: Receiver) -> None:
+def test_a_payment_without_funds_fails_at_execution(notified, receiver):
     uuid = notified.paid(notified.access("pis", acc=SMALL), {**ORDER, "amts": {"EUR": 8.41}})
     advance(notified.bank, HOUR)
     assert outcomes(receiver.arrived, uuid) == [("posted", 1), ("failed", 2)]
     assert not any("8.41" in one["amount"][0] for one in notified.listed(notified.access(acc=SMALL)))
 
 
-def test_a_customer_of_the_bank_is_paid_by_phone_in_the_same_ledger(notified: Legacy) -> None:
+def test_a_customer_of_the_bank_is_paid_by_phone_in_the_same_ledger(notified):
     reads = notified.access(acc=SMALL)
     notified.paid(
         notified.access("pis"), {"acc": JONAS_PHONE, "amts": {"EUR": 0.1 + 0.2}, "msg": "Lunch", "tcc": "REST"}
@@ -79,11 +73,11 @@ def test_a_customer_of_the_bank_is_paid_by_phone_in_the_same_ledger(notified: Le
         ({"acc": "+48600000003", "amts": {"USD": 1}}, "CURRENCY_INVALID"),  # only her company's account has it
     ],
 )
-def test_an_order_that_cannot_be_paid_is_rejected(changed: Any, code: str, legacy: Legacy) -> None:
+def test_an_order_that_cannot_be_paid_is_rejected(changed, code, legacy):
     assert is_refused(legacy.order(legacy.access("pis"), {**ORDER, **changed})[1], 400, code)
 
 
-def test_story_15_four_concurrent_requests_with_one_uuid_make_one_payment(legacy: Legacy) -> None:
+def test_story_15_four_concurrent_requests_with_one_uuid_make_one_payment(legacy):
     token, uuid = legacy.access("pis"), new_id()
     with ThreadPoolExecutor(4) as threads:
         answers = [threads.submit(legacy.order, token, ORDER, uuid) for _ in range(4)]
@@ -99,15 +93,13 @@ def test_story_15_four_concurrent_requests_with_one_uuid_make_one_payment(legacy
     assert is_refused(legacy.order(token, ORDER, uuid)[1], 401, "UNAUTHORIZED")
 
 
-def test_a_refused_uuid_can_be_used_again(legacy: Legacy) -> None:
+def test_a_refused_uuid_can_be_used_again(legacy):
     token, uuid = legacy.access("pis"), new_id()
     assert is_refused(legacy.order(token, {**ORDER, "amts": {"JPY": 1}}, uuid)[1], 400, "CURRENCY_INVALID")
     assert legacy.order(token, ORDER, uuid)[1].status_code == 200
 
 
-def test_payments_of_both_hosts_are_apart_and_move_the_same_money(
-    bank: SandboxServer, legacy: Legacy, connect_legacy: ConnectLegacy
-) -> None:
+def test_payments_of_both_hosts_are_apart_and_move_the_same_money(bank, legacy, connect_legacy):
     live = connect_legacy(bank, live=True)
     uuid = new_id()
     for one in (legacy, live):

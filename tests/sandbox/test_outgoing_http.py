@@ -120,7 +120,7 @@ def refusal_of(url: str, **options: Any) -> TransportError:
     return refusal(lambda: asyncio.run(OutgoingHttp(ANYWHERE, **options).request("GET", url, timeout_s=4)))
 
 
-def test_a_request_arrives_as_it_is_written(serving: Any) -> None:
+def test_a_request_arrives_as_it_is_written(serving):
     server = serving(
         answer_with("200 OK", "Content-Type: Application/JSON; charset=utf-8", "Content-Length: 2", body=b"{}")
     )
@@ -144,9 +144,7 @@ def test_a_request_arrives_as_it_is_written(serving: Any) -> None:
         (answer_with("302 Found", "Location: https://127.0.0.1/", "Content-Length: 0"), Received(302, "", b"")),
     ],
 )  # fmt: skip
-def test_answers_end_as_http_has_it_and_redirects_are_not_followed(
-    answer: Answer, expected: Received, serving: Any
-) -> None:
+def test_answers_end_as_http_has_it_and_redirects_are_not_followed(answer, expected, serving):
     server = serving(answer)
     assert server.call() == expected
     assert len(server.requests) == 1
@@ -162,12 +160,12 @@ def test_answers_end_as_http_has_it_and_redirects_are_not_followed(
         (answer_with("101 Switching Protocols", "Upgrade: x", "Connection: upgrade"), "outgoing.failed"),
     ],
 )  # fmt: skip
-def test_an_answer_that_is_cut_off_too_long_or_none_is_refused(answer: Answer, code: str, serving: Any) -> None:
+def test_an_answer_that_is_cut_off_too_long_or_none_is_refused(answer, code, serving):
     assert refusal(serving(answer).call).code == code
 
 
 @pytest.mark.parametrize("piece", [b"", b"x"], ids=["silent", "endless"])
-def test_the_time_is_for_everything(piece: bytes, serving: Any) -> None:
+def test_the_time_is_for_everything(piece, serving):
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
         for _ in range(100):
@@ -184,7 +182,7 @@ async def _late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @pytest.mark.parametrize(("connect_s", "answer_s", "is_late"), [(4, 0.2, True), (1, 4, False)])
-def test_the_answer_can_have_a_separate_timeout(connect_s: float, answer_s: float, is_late: bool, serving: Any) -> None:
+def test_the_answer_can_have_a_separate_timeout(connect_s, answer_s, is_late, serving):
     def call() -> Any:
         return serving(_late).call(timeout_s=connect_s, answer={"answer_s": answer_s})
 
@@ -194,7 +192,7 @@ def test_the_answer_can_have_a_separate_timeout(connect_s: float, answer_s: floa
         assert call().status == 200
 
 
-def test_a_body_that_is_of_no_use_is_not_waited_for(serving: Any) -> None:
+def test_a_body_that_is_of_no_use_is_not_waited_for(serving):
     async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\n")
         await asyncio.sleep(0.1)
@@ -204,7 +202,7 @@ def test_a_body_that_is_of_no_use_is_not_waited_for(serving: Any) -> None:
     assert serving(endless).call(answer={"with_body": False}).status == 201
 
 
-async def test_a_receiver_that_never_finishes_the_handshake_ends_with_the_time() -> None:
+async def test_a_receiver_that_never_finishes_the_handshake_ends_with_the_time():
     left = asyncio.Event()
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -225,7 +223,7 @@ async def test_a_receiver_that_never_finishes_the_handshake_ends_with_the_time()
     ("fault", "reason"),
     [("self-signed", "self-signed certificate"), ("expired", "certificate has expired"), ("name", "Hostname mismatch")],
 )
-def test_a_certificate_that_does_not_verify_gets_nothing(fault: str, reason: str, serving: Any, bank_pki: Pki) -> None:
+def test_a_certificate_that_does_not_verify_gets_nothing(fault, reason, serving, bank_pki):
     long_ago = make_pki(at=datetime(2020, 1, 1, tzinfo=UTC), seed=11)
     identity = {
         "self-signed": bank_pki.issue(None, "self", "server", authority_name(HOST), ()),
@@ -242,7 +240,7 @@ def test_a_certificate_that_does_not_verify_gets_nothing(fault: str, reason: str
 
 
 @pytest.mark.parametrize("address", PRIVATE)
-def test_an_address_that_is_not_public_is_refused(address: str, serving: Any) -> None:
+def test_an_address_that_is_not_public_is_refused(address, serving):
     server = serving(answer_with("200 OK"))
     assert refusal(lambda: server.call(addresses=[address], loopback=False)).code == "outgoing.refused"
     assert server.names == []
@@ -251,37 +249,37 @@ def test_an_address_that_is_not_public_is_refused(address: str, serving: Any) ->
 @pytest.mark.parametrize(
     "address", [one for one in PRIVATE if one not in ("127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1")]
 )
-def test_loopback_allows_nothing_else(address: str) -> None:
+def test_loopback_allows_nothing_else(address):
     assert refusal_of(f"https://{HOST}/", loopback=True, resolve=resolving(address)).code == "outgoing.refused"
 
 
-def test_the_addresses_of_a_refused_host_are_logged_and_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_addresses_of_a_refused_host_are_logged_and_not_reported(caplog):
     error = refusal_of(f"https://{HOST}/", resolve=resolving("10.1.2.3"))
     assert HOST in error.message
     assert "10.1.2.3" not in error.message
     assert "10.1.2.3" in caplog.text
 
 
-def test_the_address_of_a_failed_connection_is_logged_and_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_address_of_a_failed_connection_is_logged_and_not_reported(caplog):
     caplog.set_level("INFO")
     error = refusal_of(f"https://{HOST}:9/", loopback=True, resolve=resolving("127.0.0.3"))
     assert error.message == f"the connection fails: {os.strerror(errno.ECONNREFUSED)}"
     assert "127.0.0.3" in caplog.text
 
 
-def test_networks_can_be_allowed_and_only_allowed_addresses_are_called(serving: Any) -> None:
+def test_networks_can_be_allowed_and_only_allowed_addresses_are_called(serving):
     server = serving(answer_with("204 No Content"))
     rules = {"loopback": False, "allow": [ip_network("127.0.0.1/32")]}
     assert server.call(addresses=["10.0.0.1", "::ffff:127.0.0.1", "127.0.0.1"], **rules).status == 204
     assert refusal(lambda: server.call(addresses=["127.0.0.2"], **rules)).code == "outgoing.refused"
 
 
-def test_the_next_address_is_tried(serving: Any) -> None:
+def test_the_next_address_is_tried(serving):
     server = serving(answer_with("204 No Content"))
     assert server.call(addresses=["127.0.0.3", "127.0.0.1"]).status == 204
 
 
-async def test_a_name_is_resolved_once(serving: Any) -> None:
+async def test_a_name_is_resolved_once(serving):
     asked: list[str] = []
 
     async def rebinding(host: str, port: int) -> Sequence[str]:
@@ -296,7 +294,7 @@ async def test_a_name_is_resolved_once(serving: Any) -> None:
     assert server.requests[0].startswith(b"GET / HTTP/1.1\r\n")
 
 
-async def test_slow_name_servers_delay_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_name_servers_delay_no_other_work(monkeypatch):
     answered = threading.Event()
 
     def slow(*args: Any, **more: Any) -> Any:
@@ -316,13 +314,13 @@ async def test_slow_name_servers_delay_no_other_work(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("url", ["https://nowhere.invalid/", "https://localhost:9/"])
-def test_a_host_that_is_not_found_and_a_closed_port_are_failures(url: str) -> None:
+def test_a_host_that_is_not_found_and_a_closed_port_are_failures(url):
     assert refusal_of(url, loopback=True).code == "outgoing.failed"
 
 
 @pytest.mark.parametrize(
     "url", ["http://a.example/", "https://u:p@a.example/", "https://a.example/#f", "https://2130706433/"]
 )
-def test_another_form_of_address_is_refused(url: str) -> None:
+def test_another_form_of_address_is_refused(url):
     with pytest.raises(FormatError):
         asyncio.run(OutgoingHttp(ANYWHERE, loopback=True).request("GET", url, timeout_s=1))

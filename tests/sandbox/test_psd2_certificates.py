@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from raw_provider import PAYMENTS, SEPA, Connect, OpenBank, RawProvider, advance, assert_refused
+from raw_provider import PAYMENTS, SEPA, OpenBank, RawProvider, advance, assert_refused
 from sealing import ORGANIZATIONS, WITHOUT_STATEMENT, issue_for
 
 from tppkit._clock import utc_now
@@ -46,14 +46,12 @@ def anonymous(bank: SandboxServer, bank_pki_folder: Path) -> Iterator[RawProvide
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-def test_every_endpoint_requires_a_client_certificate(name: str, anonymous: RawProvider) -> None:
+def test_every_endpoint_requires_a_client_certificate(name, anonymous):
     refused = anonymous.request(ROWS[name].method, ROWS[name].target(**PLACE))
     assert_refused(refused, 401, "CERTIFICATE_MISSING")
 
 
-def test_a_qwac_that_is_expired_or_of_an_unknown_authority_is_refused_with_the_reason(
-    bank: SandboxServer, connect: Connect, expired_qwac: Issued
-) -> None:
+def test_a_qwac_that_is_expired_or_of_an_unknown_authority_is_refused_with_the_reason(bank, connect, expired_qwac):
     expired, unknown = (
         connect(bank, qwac=qwac).request("GET", TARGET) for qwac in (expired_qwac, make_pki(at=utc_now(), seed=12).qwac)
     )
@@ -62,16 +60,14 @@ def test_a_qwac_that_is_expired_or_of_an_unknown_authority_is_refused_with_the_r
     assert_refused(unknown, 401, "CERTIFICATE_INVALID")
 
 
-def test_certificates_are_verified_at_real_time(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+def test_certificates_are_verified_at_real_time(caller, fresh_bank):
     advance(fresh_bank, 410 * 86_400)
     assert caller.initiate().status_code == 201
     assert_refused(caller.request("GET", TARGET), 403, "RESOURCE_UNKNOWN")
 
 
 @pytest.mark.parametrize(("identifier", "nca_id", "expected"), ORGANIZATIONS)
-def test_the_organizations_authorization_number_is_required(
-    identifier: str, nca_id: str, expected: str, bank: SandboxServer, bank_pki: Pki, connect: Connect
-) -> None:
+def test_the_organizations_authorization_number_is_required(identifier, nca_id, expected, bank, bank_pki, connect):
     qwac, qseal = (issue_for(bank_pki, kind, identifier, nca_id) for kind in ("qwac", "qseal"))
     caller, sealing = connect(bank, qwac=qwac, qseal=qseal), connect(bank, qseal=qseal)
     if expected == "holds":
@@ -84,17 +80,15 @@ def test_the_organizations_authorization_number_is_required(
 
 @pytest.mark.parametrize(("identifier", "nca_id", "expected"), WITHOUT_STATEMENT)
 def test_a_seal_without_a_psd2_statement_is_verified_by_its_identifier(
-    identifier: str, nca_id: None, expected: str, bank: SandboxServer, bank_pki: Pki, connect: Connect
-) -> None:
+    identifier, nca_id, expected, bank, bank_pki, connect
+):
     response = connect(bank, qseal=issue_for(bank_pki, "qseal", identifier, nca_id)).initiate()
     assert response.status_code == (201 if expected == "holds" else 401)
     assert expected == "holds" or expected in response.text
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-def test_every_endpoint_checks_its_role_before_its_query(
-    name: str, bank: SandboxServer, bank_pki: Pki, connect: Connect
-) -> None:
+def test_every_endpoint_checks_its_role_before_its_query(name, bank, bank_pki, connect):
     row = ROWS[name]
     provider = make_provider(roles=({"PSP_PI": "PSP_AI", "PSP_AI": "PSP_PI"}[row.role or ""],))
     caller = connect(bank, qwac=bank_pki.issue_qwac(provider, label="other-role"))
@@ -102,8 +96,8 @@ def test_every_endpoint_checks_its_role_before_its_query(
 
 
 def test_strict_mode_refuses_an_expired_certificate_in_the_handshake_and_leaves_the_profile_to_the_application(
-    strict_bank: SandboxServer, bank_pki: Pki, connect: Connect, expired_qwac: Issued
-) -> None:
+    strict_bank, bank_pki, connect, expired_qwac
+):
     assert connect(strict_bank).initiate().status_code == 201
     with pytest.raises(httpx.TransportError, match="CERTIFICATE_EXPIRED"):
         connect(strict_bank, qwac=expired_qwac).request("GET", TARGET)

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from raw_provider import PAYMENT, Connect, OpenBank, RawProvider, advance, control
+from raw_provider import PAYMENT, advance, control
 
 from tppkit.sandbox import SandboxServer
 
@@ -29,16 +29,14 @@ def act(server: SandboxServer, payment: dict[str, Any], action: str, body: Any =
     return control(server, f"/payments/{payment['paymentId']}/{action}", body)
 
 
-def test_customers_are_listed_with_the_accounts_that_they_may_use(bank: SandboxServer) -> None:
+def test_customers_are_listed_with_the_accounts_that_they_may_use(bank):
     customers = get(bank, "/customers")
     assert {tuple(customer) for customer in customers} == {("id", "name", "phone", "accounts")}
     assert {kind["kind"] for customer in customers for kind in customer["accounts"]} == {"personal", "business"}
     assert customers[0]["accounts"][0] == {"iban": DAILY, "currencies": ["EUR", "USD", "GBP"], "kind": "personal"}
 
 
-def test_approve_without_a_body_uses_the_first_possible_customer_and_account(
-    bank: SandboxServer, tpp: RawProvider
-) -> None:
+def test_approve_without_a_body_uses_the_first_possible_customer_and_account(bank, tpp):
     payment = tpp.new_payment(body={**PAYMENT, "creditorAccount": {"iban": DAILY}})
     assert code(act(bank, payment, "approve", {"iban": DAILY})) == "account.unfit"  # does not pay itself
     answer = act(bank, payment, "approve")
@@ -60,9 +58,7 @@ def test_approve_without_a_body_uses_the_first_possible_customer_and_account(
         ({"customer": "unknown"}, False),
     ],
 )
-def test_the_debtor_account_restricts_who_approves_with_what(
-    body: dict[str, str], fits: bool, bank: SandboxServer, tpp: RawProvider
-) -> None:
+def test_the_debtor_account_restricts_who_approves_with_what(body, fits, bank, tpp):
     payment = tpp.new_payment(body={**PAYMENT, "debtorAccount": {"iban": SMALL}})
     answer = act(bank, payment, "approve", body)
     assert answer.status_code == 200 if fits else code(answer) == "account.unfit"
@@ -72,18 +68,14 @@ def test_the_debtor_account_restricts_who_approves_with_what(
 @pytest.mark.parametrize(
     "body", [{"customer": JONAS, "iban": DAILY}, {"customer": ONA, "iban": SMALL}, {"iban": "DE89370400440532013000"}]
 )
-def test_a_customer_approves_with_an_account_that_they_may_use(
-    body: dict[str, str], bank: SandboxServer, tpp: RawProvider
-) -> None:
+def test_a_customer_approves_with_an_account_that_they_may_use(body, bank, tpp):
     payment = tpp.new_payment()
     assert code(act(bank, payment, "approve", body)) == "account.unfit"
     assert act(bank, payment, "approve", {"customer": ONA, "iban": DAILY}).status_code == 200
 
 
 @pytest.mark.parametrize("end", ["approve", "decline", "cancel", "expire"])
-def test_a_payment_that_is_decided_cannot_be_decided_again(
-    end: str, caller: RawProvider, fresh_bank: SandboxServer
-) -> None:
+def test_a_payment_that_is_decided_cannot_be_decided_again(end, caller, fresh_bank):
     payment = caller.new_payment()
     if end == "cancel":
         caller.cancel(payment)
@@ -98,7 +90,7 @@ def test_a_payment_that_is_decided_cannot_be_decided_again(
 
 
 @pytest.mark.parametrize("payment_id", ["unknown", "%00", "a" * 200])
-def test_an_unknown_payment_is_refused(payment_id: str, bank: SandboxServer) -> None:
+def test_an_unknown_payment_is_refused(payment_id, bank):
     for action in ("approve", "open", "decline"):
         assert code(control(bank, f"/payments/{payment_id}/{action}")) == "payment.unknown"
 
@@ -116,12 +108,12 @@ def test_an_unknown_payment_is_refused(payment_id: str, bank: SandboxServer) -> 
         ("/instant", {"country": "DE", "reachable": 0}),
     ],
 )
-def test_a_body_of_another_form_is_refused(path: str, body: Any, bank: SandboxServer, tpp: RawProvider) -> None:
+def test_a_body_of_another_form_is_refused(path, body, bank, tpp):
     where = path if path.startswith("/") else f"/payments/{tpp.new_payment()['paymentId']}/{path}"
     assert code(control(bank, where, body)) == "model.invalid"
 
 
-def test_a_page_of_another_origin_cannot_approve(bank: SandboxServer, tpp: RawProvider) -> None:
+def test_a_page_of_another_origin_cannot_approve(bank, tpp):
     payment = tpp.new_payment()
     url = f"{bank.addresses.control_url}/payments/{payment['paymentId']}/approve"
     assert code(httpx.post(url, headers={"Origin": "https://evil.example"}, trust_env=False)) == "message.content-type"
@@ -137,7 +129,7 @@ def test_a_page_of_another_origin_cannot_approve(bank: SandboxServer, tpp: RawPr
         ("UPDATE payments SET payment_id = 'other'", "a seal was accepted for other without a record"),
     ],
 )
-def test_the_check_reports_differences(damage: str, found: str, open_bank: OpenBank, connect: Connect) -> None:
+def test_the_check_reports_differences(damage, found, open_bank, connect):
     with open_bank(checked=False) as server:
         connect(server).new_payment()
         assert get(server, "/ledger/check") == {"ok": True, "differences": []}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -14,7 +12,7 @@ from account_reader import ALL, Reader, request
 from raw_provider import PAYMENT, RawProvider, curl
 
 from programs import TPPKIT
-from tppkit.protocol.endpoint import Auth, Endpoint
+from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.psd2 import PSD2
 from tppkit.sandbox import SandboxServer
 
@@ -48,9 +46,7 @@ def place(bank: SandboxServer, tpp: RawProvider) -> Mapping[str, str]:
 
 
 @pytest.mark.parametrize("row", PSD2.endpoints, ids=lambda row: row.name)
-def test_curl_drives_the_row(
-    row: Endpoint[Any, Any], place: Mapping[str, str], bank: SandboxServer, bank_pki_folder: Path, tmp_path: Path
-) -> None:
+def test_curl_drives_the_row(row, place, bank, bank_pki_folder, tmp_path):
     pki, body = bank_pki_folder, tmp_path / "body.json"
     url = bank.addresses.psd2_url + row.target(QUERIES.get(row.name), **place)
     command = ["-i", "-X", row.method, url, "--cert", pki / "qwac-chain.pem", "--key", pki / "qwac.key"]

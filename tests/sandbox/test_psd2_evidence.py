@@ -7,16 +7,12 @@ import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
 from raw_provider import (
     INSTANT,
     PAYMENT,
-    Connect,
-    OpenBank,
-    RawProvider,
     advance,
     altered,
     approval_link,
@@ -28,7 +24,6 @@ from tppkit.evidence import AuditSummary, EvidenceRecord, audit_archive, read_li
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.sandbox import SandboxServer
 from tppkit.seals import PSD2_V1, Seal, sign_request
-from tppkit.testpki import Issued, Pki
 from tppkit.trust import PathVerifier, load_anchors
 
 
@@ -59,9 +54,7 @@ def audit(server: SandboxServer) -> AuditSummary:
     return counted
 
 
-def test_every_verified_request_is_kept_with_its_status_and_code(
-    caller: RawProvider, fresh_bank: SandboxServer
-) -> None:
+def test_every_verified_request_is_kept_with_its_status_and_code(caller, fresh_bank):
     request_id, much = str(uuid4()), {"instructedAmount": {"currency": "EUR", "amount": "999999.00"}}
     sent: tuple[tuple[object, dict[str, object], int, str | None], ...] = (
         (PAYMENT, {"request_id": request_id}, 201, None),
@@ -89,8 +82,8 @@ def test_every_verified_request_is_kept_with_its_status_and_code(
     ids=["accepted", "refused", "another redirect address", "another content type"],
 )
 def test_a_captured_request_sent_many_times_does_not_fill_the_archive(
-    body: Any, unsigned: Any, answer: int, caller: RawProvider, fresh_bank: SandboxServer, caplog: pytest.LogCaptureFixture
-) -> None:  # fmt: skip
+    body, unsigned, answer, caller, fresh_bank, caplog
+):
     caplog.set_level("INFO", logger="tppkit.sandbox.evidence")
     captured = caller.sealed(caller.message(body))
     caller.send(captured)
@@ -104,9 +97,7 @@ def test_a_captured_request_sent_many_times_does_not_fill_the_archive(
     assert counted[-1].endswith(f"was answered 21 times with {answer}")
 
 
-def test_a_repetition_under_another_seal_is_kept_once_more(
-    caller: RawProvider, fresh_bank: SandboxServer, bank_pki: Pki
-) -> None:
+def test_a_repetition_under_another_seal_is_kept_once_more(caller, fresh_bank, bank_pki):
     profile = replace(PSD2_V1, covered=(*PSD2_V1.covered, "date"))
     dated = Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key, profile=profile)
     message = caller.message(PAYMENT).with_headers(("Date", format_http_date(utc_now())))
@@ -118,9 +109,7 @@ def test_a_repetition_under_another_seal_is_kept_once_more(
     assert first.signing_input_sha256 != second.signing_input_sha256
 
 
-def test_the_same_id_of_another_payment_is_kept_again_after_the_hour(
-    caller: RawProvider, fresh_bank: SandboxServer
-) -> None:
+def test_the_same_id_of_another_payment_is_kept_again_after_the_hour(caller, fresh_bank):
     request_id = str(uuid4())
     for _ in range(2):
         caller.initiate(request_id=request_id)
@@ -129,9 +118,7 @@ def test_the_same_id_of_another_payment_is_kept_again_after_the_hour(
     assert [record.http_status for record in kept(fresh_bank)] == [201, 201]
 
 
-def test_an_unverified_request_is_not_stored(
-    caller: RawProvider, fresh_bank: SandboxServer, connect: Connect, second_provider: tuple[Issued, Issued]
-) -> None:
+def test_an_unverified_request_is_not_stored(caller, fresh_bank, connect, second_provider):
     sealed = caller.sealed(caller.message())
     caller.send(caller.message())
     caller.send(altered(sealed, body=sealed.body + b" "))
@@ -140,9 +127,7 @@ def test_an_unverified_request_is_not_stored(
     assert kept(fresh_bank) == []
 
 
-def test_requests_of_several_providers_pass_the_audit(
-    caller: RawProvider, fresh_bank: SandboxServer, connect: Connect, second_provider: tuple[Issued, Issued]
-) -> None:
+def test_requests_of_several_providers_pass_the_audit(caller, fresh_bank, connect, second_provider):
     other = connect(fresh_bank, qwac=second_provider[0], qseal=second_provider[1])
     for provider in (caller, other, caller):
         provider.new_payment()
@@ -152,7 +137,7 @@ def test_requests_of_several_providers_pass_the_audit(
     assert [row.organization_identifier for row in rows] == names
 
 
-def test_the_time_of_receipt_is_real_time(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+def test_the_time_of_receipt_is_real_time(caller, fresh_bank):
     before = utc_now()
     advance(fresh_bank, 410 * 86_400)
     caller.new_payment()
@@ -162,9 +147,7 @@ def test_the_time_of_receipt_is_real_time(caller: RawProvider, fresh_bank: Sandb
     assert audit(fresh_bank).exit_code == 0
 
 
-def test_a_restart_on_the_same_folder_keeps_payments_and_continues_with_the_archive(
-    open_bank: OpenBank, connect: Connect
-) -> None:
+def test_a_restart_on_the_same_folder_keeps_payments_and_continues_with_the_archive(open_bank, connect):
     request_id = str(uuid4())
     with open_bank() as server:
         before = connect(server).new_payment(request_id=request_id)
@@ -178,9 +161,7 @@ def test_a_restart_on_the_same_folder_keeps_payments_and_continues_with_the_arch
         assert audit(server).exit_code == 0
 
 
-def test_the_same_seed_gives_the_same_ids_in_a_new_folder_and_new_ones_after_a_restart(
-    open_bank: OpenBank, connect: Connect
-) -> None:
+def test_the_same_seed_gives_the_same_ids_in_a_new_folder_and_new_ones_after_a_restart(open_bank, connect):
     def run(folder: str, seed: int) -> list[tuple[str, str]]:
         with open_bank(folder, seed=seed) as server:
             payments = [connect(server).new_payment() for _ in range(2)]
@@ -192,9 +173,7 @@ def test_the_same_seed_gives_the_same_ids_in_a_new_folder_and_new_ones_after_a_r
     assert len({*first, *run("first", 7), *run("first", 7)}) == 6
 
 
-def test_while_the_archive_fails_sealed_requests_are_rejected_and_no_record_is_lost(
-    open_bank: OpenBank, connect: Connect
-) -> None:
+def test_while_the_archive_fails_sealed_requests_are_rejected_and_no_record_is_lost(open_bank, connect):
     with open_bank(checked=False) as server:
         server.sandbox.archive.close()
         caller = connect(server)

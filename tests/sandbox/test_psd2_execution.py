@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from raw_provider import INSTANT, PAYMENT, Connect, OpenBank, RawProvider, advance, control, decide
+from raw_provider import INSTANT, PAYMENT, OpenBank, advance, control, decide
 
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.bank.ledger import MAX_PENDING
@@ -44,9 +44,7 @@ def held(server: SandboxServer, iban: str = AMPLE) -> int:
 
 
 @pytest.mark.parametrize("body", [amounting("100000.01"), {**PAYMENT, "creditorAccount": {"iban": SHOP}}])
-def test_a_payment_that_the_instant_rail_does_not_accept_is_booked_after_an_hour(
-    body: dict[str, Any], caller: RawProvider, fresh_bank: SandboxServer
-) -> None:
+def test_a_payment_that_the_instant_rail_does_not_accept_is_booked_after_an_hour(body, caller, fresh_bank):
     control(fresh_bank, "/instant", {"country": "LT", "reachable": False})
     before, payment = held(fresh_bank, SHOP), caller.new_payment(body=body)
     approve(fresh_bank, payment)
@@ -57,9 +55,7 @@ def test_a_payment_that_the_instant_rail_does_not_accept_is_booked_after_an_hour
     assert held(fresh_bank, SHOP) == before + (12_50 if body["creditorAccount"]["iban"] == SHOP else 0)
 
 
-def test_payments_that_exceed_the_funds_are_rejected_at_execution(
-    caller: RawProvider, fresh_bank: SandboxServer
-) -> None:
+def test_payments_that_exceed_the_funds_are_rejected_at_execution(caller, fresh_bank):
     payments = [caller.new_payment(body=amounting(amount)) for amount in ("8.41", "5.00", "5.00", "3.40")]
     for payment in payments:
         approve(fresh_bank, payment, SMALL)
@@ -69,9 +65,7 @@ def test_payments_that_exceed_the_funds_are_rejected_at_execution(
     assert held(fresh_bank, SMALL) == 0
 
 
-def test_an_unreachable_country_is_refused_at_initiation_also_after_a_restart(
-    open_bank: OpenBank, connect: Connect
-) -> None:
+def test_an_unreachable_country_is_refused_at_initiation_also_after_a_restart(open_bank, connect):
     with open_bank() as server:
         control(server, "/instant", {"country": "DE", "reachable": False})
     with open_bank() as server:
@@ -81,9 +75,7 @@ def test_an_unreachable_country_is_refused_at_initiation_also_after_a_restart(
         assert connect(server).initiate(product=INSTANT).status_code == 201
 
 
-def test_a_payment_that_fell_due_is_booked_at_its_time_by_the_first_request_after_a_restart(
-    open_bank: OpenBank, connect: Connect
-) -> None:
+def test_a_payment_that_fell_due_is_booked_at_its_time_by_the_first_request_after_a_restart(open_bank, connect):
     rules = BankRules(instant_execution=timedelta(seconds=0.5))
     with open_bank(rules=rules) as server:
         before, payment = held(server), connect(server).new_payment()
@@ -98,14 +90,14 @@ def test_a_payment_that_fell_due_is_booked_at_its_time_by_the_first_request_afte
         assert rows(server, "SELECT count(*) FROM customers") == [(3,)]  # not seeded again
 
 
-def test_payments_are_booked_without_any_request(open_bank: OpenBank, connect: Connect) -> None:
+def test_payments_are_booked_without_any_request(open_bank, connect):
     with open_bank(rules=BankRules(instant_execution=timedelta(seconds=0.2))) as server:
         approve(server, connect(server).new_payment())
         time.sleep(1.6)
         assert rows(server, "SELECT state FROM transfers") == [("booked",)]
 
 
-def test_an_advance_lets_everything_happen_that_falls_due(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+def test_an_advance_lets_everything_happen_that_falls_due(caller, fresh_bank):
     before = held(fresh_bank)
     for _ in range(25):  # more than one transaction takes
         approve(fresh_bank, caller.new_payment())
@@ -122,7 +114,7 @@ def change(server: SandboxServer, statement: str) -> None:
         database.execute(statement)
 
 
-def test_a_transfer_that_cannot_be_carried_out_does_not_delay_others(open_bank: OpenBank, connect: Connect) -> None:
+def test_a_transfer_that_cannot_be_carried_out_does_not_delay_others(open_bank, connect):
     with open_bank(checked=False) as server:
         caller = connect(server)
         damaged, payment = caller.new_payment(), caller.new_payment()
@@ -135,7 +127,7 @@ def test_a_transfer_that_cannot_be_carried_out_does_not_delay_others(open_bank: 
         assert books["differences"] == [f"payment {damaged['paymentId']} is ACSP, its transfer failed"]
 
 
-def test_an_account_has_at_most_a_thousand_pending_transfers(open_bank: OpenBank, connect: Connect) -> None:
+def test_an_account_has_at_most_a_thousand_pending_transfers(open_bank, connect):
     with open_bank(checked=False) as server:
         caller = connect(server)
         first, second, third = (caller.new_payment() for _ in range(3))
@@ -153,7 +145,7 @@ def test_an_account_has_at_most_a_thousand_pending_transfers(open_bank: OpenBank
         approve(server, third)
 
 
-def test_an_approval_that_comes_twice_starts_one_transfer(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+def test_an_approval_that_comes_twice_starts_one_transfer(caller, fresh_bank):
     payment = caller.new_payment()
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: decide(payment, "approve"), range(4)))
@@ -174,9 +166,7 @@ def validating(open_bank: OpenBank) -> Iterator[SandboxServer]:
         (lambda server, payment: approve(server, payment), "ACSP"),
     ],
 )
-def test_with_the_setting_a_payment_that_is_opened_passes_through_actc(
-    act: Callable[..., object], end: str, validating: SandboxServer, connect: Connect
-) -> None:
+def test_with_the_setting_a_payment_that_is_opened_passes_through_actc(act, end, validating, connect):
     caller = connect(validating)
     payment = caller.new_payment()
     assert control(validating, f"/payments/{payment['paymentId']}/open").json()["transactionStatus"] == "ACTC"
@@ -186,7 +176,7 @@ def test_with_the_setting_a_payment_that_is_opened_passes_through_actc(
     assert caller.status(payment) == end
 
 
-def test_the_page_approves_with_the_debtor_account_only(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+def test_the_page_approves_with_the_debtor_account_only(caller, fresh_bank):
     for debtor in (SMALL, PAYMENT["creditorAccount"]["iban"]):  # the latter is of no customer
         payment = caller.new_payment(body=amounting("1.00", debtorAccount={"iban": debtor}))
         assert decide(payment, "approve").status_code == 409

@@ -9,7 +9,6 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -109,15 +108,13 @@ NO_PATHS = (PAYMENTS + "#f", "https://localhost" + PAYMENTS, "https://evil.examp
         *((target, target, 400) for target in NO_PATHS),
     ],
 )  # fmt: skip
-def test_a_seal_covers_the_target_on_the_wire_which_must_be_a_path(
-    signed: str, sent: str, status: int, tpp: RawProvider, exchange: Exchange
-) -> None:
+def test_a_seal_covers_the_target_on_the_wire_which_must_be_a_path(signed, sent, status, tpp, exchange):
     sealed = tpp.sealed(altered(tpp.message(), target=signed))
     assert only_status(exchange(raw_request(tpp, altered(sealed, target=sent)), silence_s=20)) == status
 
 
 @pytest.mark.parametrize("paused", [True, False])
-def test_trailers_are_ignored(paused: bool, tpp: RawProvider, exchange: Exchange) -> None:
+def test_trailers_are_ignored(paused, tpp, exchange):
     message = tpp.sealed(tpp.message())
     head, body = raw_request(tpp, message).split(b"\r\n\r\n", 1)
     head = head[: head.rindex(b"Content-Length")] + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -131,7 +128,7 @@ def test_trailers_are_ignored(paused: bool, tpp: RawProvider, exchange: Exchange
     assert (repeated.status_code, repeated.content) == (201, answer.split(b"\r\n\r\n", 1)[1])
 
 
-def test_flipped_bytes_of_a_good_request_do_no_harm(tpp: RawProvider, exchange: Exchange) -> None:
+def test_flipped_bytes_of_a_good_request_do_no_harm(tpp, exchange):
     chance = random.Random(1)
     for _ in range(150):
         raw = bytearray(raw_request(tpp, tpp.sealed(tpp.message())))
@@ -163,35 +160,31 @@ def test_flipped_bytes_of_a_good_request_do_no_harm(tpp: RawProvider, exchange: 
     ],
     ids=lambda raw: repr(raw[:40]),
 )
-def test_malformed_http_does_no_harm(raw: bytes, exchange: Exchange) -> None:
+def test_malformed_http_does_no_harm(raw, exchange):
     assert not any(status >= 500 for status in statuses(exchange(raw)))
 
 
 @given(headers=st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=6), body=st.binary(max_size=100))
-def test_headers_of_any_value_do_no_harm(
-    headers: list[tuple[str, str]], body: bytes, tpp: RawProvider, exchange: Exchange
-) -> None:
+def test_headers_of_any_value_do_no_harm(headers, body, tpp, exchange):
     message = Message("POST", PAYMENTS, (("X-Request-ID", str(uuid4())), *headers), body)
     assert only_status(exchange(raw_request(tpp, message), silence_s=20)) in (400, 401)
 
 
 @given(name=st.sampled_from(SEAL), value=VALUES)
-def test_one_part_of_the_seal_of_any_value_is_refused(
-    name: str, value: str, tpp: RawProvider, exchange: Exchange
-) -> None:
+def test_one_part_of_the_seal_of_any_value_is_refused(name, value, tpp, exchange):
     sealed = tpp.sealed(tpp.message())
     changed = altered(sealed, headers=tuple((n, value if n == name else v) for n, v in sealed.headers))
     assert only_status(exchange(raw_request(tpp, changed), silence_s=20)) in (400, 401)
 
 
 @given(body=JSON)
-def test_sealed_json_of_any_kind_is_refused(body: Any, tpp: RawProvider) -> None:
+def test_sealed_json_of_any_kind_is_refused(body, tpp):
     response = tpp.initiate(json.dumps(body).encode())
     assert response.status_code == 400
 
 
 @given(name=st.sampled_from([*PAYMENT, "further", "payment_id", "links"]), value=JSON)
-def test_a_payment_with_a_field_of_any_value_is_accepted_or_refused(name: str, value: Any, tpp: RawProvider) -> None:
+def test_a_payment_with_a_field_of_any_value_is_accepted_or_refused(name, value, tpp):
     response = tpp.initiate(json.dumps({**PAYMENT, name: value}).encode())
     assert response.status_code in (201, 400)
     if response.status_code == 201:
@@ -204,12 +197,12 @@ SEGMENTS = ["psd2", "v1", "payments", "sepa-credit-transfers", "status", "..", "
 
 
 @given(segments=st.lists(st.sampled_from(SEGMENTS), max_size=7))
-def test_a_path_of_any_kind_does_no_harm(segments: list[str], tpp: RawProvider, exchange: Exchange) -> None:
+def test_a_path_of_any_kind_does_no_harm(segments, tpp, exchange):
     message = Message("GET", "/" + "/".join(segments), (("X-Request-ID", str(uuid4())),))
     assert only_status(exchange(raw_request(tpp, message), silence_s=20)) in (400, 403, 404, 405)
 
 
-def test_a_caller_that_leaves_in_the_middle_does_no_harm(tpp: RawProvider, exchange: Exchange) -> None:
+def test_a_caller_that_leaves_in_the_middle_does_no_harm(tpp, exchange):
     raw = raw_request(tpp, tpp.sealed(tpp.message()))
     for length in range(0, len(raw), 97):
         exchange(raw[:length], silence_s=0.001)

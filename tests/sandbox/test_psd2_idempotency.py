@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from uuid import uuid4
 
-from raw_provider import PAYMENT, Connect, RawProvider, advance, assert_refused, decide
+from raw_provider import PAYMENT, advance, assert_refused, decide
 
 from tppkit.sandbox import SandboxServer
-from tppkit.testpki import Issued
 
 OTHER = {**PAYMENT, "creditorName": "Another Shop"}
 
@@ -21,9 +20,7 @@ def rows_in(server: SandboxServer, table: str = "payments") -> int:
         return int(database.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
-def test_the_same_request_again_gets_the_same_answer_also_after_later_changes(
-    caller: RawProvider, fresh_bank: SandboxServer
-) -> None:
+def test_the_same_request_again_gets_the_same_answer_also_after_later_changes(caller, fresh_bank):
     request_id = str(uuid4())
     first, second = (caller.initiate(request_id=request_id) for _ in range(2))
     assert (second.status_code, second.content) == (201, first.content)
@@ -32,14 +29,12 @@ def test_the_same_request_again_gets_the_same_answer_also_after_later_changes(
     assert rows_in(fresh_bank) == 1
 
 
-def test_ids_are_compared_without_case(tpp: RawProvider) -> None:
+def test_ids_are_compared_without_case(tpp):
     request_id = str(uuid4())
     assert tpp.new_payment(request_id=request_id) == tpp.new_payment(request_id=request_id.upper())
 
 
-def test_another_body_under_the_same_id_is_refused_if_only_by_a_space(
-    caller: RawProvider, fresh_bank: SandboxServer
-) -> None:
+def test_another_body_under_the_same_id_is_refused_if_only_by_a_space(caller, fresh_bank):
     request_id = str(uuid4())
     payment = caller.new_payment(request_id=request_id)
     for other in (OTHER, caller.message().body + b" "):
@@ -48,9 +43,7 @@ def test_another_body_under_the_same_id_is_refused_if_only_by_a_space(
     assert rows_in(fresh_bank) == 1
 
 
-def test_the_hour_ends_at_its_end_also_after_a_replay_and_then_the_id_belongs_to_the_new_request(
-    caller: RawProvider, fresh_bank: SandboxServer
-) -> None:
+def test_the_hour_ends_at_its_end_also_after_a_replay_and_then_the_id_belongs_to_the_new_request(caller, fresh_bank):
     request_id = str(uuid4())
     payment = caller.new_payment(request_id=request_id)
     advance(fresh_bank, 3590)
@@ -61,9 +54,7 @@ def test_the_hour_ends_at_its_end_also_after_a_replay_and_then_the_id_belongs_to
     assert_refused(caller.initiate(request_id=request_id), 409, "REQUEST_ID_REUSE")
 
 
-def test_two_providers_may_use_the_same_id(
-    bank: SandboxServer, tpp: RawProvider, connect: Connect, second_provider: tuple[Issued, Issued]
-) -> None:
+def test_two_providers_may_use_the_same_id(bank, tpp, connect, second_provider):
     request_id = str(uuid4())
     other = connect(bank, qwac=second_provider[0], qseal=second_provider[1])
     first = tpp.new_payment(request_id=request_id)

@@ -14,7 +14,6 @@ import httpx
 import pytest
 from raw_provider import APPROVE, PAYMENT, RawProvider, advance, approval_link, control, decide
 
-from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.psd2.page_texts import OUTCOMES
 from tppkit.seals import Message
 
@@ -88,7 +87,7 @@ def new_order(tpp: RawProvider, kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", ["", "/phone"])
-def test_the_page_shows_the_payment_in_plain_words(path: str, tpp: RawProvider) -> None:
+def test_the_page_shows_the_payment_in_plain_words(path, tpp):
     text = Page(get(approval_link(tpp.new_payment()) + path).text).text
     for shown in (
         "12.50 EUR", "Example Shop", "DE89 3704 0044 0532 0130 00", "Order 4711", "Example Payments TEST", "PSDLT-BL-LB000000",
@@ -98,7 +97,7 @@ def test_the_page_shows_the_payment_in_plain_words(path: str, tpp: RawProvider) 
     assert not re.search("RCVD|sepa-credit", text)
 
 
-def test_the_page_shows_the_access_of_a_consent(tpp: RawProvider) -> None:
+def test_the_page_shows_the_access_of_a_consent(tpp):
     text = open_link(new_consent(tpp, {"accounts": [{"iban": DAILY}], "balances": [{"iban": DAILY}]})).text
     assert "Its balances" in text
     assert "up to 4 times a day" in text
@@ -106,7 +105,7 @@ def test_the_page_shows_the_access_of_a_consent(tpp: RawProvider) -> None:
 
 
 @pytest.mark.parametrize("field", ["creditorName", "remittanceInformationUnstructured"])
-def test_texts_of_a_provider_are_escaped(field: str, tpp: RawProvider, bank: SandboxServer) -> None:
+def test_texts_of_a_provider_are_escaped(field, tpp, bank):
     hostile = "</dd><script>alert('1')</script><img src=x onerror=\"a()\">"
     payment = tpp.new_payment(body={**PAYMENT, field: hostile})
     for url in (approval_link(payment), approval_link(payment) + "/phone", bank.addresses.approval_url):
@@ -116,7 +115,7 @@ def test_texts_of_a_provider_are_escaped(field: str, tpp: RawProvider, bank: San
         assert page.tags.count("script") == (url != bank.addresses.approval_url)
 
 
-def test_a_return_address_cannot_leave_its_attribute(tpp: RawProvider) -> None:
+def test_a_return_address_cannot_leave_its_attribute(tpp):
     hostile = 'https://tpp.example/"onmouseover="alert(1)"><script>'
     payment = tpp.new_payment(headers=[("TPP-Redirect-URI", hostile)])
     post(approval_link(payment), APPROVE)
@@ -127,7 +126,7 @@ def test_a_return_address_cannot_leave_its_attribute(tpp: RawProvider) -> None:
 
 @pytest.mark.parametrize("action", ["approve", "decline"])
 @pytest.mark.parametrize("address", [BACK, "com.example.app:/done?x=1", "http://127.0.0.1:8000/back?x=1"])
-def test_a_decision_redirects_to_the_return_address(action: str, address: str, tpp: RawProvider) -> None:
+def test_a_decision_redirects_to_the_return_address(action, address, tpp):
     for order in (
         tpp.new_payment(headers=[("TPP-Redirect-URI", address)]), new_consent(tpp, ALL, ("TPP-Redirect-URI", address))
     ):  # fmt: skip
@@ -138,7 +137,7 @@ def test_a_decision_redirects_to_the_return_address(action: str, address: str, t
         assert address in open_link(order).values("href")
 
 
-def test_without_a_return_address_a_decision_redirects_to_the_page(tpp: RawProvider) -> None:
+def test_without_a_return_address_a_decision_redirects_to_the_page(tpp):
     payment = tpp.new_payment()
     answer = post(approval_link(payment), APPROVE)
     assert answer.status_code == 303
@@ -146,7 +145,7 @@ def test_without_a_return_address_a_decision_redirects_to_the_page(tpp: RawProvi
     assert get(f"{approval_link(payment)}?returning").status_code == 200
 
 
-def test_without_script_the_link_reloads_every_30_seconds_until_it_is_decided(tpp: RawProvider) -> None:
+def test_without_script_the_link_reloads_every_30_seconds_until_it_is_decided(tpp):
     payment = tpp.new_payment()
     reload = r'<noscript><meta http-equiv="refresh" content="30;'
     assert reload in get(approval_link(payment)).text
@@ -161,9 +160,7 @@ def test_without_script_the_link_reloads_every_30_seconds_until_it_is_decided(tp
         ("cancel", ("Payment cancelled", "Request cancelled")),
     ],
 )  # fmt: skip
-def test_a_link_decides_once_and_then_shows_only_the_outcome(
-    kind: str, action: str, texts: tuple[str, str], tpp: RawProvider
-) -> None:
+def test_a_link_decides_once_and_then_shows_only_the_outcome(kind, action, texts, tpp):
     order = new_order(tpp, kind)
     if action == "cancel":
         tpp.cancel(order)
@@ -178,9 +175,7 @@ def test_a_link_decides_once_and_then_shows_only_the_outcome(
     assert status(tpp, order) == before
 
 
-def test_the_page_distinguishes_expired_ended_and_revoked_orders(
-    caller: RawProvider, fresh_bank: SandboxServer
-) -> None:
+def test_the_page_distinguishes_expired_ended_and_revoked_orders(caller, fresh_bank):
     made, poor, payment = (caller.new_payment() for _ in range(3))
     consent, revoked, ended = (new_consent(caller) for _ in range(3))
     for order, data in (made, {}), (poor, {"customer": JONAS, "iban": SMALL}), (revoked, {}), (ended, {}):
@@ -197,7 +192,7 @@ def test_the_page_distinguishes_expired_ended_and_revoked_orders(
     assert len(set(OUTCOMES.values())) == len(OUTCOMES)
 
 
-def test_the_customer_can_choose_only_own_accounts(tpp: RawProvider) -> None:
+def test_the_customer_can_choose_only_own_accounts(tpp):
     payment = tpp.new_payment()
     assert not has_buttons(open_phone(payment, "unknown"))
     assert [value for value in open_phone(payment, MARTA).values("value") if value and value.startswith("LT")] == [
@@ -210,7 +205,7 @@ def test_the_customer_can_choose_only_own_accounts(tpp: RawProvider) -> None:
 
 
 @pytest.mark.parametrize("kind", ["payment", "consent"])
-def test_a_named_account_restricts_the_choice(kind: str, tpp: RawProvider) -> None:
+def test_a_named_account_restricts_the_choice(kind, tpp):
     """Stories 4 and 13."""
     named = {"iban": SMALL}
     if kind == "payment":
@@ -230,9 +225,7 @@ def test_a_named_account_restricts_the_choice(kind: str, tpp: RawProvider) -> No
 
 @pytest.mark.parametrize("kind", ["payment", "consent"])
 @pytest.mark.parametrize(("left_out", "shown"), [("customer", "Who are you?"), ("iban", "Daily account")])
-def test_an_approval_without_customer_or_account_shows_the_form_again(
-    left_out: str, shown: str, kind: str, tpp: RawProvider
-) -> None:
+def test_an_approval_without_customer_or_account_shows_the_form_again(left_out, shown, kind, tpp):
     order = new_order(tpp, kind)
     answer = post(approval_link(order), {**APPROVE, left_out: ""})
     assert (answer.status_code, "Nothing has been approved" in answer.text, shown in answer.text) == (400, True, True)
@@ -242,7 +235,7 @@ def test_an_approval_without_customer_or_account_shows_the_form_again(
 @pytest.mark.parametrize(
     "content", [b"", b"action=", b"action=APPROVE", b"other=approve", b"\xff\xfe\x00", b"action=approve" + b"&" * 2000, b"%" * 100]
 )  # fmt: skip
-def test_a_form_without_a_decision_decides_nothing(content: bytes, tpp: RawProvider) -> None:
+def test_a_form_without_a_decision_decides_nothing(content, tpp):
     payment, headers = tpp.new_payment(), {"Content-Type": "application/x-www-form-urlencoded"}
     answer = httpx.post(approval_link(payment), content=content, headers=headers, trust_env=False)
     assert (answer.status_code in (303, 413), tpp.status(payment)) == (True, "RCVD")
@@ -256,16 +249,14 @@ def test_a_form_without_a_decision_decides_nothing(content: bytes, tpp: RawProvi
         ({"Sec-Fetch-Site": "same-origin"}, 303), ({"Origin": "{own}"}, 303), ({}, 303),
     ],
 )  # fmt: skip
-def test_a_form_of_another_page_decides_nothing(
-    headers: dict[str, str], status: int, tpp: RawProvider, bank: SandboxServer
-) -> None:
+def test_a_form_of_another_page_decides_nothing(headers, status, tpp, bank):
     payment = tpp.new_payment()
     sent = {name: value.replace("{own}", bank.addresses.approval_url) for name, value in headers.items()}
     assert post(approval_link(payment), APPROVE, **sent).status_code == status
     assert tpp.status(payment) == ("ACSP" if status == 303 else "RCVD")
 
 
-def test_a_malformed_request_is_not_answered_as_an_unknown_link(tpp: RawProvider) -> None:
+def test_a_malformed_request_is_not_answered_as_an_unknown_link(tpp):
     link = approval_link(tpp.new_payment())
     with httpx.Client(trust_env=False) as client:
         response = client.post(link, extensions={"target": link.encode()})  # not a path with a query
@@ -273,7 +264,7 @@ def test_a_malformed_request_is_not_answered_as_an_unknown_link(tpp: RawProvider
     assert "This request cannot be processed" in response.text
 
 
-def test_no_host_redirects_to_the_host_of_the_request(bank: SandboxServer) -> None:
+def test_no_host_redirects_to_the_host_of_the_request(bank):
     for url in (f"{bank.addresses.approval_url}/approve/x/", f"{bank.addresses.control_url}/clock/"):
         assert get(url, Host="localhost:1").status_code == 404
 
@@ -281,7 +272,7 @@ def test_no_host_redirects_to_the_host_of_the_request(bank: SandboxServer) -> No
 @pytest.mark.parametrize(
     "token", ["unknown", "%00", "%ff%fe", "'--", "a" * 5000, "%F0%9F%92%A9", "id of payment", "id of consent"]
 )
-def test_an_unknown_link_is_not_found(token: str, tpp: RawProvider, bank: SandboxServer) -> None:
+def test_an_unknown_link_is_not_found(token, tpp, bank):
     if token.startswith("id of "):
         kind = token.removeprefix("id of ")
         token = new_order(tpp, kind)[f"{kind}Id"]
@@ -293,7 +284,7 @@ def test_an_unknown_link_is_not_found(token: str, tpp: RawProvider, bank: Sandbo
     assert (state.status_code, state.json()) == (404, {"open": False})
 
 
-def test_the_page_is_not_stored_runs_its_own_script_only_and_may_be_shown_in_an_iframe(tpp: RawProvider) -> None:
+def test_the_page_is_not_stored_runs_its_own_script_only_and_may_be_shown_in_an_iframe(tpp):
     headers = get(approval_link(tpp.new_payment())).headers
     policy = headers["content-security-policy"]
     assert headers["cache-control"] == "no-store"
@@ -313,7 +304,7 @@ def test_the_page_is_not_stored_runs_its_own_script_only_and_may_be_shown_in_an_
         {"User-Agent": "WhatsApp/2.23.20.0"}, {"User-Agent": "Mozilla/5.0 (compatible; Slackbot-LinkExpanding 1.0)"},
     ],
 )  # fmt: skip
-def test_loading_ahead_and_previews_do_not_open_the_payment(headers: dict[str, str], tpp: RawProvider) -> None:
+def test_loading_ahead_and_previews_do_not_open_the_payment(headers, tpp):
     payment = tpp.new_payment()
     httpx.head(approval_link(payment), trust_env=False)
     for path in ("", "/phone", "/state"):
@@ -321,7 +312,7 @@ def test_loading_ahead_and_previews_do_not_open_the_payment(headers: dict[str, s
     assert tpp.cancel(payment).status_code == 200
 
 
-def test_using_the_page_keeps_the_payment_open(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+def test_using_the_page_keeps_the_payment_open(caller, fresh_bank):
     """Story 14."""
     payment = caller.new_payment()
     for path in ("", "/phone", "/state", "/phone", "with a form"):
@@ -339,7 +330,7 @@ def test_using_the_page_keeps_the_payment_open(caller: RawProvider, fresh_bank: 
     ("peer", "host"),
     [("127.0.0.1", "evil.example"), ("127.0.0.1", ""), ("192.0.2.9", "localhost"), ("::ffff:192.0.2.9", "[::1]"), ("fd00::2", "[::1]")],
 )  # fmt: skip
-def test_the_index_is_for_this_machine_only(peer: str, host: str, bank: SandboxServer) -> None:
+def test_the_index_is_for_this_machine_only(peer, host, bank):
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(bank.sandbox.pages, client=(peer, 1))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
@@ -348,7 +339,7 @@ def test_the_index_is_for_this_machine_only(peer: str, host: str, bank: SandboxS
     assert asyncio.run(ask()).status_code == 403
 
 
-def test_the_index_lists_the_banks_data_but_no_link(tpp: RawProvider, bank: SandboxServer) -> None:
+def test_the_index_lists_the_banks_data_but_no_link(tpp, bank):
     payment, consent = tpp.new_payment(), new_consent(tpp)
     decide(payment, "decline")
     tpp.request("GET", "/nothing")

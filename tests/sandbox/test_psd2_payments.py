@@ -14,7 +14,7 @@ def open_link(payment: dict[str, object]) -> httpx.Response:
     return httpx.get(approval_link(payment), trust_env=False)
 
 
-def test_the_answer_links_by_path_to_the_status_and_the_details_which_show_the_payment(tpp: RawProvider) -> None:
+def test_the_answer_links_by_path_to_the_status_and_the_details_which_show_the_payment(tpp):
     payment = tpp.new_payment(product=INSTANT)
     own = f"/psd2/v1/payments/{INSTANT}/{payment['paymentId']}"
     assert (payment["_links"]["self"]["href"], payment["_links"]["status"]["href"]) == (own, own + "/status")
@@ -24,8 +24,8 @@ def test_the_answer_links_by_path_to_the_status_and_the_details_which_show_the_p
 
 @pytest.mark.parametrize("opened", [False, True])
 def test_a_payment_is_rejected_five_minutes_after_its_start_or_opening_however_often_it_is_polled(
-    opened: bool, caller: RawProvider, fresh_bank: SandboxServer
-) -> None:
+    opened, caller, fresh_bank
+):
     payment = caller.new_payment()
     if opened:
         advance(fresh_bank, 290)
@@ -36,14 +36,14 @@ def test_a_payment_is_rejected_five_minutes_after_its_start_or_opening_however_o
     assert caller.status(payment) == "RJCT"
 
 
-def test_the_status_can_be_requested_long_after_the_end(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+def test_the_status_can_be_requested_long_after_the_end(caller, fresh_bank):
     rejected, settled = caller.new_payment(), caller.new_payment()
     decide(settled, "approve")
     advance(fresh_bank, 30 * 86_400)
     assert (caller.status(rejected), caller.status(settled)) == ("RJCT", "ACSC")
 
 
-def test_a_cancelled_payment_is_cancelled_in_the_answer_and_rejected_in_later_polls(tpp: RawProvider) -> None:
+def test_a_cancelled_payment_is_cancelled_in_the_answer_and_rejected_in_later_polls(tpp):
     payment = tpp.new_payment()
     response = tpp.cancel(payment)
     assert (response.status_code, response.json()) == (200, {"transactionStatus": "CANC"})
@@ -52,9 +52,7 @@ def test_a_cancelled_payment_is_cancelled_in_the_answer_and_rejected_in_later_po
 
 
 @pytest.mark.parametrize("before", ["open", "submit", "approve", "decline", "cancel", "expire"])
-def test_a_payment_that_was_opened_or_is_over_cannot_be_cancelled(
-    before: str, caller: RawProvider, fresh_bank: SandboxServer
-) -> None:
+def test_a_payment_that_was_opened_or_is_over_cannot_be_cancelled(before, caller, fresh_bank):
     payment = caller.new_payment()
     if before == "expire":
         advance(fresh_bank, 300)
@@ -73,7 +71,7 @@ def other(bank: SandboxServer, connect: Connect, second_provider: tuple[Issued, 
     return connect(bank, qwac=second_provider[0], qseal=second_provider[1])
 
 
-def test_another_provider_sees_no_such_payment(tpp: RawProvider, other: RawProvider) -> None:
+def test_another_provider_sees_no_such_payment(tpp, other):
     payment = tpp.new_payment()
     own = payment["_links"]["self"]["href"]
     for method, path in (("GET", own), ("DELETE", own), ("GET", own + "/status")):
@@ -83,13 +81,13 @@ def test_another_provider_sees_no_such_payment(tpp: RawProvider, other: RawProvi
     assert foreign.replace(payment["paymentId"], "") == absent.replace(payment["paymentId"][:-1] + "~", "")
 
 
-def test_a_payment_is_not_found_under_another_product(tpp: RawProvider) -> None:
+def test_a_payment_is_not_found_under_another_product(tpp):
     payment = tpp.new_payment()
     moved = payment["_links"]["self"]["href"].replace("/sepa-", "/instant-sepa-")
     assert_refused(tpp.request("GET", moved), 403, "RESOURCE_UNKNOWN")
 
 
-def test_ids_cannot_be_guessed_from_one_another(tpp: RawProvider) -> None:
+def test_ids_cannot_be_guessed_from_one_another(tpp):
     payments = [tpp.new_payment() for _ in range(20)]
     texts = {payment["paymentId"] for payment in payments} | {approval_link(payment) for payment in payments}
     assert len(texts) == 40

@@ -6,7 +6,7 @@ import json
 from uuid import uuid4
 
 import pytest
-from raw_provider import INSTANT, PAYMENT, PAYMENTS, SEPA, Connect, OpenBank, RawProvider, altered, assert_refused
+from raw_provider import INSTANT, PAYMENT, PAYMENTS, SEPA, altered, assert_refused
 
 from tppkit.protocol.psd2 import PSD2
 from tppkit.protocol.wire import MAX_BODY_BYTES
@@ -24,15 +24,13 @@ STATUS = f"{PAYMENTS}/unknown/status"
     "ids",
     [(), ("",), ("7",), ("not-a-uuid",), (f"{{{ID}}}",), (ID.replace("-", ""),), (ID + "0",), (ID, ID[:-1] + "2")],
 )
-def test_a_request_needs_one_id_that_is_a_uuid_and_another_text_is_not_echoed(
-    ids: tuple[str, ...], tpp: RawProvider
-) -> None:
+def test_a_request_needs_one_id_that_is_a_uuid_and_another_text_is_not_echoed(ids, tpp):
     response = tpp.send(Message("GET", STATUS, tuple(("X-Request-ID", text) for text in ids)))
     assert (response.status_code, response.json()["tppMessages"][0]["code"]) == (400, "FORMAT_ERROR")
     assert "x-request-id" not in response.headers
 
 
-def test_an_id_is_echoed_as_it_was_sent(tpp: RawProvider) -> None:
+def test_an_id_is_echoed_as_it_was_sent(tpp):
     request_id = str(uuid4()).upper()
     assert tpp.initiate(request_id=request_id).headers["x-request-id"] == request_id
 
@@ -48,12 +46,12 @@ def test_an_id_is_echoed_as_it_was_sent(tpp: RawProvider) -> None:
     ],
     ids=lambda body: repr(body[:30]),
 )  # fmt: skip
-def test_a_body_that_is_not_json_of_a_payment_is_refused(body: bytes, tpp: RawProvider) -> None:
+def test_a_body_that_is_not_json_of_a_payment_is_refused(body, tpp):
     assert_refused(tpp.initiate(body), 400, "FORMAT_ERROR")
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "1e-999", "9" * 399, "1e308"])
-def test_a_further_number_of_any_size_is_refused_or_given_back_as_json(number: str, tpp: RawProvider) -> None:
+def test_a_further_number_of_any_size_is_refused_or_given_back_as_json(number, tpp):
     response = tpp.initiate(json.dumps(PAYMENT).encode()[:-1] + b', "further": ' + number.encode() + b"}")
     if response.status_code == 201:
         details = tpp.request("GET", response.json()["_links"]["self"]["href"])
@@ -88,7 +86,7 @@ def test_a_further_number_of_any_size_is_refused_or_given_back_as_json(number: s
         ("debtorAccount", {"iban": "nothing"}),
     ],
 )
-def test_a_payment_that_does_not_fit_the_model_is_refused(field: str, value: object, tpp: RawProvider) -> None:
+def test_a_payment_that_does_not_fit_the_model_is_refused(field, value, tpp):
     body = {**PAYMENT, field: value}
     if value == "left out":
         del body[field]
@@ -97,7 +95,7 @@ def test_a_payment_that_does_not_fit_the_model_is_refused(field: str, value: obj
     assert value != "left out" or field in response.text
 
 
-def test_a_refusal_contains_nothing_of_the_body(tpp: RawProvider) -> None:
+def test_a_refusal_contains_nothing_of_the_body(tpp):
     assert "SECRET" not in tpp.initiate({**PAYMENT, "creditorName": "SECRET" * 30}).text
 
 
@@ -109,20 +107,20 @@ def test_a_refusal_contains_nothing_of_the_body(tpp: RawProvider) -> None:
     ],
     ids=lambda further: next(iter(further)),
 )  # fmt: skip
-def test_further_fields_never_replace_those_of_the_bank(further: dict[str, object], tpp: RawProvider) -> None:
+def test_further_fields_never_replace_those_of_the_bank(further, tpp):
     payment = tpp.new_payment(body={**PAYMENT, **further})
     response = tpp.request("GET", payment["_links"]["self"]["href"])
     assert response.status_code == 200
     assert (response.json()["paymentId"], response.json()["transactionStatus"]) == (payment["paymentId"], "RCVD")
 
 
-def test_a_body_of_the_highest_length_is_read_and_a_longer_one_is_not(tpp: RawProvider) -> None:
+def test_a_body_of_the_highest_length_is_read_and_a_longer_one_is_not(tpp):
     body = json.dumps(PAYMENT).encode()
     assert tpp.initiate(body.ljust(MAX_BODY_BYTES)).status_code == 201
     assert_refused(tpp.initiate(body.ljust(MAX_BODY_BYTES + 1)), 413, "FORMAT_ERROR")
 
 
-def test_an_unknown_product_is_not_found(tpp: RawProvider) -> None:
+def test_an_unknown_product_is_not_found(tpp):
     path = "/psd2/v1/payments/target-2-payments/any"
     for answer in (tpp.initiate(product="target-2-payments"), tpp.request("GET", path), tpp.request("DELETE", path)):
         assert_refused(answer, 404, "PRODUCT_UNKNOWN")
@@ -131,15 +129,13 @@ def test_an_unknown_product_is_not_found(tpp: RawProvider) -> None:
 @pytest.mark.parametrize(
     "target", ["/", "/psd2", "/psd2/v1/payments", f"{PAYMENTS}/a/b/c", f"{PAYMENTS}/", "/psd2/v2/x", "//", "/%00"]
 )
-def test_an_unknown_path_is_not_found(target: str, tpp: RawProvider) -> None:
+def test_an_unknown_path_is_not_found(target, tpp):
     assert_refused(tpp.request("GET", target), 404, "RESOURCE_UNKNOWN")
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "PROPFIND", "FOO"])
-def test_another_method_than_the_rows_is_refused_and_the_answer_names_those(
-    method: str, name: str, tpp: RawProvider
-) -> None:
+def test_another_method_than_the_rows_is_refused_and_the_answer_names_those(method, name, tpp):
     accepted = {row.method for row in PSD2.endpoints if row.path == ROWS[name].path}
     if method in accepted:
         return
@@ -151,9 +147,7 @@ def test_another_method_than_the_rows_is_refused_and_the_answer_names_those(
         assert_refused(response, 405, "SERVICE_INVALID")
 
 
-def test_an_instant_payment_to_a_country_that_cannot_be_reached_is_refused(
-    open_bank: OpenBank, connect: Connect
-) -> None:
+def test_an_instant_payment_to_a_country_that_cannot_be_reached_is_refused(open_bank, connect):
     with open_bank(rules=BankRules(instant_unreachable=frozenset({"DE"}))) as server:
         caller = connect(server)
         assert_refused(caller.initiate(product=INSTANT), 400, "PRODUCT_INVALID")
@@ -172,9 +166,7 @@ def test_an_instant_payment_to_a_country_that_cannot_be_reached_is_refused(
         ("https://tpp.example/back",) * 2,
     ],
 )  # fmt: skip
-def test_return_addresses_other_than_one_by_https_or_on_loopback_are_refused(
-    uris: tuple[str, ...], tpp: RawProvider
-) -> None:
+def test_return_addresses_other_than_one_by_https_or_on_loopback_are_refused(uris, tpp):
     assert_refused(tpp.initiate(headers=[("TPP-Redirect-URI", uri) for uri in uris]), 400, "FORMAT_ERROR")
 
 
@@ -182,19 +174,17 @@ def test_return_addresses_other_than_one_by_https_or_on_loopback_are_refused(
     "place",
     ["localhost", "LOCALHOST:5000/back?x=1", "127.0.0.1:8000?x=1", "127.9.9.9", "[::1]/back?x=1", "[0:0::1]:3000"],
 )
-def test_a_return_address_on_loopback_may_be_http(place: str, tpp: RawProvider) -> None:
+def test_a_return_address_on_loopback_may_be_http(place, tpp):
     assert tpp.initiate(headers=[("TPP-Redirect-URI", f"http://{place}")]).status_code == 201
 
 
-def test_every_answer_forbids_its_storage(tpp: RawProvider) -> None:
+def test_every_answer_forbids_its_storage(tpp):
     answers = [tpp.initiate(), tpp.request("GET", STATUS), tpp.request("GET", "/"), tpp.request("PUT", PAYMENTS)]
     assert {answer.headers["cache-control"] for answer in answers} == {"no-store"}
 
 
 @pytest.mark.parametrize(("part", "instead"), [("/payments/", "/payments%2F"), ("/v1/", "//v1/"), ("psd2", "psd%32")])
-def test_a_target_that_only_reads_like_an_endpoint_is_none_however_it_is_sealed(
-    tpp: RawProvider, part: str, instead: str
-) -> None:
+def test_a_target_that_only_reads_like_an_endpoint_is_none_however_it_is_sealed(tpp, part, instead):
     message = tpp.message()
     sealed = tpp.sealed(altered(message, target=message.target.replace(part, instead)))
     assert_refused(tpp.send(sealed), 404, "RESOURCE_UNKNOWN")

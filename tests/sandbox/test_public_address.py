@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import socket
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from raw_provider import Connect, OpenBank, RawProvider, approval_link, assert_refused, make_seal, tls_context
+from raw_provider import RawProvider, approval_link, assert_refused, make_seal, tls_context
 
 from refusals import refused
 from tppkit.errors import ConfigurationError
@@ -31,7 +29,7 @@ def names_of(server: SandboxServer, bank_pki: Pki) -> set[str]:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "0"])  # what a user gives
-def test_a_wildcard_address_is_in_no_link(host: str, open_bank: OpenBank, connect: Connect) -> None:
+def test_a_wildcard_address_is_in_no_link(host, open_bank, connect):
     with open_bank(host=host) as server:
         assert server.addresses.psd2_url.startswith("https://localhost:")
         assert approval_link(connect(server).new_payment()).startswith("http://localhost:")
@@ -47,7 +45,7 @@ def test_a_wildcard_address_is_in_no_link(host: str, open_bank: OpenBank, connec
         ("https://[2001:db8::7]:9443", "https://[2001:db8::7]:9443", "http://[2001:db8::7]:9444"),
     ],
 )
-def test_links_have_the_public_url(url: str, psd2: str, approval: str, open_bank: OpenBank, bank_pki: Pki) -> None:
+def test_links_have_the_public_url(url, psd2, approval, open_bank, bank_pki):
     with open_bank(host="0.0.0.0", public_url=url) as server:
         own, shown = server.ports, server.addresses
         assert (shown.psd2_url, shown.approval_url) == (psd2.format(**own), approval.format(**own))
@@ -66,9 +64,7 @@ def test_links_have_the_public_url(url: str, psd2: str, approval: str, open_bank
         ("https://192.0.2.7", (), {"192.0.2.7"}),
     ],
 )
-def test_the_server_certificate_has_the_names_that_clients_use(
-    public_url: str | None, dns: tuple[str, ...], names: set[str], open_bank: OpenBank, bank_pki: Pki
-) -> None:
+def test_the_server_certificate_has_the_names_that_clients_use(public_url, dns, names, open_bank, bank_pki):
     with open_bank(public_url=public_url, dns=dns) as server:
         assert names_of(server, bank_pki) == {"localhost", "127.0.0.1", "0:0:0:0:0:0:0:1", *names}
 
@@ -84,17 +80,13 @@ def test_the_server_certificate_has_the_names_that_clients_use(
     ],
     ids=str,
 )  # fmt: skip
-def test_a_name_or_url_that_no_client_can_use_is_refused(
-    settings: Any, code: str, tmp_path: Path, bank_pki_folder: Path
-) -> None:
+def test_a_name_or_url_that_no_client_can_use_is_refused(settings, code, tmp_path, bank_pki_folder):
     with refused(ConfigurationError, code):
         SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, **settings))
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_with_roots_only_a_client_must_send_its_intermediates(
-    strict: bool, open_bank: OpenBank, bank_pki: Pki, connect: Connect
-) -> None:
+def test_with_roots_only_a_client_must_send_its_intermediates(strict, open_bank, bank_pki, connect):
     alone = replace(bank_pki.qwac, chain=())
     with open_bank(roots_only=True, strict=strict) as server:
         assert connect(server).initiate().status_code == 201

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from raw_provider import PAYMENTS, Connect, OpenBank, advance, approval_link, decide
+from raw_provider import PAYMENTS, OpenBank, advance, approval_link, decide
 
 from tppkit.protocol.refusals import Refusals
 from tppkit.sandbox import SandboxServer
@@ -39,7 +39,7 @@ def logged(open_bank: OpenBank) -> Iterator[Logged]:
         yield Logged(server, lines)
 
 
-def test_each_request_has_one_line(logged: Logged, connect: Connect) -> None:
+def test_each_request_has_one_line(logged, connect):
     server, lines = logged
     caller = connect(server)
     payment = caller.new_payment()
@@ -60,7 +60,7 @@ def test_each_request_has_one_line(logged: Logged, connect: Connect) -> None:
     assert approval_link(payment).rpartition("/")[2] not in "".join(lines)
 
 
-def test_a_closed_pipe_of_the_log_fails_no_request(open_bank: OpenBank) -> None:
+def test_a_closed_pipe_of_the_log_fails_no_request(open_bank):
     def gone(line: str) -> None:
         raise BrokenPipeError
 
@@ -77,7 +77,7 @@ def test_a_closed_pipe_of_the_log_fails_no_request(open_bank: OpenBank) -> None:
         (b"/" + b"a" * 5000, "/" + "a" * 1023),
     ],
 )
-def test_a_target_cannot_forge_a_line(target: bytes, shown: str, logged: Logged) -> None:
+def test_a_target_cannot_forge_a_line(target, shown, logged):
     with socket.create_connection(("127.0.0.1", logged.server.ports["control"])) as raw:
         raw.sendall(b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         while raw.recv(4096):
@@ -88,7 +88,7 @@ def test_a_target_cannot_forge_a_line(target: bytes, shown: str, logged: Logged)
 @pytest.mark.parametrize(
     "target", ["/approve/TOKEN", "/%61pprove/TOKEN", "//approve//TOKEN?x", "/approve%2FTOKEN", "/Approve%252fTOKEN", "http://localhost/approve/TOKEN"]
 )  # fmt: skip
-def test_a_token_is_never_shown(target: str) -> None:
+def test_a_token_is_never_shown(target):
     assert "TOKEN" not in without_secrets(target)
 
 
@@ -129,13 +129,11 @@ def test_a_token_is_never_shown(target: str) -> None:
         (f"/gateway/orders/{UUID}/pay", f"/gateway/orders/{UUID}/pay"),
     ],
 )
-def test_secrets_of_a_target_are_not_shown(target: str, shown: str) -> None:
+def test_secrets_of_a_target_are_not_shown(target, shown):
     assert without_secrets(target) == shown
 
 
-def test_the_reason_of_a_refusal_does_not_show_a_token_either(
-    logged: Logged, connect: Connect, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_reason_of_a_refusal_does_not_show_a_token_either(logged, connect, caplog):
     payment = connect(logged.server).new_payment()
     token = approval_link(payment).rpartition("/")[2]
     connect(logged.server).request("GET", f"/approve/{token}")
@@ -156,14 +154,14 @@ def lines_of(app: Any, refusals: Refusals) -> list[str]:
     return lines
 
 
-def test_an_application_that_fails_is_answered_500_by_the_server() -> None:
+def test_an_application_that_fails_is_answered_500_by_the_server():
     async def fails(scope: object, receive: object, send: object) -> None:
         raise ZeroDivisionError
 
     assert lines_of(fails, CONTROL_REFUSALS) == ["GET / 500"]
 
 
-def test_the_code_is_read_as_the_interface_writes_it() -> None:
+def test_the_code_is_read_as_the_interface_writes_it():
     async def refuses(scope: object, receive: object, send: Any) -> None:
         await send({"type": "http.response.start", "status": 400})
         await send({"type": "http.response.body", "body": b'{"why":"BAD"}'})
@@ -172,7 +170,7 @@ def test_the_code_is_read_as_the_interface_writes_it() -> None:
     assert lines_of(refuses, refusals) == ["GET / 400 BAD"]
 
 
-def test_the_latest_requests_are_listed_with_verdict_and_code(logged: Logged, connect: Connect) -> None:
+def test_the_latest_requests_are_listed_with_verdict_and_code(logged, connect):
     caller = connect(logged.server)
     caller.new_payment()
     caller.send(caller.message())
@@ -183,7 +181,7 @@ def test_the_latest_requests_are_listed_with_verdict_and_code(logged: Logged, co
     assert "signature.missing" in answer[0]["text"]
 
 
-def test_old_requests_are_dropped() -> None:
+def test_old_requests_are_dropped():
     latest = LatestRequests(lambda: AT)
     for number in range(1000):
         latest.keep(Answered("GET", f"/{number}", 200, "", ""))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from raw_provider import PAYMENTS, Connect, OpenBank, assert_refused
+from raw_provider import PAYMENTS, OpenBank, assert_refused
 
 from refusals import refused
 from tppkit._clock import utc_now
@@ -34,8 +34,8 @@ def watched_bank(folder: Path, open_bank: OpenBank) -> Iterator[SandboxServer]:
 
 
 def test_a_qwac_that_is_revoked_while_the_sandbox_runs_is_refused_until_its_hold_is_lifted(
-    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Connect
-) -> None:
+    watched_bank, folder, bank_pki, connect
+):
     caller = connect(watched_bank)
     assert caller.request("GET", TARGET).status_code == 403  # trusted: only the payment is unknown
     open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now(), reason="certificateHold")
@@ -45,9 +45,7 @@ def test_a_qwac_that_is_revoked_while_the_sandbox_runs_is_refused_until_its_hold
     assert connect(watched_bank).request("GET", TARGET).status_code == 403
 
 
-def test_a_qsealc_that_is_revoked_while_the_sandbox_runs_is_refused(
-    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Connect
-) -> None:
+def test_a_qsealc_that_is_revoked_while_the_sandbox_runs_is_refused(watched_bank, folder, bank_pki, connect):
     caller = connect(watched_bank)
     assert caller.initiate().status_code == 201
     open_pki(folder).revoke(bank_pki.qseal.certificate, at=utc_now())
@@ -57,8 +55,8 @@ def test_a_qsealc_that_is_revoked_while_the_sandbox_runs_is_refused(
 
 @pytest.mark.parametrize("has_lists", [True, False])
 def test_a_certificate_that_was_revoked_before_the_start_is_rejected_if_the_folder_has_lists(
-    has_lists: bool, folder: Path, open_bank: OpenBank, bank_pki: Pki, connect: Connect
-) -> None:
+    has_lists, folder, open_bank, bank_pki, connect
+):
     open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now(), reason="keyCompromise")
     for path in () if has_lists else folder.glob("*.crl"):
         path.unlink()
@@ -70,15 +68,15 @@ def test_a_certificate_that_was_revoked_before_the_start_is_rejected_if_the_fold
         assert answer.status_code == 403
 
 
-def test_a_folder_with_a_list_that_cannot_be_read_is_refused(folder: Path) -> None:
+def test_a_folder_with_a_list_that_cannot_be_read_is_refused(folder):
     (folder / "root.crl").write_bytes(b"no list")
     with refused(ConfigurationError, "pki.unusable", match=r"root\.crl"):
         FolderRevocations(folder)
 
 
 def test_while_a_list_cannot_be_read_its_earlier_contents_are_used_and_the_error_is_logged_once(
-    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Connect, caplog: pytest.LogCaptureFixture
-) -> None:
+    watched_bank, folder, bank_pki, connect, caplog
+):
     open_pki(folder).revoke(bank_pki.other_qwac.certificate, at=utc_now())
     assert connect(watched_bank).request("GET", TARGET).status_code == 403
     (folder / "issuing-ca-qwac.crl").write_bytes(b"no list")
@@ -91,16 +89,14 @@ def test_while_a_list_cannot_be_read_its_earlier_contents_are_used_and_the_error
     assert [("root.crl" in line, "issuing-ca-qwac.crl" in line) for line in messages] == [(False, True), (True, False)]
 
 
-def test_a_list_that_was_never_read_is_reported_as_unavailable(
-    watched_bank: SandboxServer, folder: Path, connect: Connect
-) -> None:
+def test_a_list_that_was_never_read_is_reported_as_unavailable(watched_bank, folder, connect):
     (folder / "further.crl").write_bytes(b"no list")
     answer = connect(watched_bank).request("GET", TARGET)
     assert_refused(answer, 503, "SERVICE_UNAVAILABLE")
     assert "further.crl" in answer.text
 
 
-def test_the_latest_readable_list_of_each_file_is_used_and_a_removed_one_no_longer(folder: Path, bank_pki: Pki) -> None:
+def test_the_latest_readable_list_of_each_file_is_used_and_a_removed_one_no_longer(folder, bank_pki):
     revocations, lists = FolderRevocations(folder), sorted(folder.glob("*.crl"))
     for _ in range(5):
         open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now(), reason="certificateHold")
@@ -118,7 +114,7 @@ def test_the_latest_readable_list_of_each_file_is_used_and_a_removed_one_no_long
     assert revocations.checker._evidence.crls == ()
 
 
-def test_a_list_that_is_added_within_one_tick_of_the_file_systems_clock_is_read(folder: Path, bank_pki: Pki) -> None:
+def test_a_list_that_is_added_within_one_tick_of_the_file_systems_clock_is_read(folder, bank_pki):
     late = folder / "issuing-ca-qwac.crl"
     content = late.read_bytes()
     late.unlink()

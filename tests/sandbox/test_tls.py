@@ -6,14 +6,12 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 import pytest
 from cryptography.hazmat.bindings.openssl.binding import Binding
 from OpenSSL import SSL
 from tls_server import (
     LAST_GET,
-    Parties,
     Running,
     eventually,
     log,
@@ -47,7 +45,7 @@ NAME = "CN=tpp.test.example.com,2.5.4.97=PSDLT-BL-LB000000,O=Example Payments TE
 
 
 @VERSIONS
-def test_the_application_sees_the_certificate(parties: Parties, soft: Running, version: ssl.TLSVersion) -> None:
+def test_the_application_sees_the_certificate(parties, soft, version):
     context = parties.client("good", version)
     with soft.tls_connect(context) as connection:
         cipher = connection.cipher()
@@ -81,9 +79,7 @@ def test_the_application_sees_the_certificate(parties: Parties, soft: Running, v
         ("two-faults", f"{PURPOSE}; {EXPIRED}"),
     ],
 )
-def test_a_client_with_a_faulty_certificate_or_none_is_accepted_and_recognised(
-    parties: Parties, soft: Running, who: str | None, error: str | None
-) -> None:
+def test_a_client_with_a_faulty_certificate_or_none_is_accepted_and_recognised(parties, soft, who, error):
     assert b"200 OK" in soft.ask(parties.client(who))
     seen = soft.bank.scopes[0]["extensions"]["tls"]
     assert seen["server_cert"] == pems(parties.pki.server)[0]
@@ -92,7 +88,7 @@ def test_a_client_with_a_faulty_certificate_or_none_is_accepted_and_recognised(
     assert (seen["client_cert_name"] is None) == (who is None)
 
 
-def test_a_certificate_that_only_openssl_reads_has_no_name(parties: Parties, soft: Running) -> None:
+def test_a_certificate_that_only_openssl_reads_has_no_name(parties, soft):
     good = parties.clients["good"]
     der = bytearray(good.certificate.der)
     der[der.index(b"\xa0\x03\x02\x01\x02") + 4] = 7  # "version 8"
@@ -109,22 +105,20 @@ def test_a_certificate_that_only_openssl_reads_has_no_name(parties: Parties, sof
 @pytest.mark.parametrize(
     ("beside", "error"), [(False, None), (True, "unable to get issuer certificate (X509 error 2 at depth 1)")]
 )
-def test_an_intermediate_is_trusted_by_itself_unless_there_is_a_root(
-    parties: Parties, beside: bool, error: str | None
-) -> None:
+def test_an_intermediate_is_trusted_by_itself_unless_there_is_a_root(parties, beside, error):
     anchors = parties.issuing + (parties.other_root if beside else "")
     with serving(parties.tls(client_anchors_pem=anchors.encode())) as running:
         running.ask(parties.client("leaf-only"))
     assert running.bank.scopes[0]["extensions"]["tls"]["client_cert_error"] == error
 
 
-def test_the_server_sends_its_intermediates(parties: Parties) -> None:
+def test_the_server_sends_its_intermediates(parties):
     with serving(parties.tls(client_anchors_pem=parties.other_root.encode())) as running:
         assert b"200 OK" in running.ask(parties.client())  # which knows the root only
 
 
 @VERSIONS
-def test_strict_accepts_a_good_certificate(parties: Parties, strict: Running, version: ssl.TLSVersion) -> None:
+def test_strict_accepts_a_good_certificate(parties, strict, version):
     assert b"200 OK" in strict.ask(parties.client("good", version))
     seen = strict.bank.scopes[0]["extensions"]["tls"]
     assert (seen["client_cert_chain"], seen["client_cert_error"]) == (pems(parties.clients["good"]), None)
@@ -141,9 +135,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("who", "reason", "alerts"), REFUSALS, ids=[str(row[0]) for row in REFUSALS])
 @VERSIONS
-def test_strict_refuses_with_the_alert_and_one_log_line(
-    parties: Parties, strict: Running, log: Any, who: str | None, reason: str, alerts: tuple[str, str], version: ssl.TLSVersion
-) -> None:  # fmt: skip
+def test_strict_refuses_with_the_alert_and_one_log_line(parties, strict, log, who, reason, alerts, version):
     with pytest.raises(ssl.SSLError) as refused:
         strict.ask(parties.client(who, version))
     eventually(lambda: strict.live == 0)
@@ -154,7 +146,7 @@ def test_strict_refuses_with_the_alert_and_one_log_line(
     assert strict.bank.scopes == []
 
 
-def test_the_alert_survives_a_client_that_is_still_sending(parties: Parties, strict: Running) -> None:
+def test_the_alert_survives_a_client_that_is_still_sending(parties, strict):
     with strict.tls_connect(parties.client(version=ssl.TLSVersion.TLSv1_3)) as connection:
         for _ in range(20):
             connection.sendall(bytes(20_000))
@@ -163,7 +155,7 @@ def test_the_alert_survives_a_client_that_is_still_sending(parties: Parties, str
             connection.recv(1)
 
 
-def test_a_refused_client_that_stays_is_cut_off(strict: Running) -> None:
+def test_a_refused_client_that_stays_is_cut_off(strict):
     with strict.connect() as connection:
         eventually(lambda: strict.live == 1)
         connection.sendall(b"\x16\x03\x01garbage")
@@ -175,18 +167,18 @@ def test_a_refused_client_that_stays_is_cut_off(strict: Running) -> None:
     ("offer", "chosen"),
     [((), None), (("h2", "http/1.1"), "http/1.1"), (("http/1.1",), "http/1.1")],
 )
-def test_alpn_is_http_1_1(parties: Parties, soft: Running, offer: tuple[str, ...], chosen: str | None) -> None:
+def test_alpn_is_http_1_1(parties, soft, offer, chosen):
     with soft.tls_connect(parties.client(alpn=offer)) as connection:
         assert connection.selected_alpn_protocol() == chosen
 
 
-def test_a_client_that_wants_only_http_2_gets_an_alert(parties: Parties, soft: Running, log: Any) -> None:
+def test_a_client_that_wants_only_http_2_gets_an_alert(parties, soft, log):
     with pytest.raises(ssl.SSLError, match=r"(?i)alert.no.application.protocol"):
         soft.tls_connect(parties.client(alpn=("h2",)))
     assert log()[0].endswith("no application protocol in common")
 
 
-def test_tls_1_1_is_refused(soft: Running, log: Any) -> None:
+def test_tls_1_1_is_refused(soft, log):
     hello = b"\x03\x02" + bytes(32) + b"\x00" + b"\x00\x04\xc0\x09\xc0\x13" + b"\x01\x00"
     message = b"\x01" + len(hello).to_bytes(3, "big") + hello
     with soft.connect() as connection:
@@ -197,7 +189,7 @@ def test_tls_1_1_is_refused(soft: Running, log: Any) -> None:
 
 
 @pytest.mark.parametrize("suite", ["ECDHE-ECDSA-AES128-SHA256", "ECDHE-ECDSA-AES128-SHA", "AES128-SHA"])
-def test_weak_tls_1_2_suites_are_refused(parties: Parties, soft: Running, suite: str) -> None:
+def test_weak_tls_1_2_suites_are_refused(parties, soft, suite):
     context = parties.client(version=ssl.TLSVersion.TLSv1_2)
     context.set_ciphers(suite)
     with pytest.raises(ssl.SSLError, match="HANDSHAKE_FAILURE"):
@@ -205,7 +197,7 @@ def test_weak_tls_1_2_suites_are_refused(parties: Parties, soft: Running, suite:
 
 
 @VERSIONS
-def test_no_session_is_resumed(parties: Parties, soft: Running, version: ssl.TLSVersion) -> None:
+def test_no_session_is_resumed(parties, soft, version):
     context = parties.client("good", version)
     with soft.tls_connect(context) as first:
         first.sendall(LAST_GET)
@@ -234,7 +226,7 @@ def openssl_client(running: Running, version: int) -> Iterator[SSL.Connection]:
         yield connection
 
 
-def test_renegotiation_is_refused(soft: Running) -> None:
+def test_renegotiation_is_refused(soft):
     with openssl_client(soft, SSL.TLS1_2_VERSION) as connection:
         connection.do_handshake()
         connection.renegotiate()
@@ -244,7 +236,7 @@ def test_renegotiation_is_refused(soft: Running) -> None:
 
 @pytest.mark.parametrize("mode", [TlsMode.SOFT, TlsMode.STRICT])
 @pytest.mark.parametrize("version", [SSL.TLS1_2_VERSION, SSL.TLS1_3_VERSION])
-def test_no_list_of_issuers_is_sent(soft: Running, strict: Running, mode: TlsMode, version: int) -> None:
+def test_no_list_of_issuers_is_sent(soft, strict, mode, version):
     with openssl_client(soft if mode is TlsMode.SOFT else strict, version) as connection:
         with suppress(SSL.Error):
             connection.do_handshake()
@@ -252,7 +244,7 @@ def test_no_list_of_issuers_is_sent(soft: Running, strict: Running, mode: TlsMod
         assert connection.get_client_ca_list(as_cryptography=True) == []
 
 
-def test_the_private_key_is_not_in_the_repr(parties: Parties) -> None:
+def test_the_private_key_is_not_in_the_repr(parties):
     assert "PRIVATE KEY" in parties.tls().private_key_pem.decode()
     assert "PRIVATE KEY" not in repr(parties.tls())
 
@@ -266,15 +258,13 @@ def test_the_private_key_is_not_in_the_repr(parties: Parties) -> None:
         ("client_anchors_pem", b"no PEM", "tls.anchors"),
     ],
 )
-def test_settings_that_cannot_be_used_are_refused(
-    parties: Parties, setting: str, content: bytes | None, code: str
-) -> None:
+def test_settings_that_cannot_be_used_are_refused(parties, setting, content, code):
     changed = {setting: content or key_pem(parties.pki.root.key)}
     with refused(ConfigurationError, code):
         make_http_protocol(parties.tls(**changed))
 
 
-def test_the_texts_of_x509_errors_are_those_of_openssl() -> None:
+def test_the_texts_of_x509_errors_are_those_of_openssl():
     binding = Binding()
     for number, text in tls_module._X509_ERRORS.items():
         theirs = binding.ffi.string(binding.lib.X509_verify_cert_error_string(number)).decode()

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
-from typing import Any
 
 import httpx
 import pytest
@@ -21,7 +20,6 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from tls_server import (
     GET,
     LAST_GET,
-    Parties,
     Running,
     eventually,
     log,
@@ -60,7 +58,7 @@ def reset(connection: socket.socket) -> None:
     connection.close()
 
 
-def test_two_requests_share_a_connection_but_not_their_scope(parties: Parties, soft: Running) -> None:
+def test_two_requests_share_a_connection_but_not_their_scope(parties, soft):
     with soft.tls_connect(parties.client("good")) as connection:
         for _ in range(2):
             connection.sendall(GET)
@@ -71,7 +69,7 @@ def test_two_requests_share_a_connection_but_not_their_scope(parties: Parties, s
     assert "PSDLT-BL-LB000000" in first["extensions"]["tls"]["client_cert_name"]
 
 
-def test_answers_are_not_held_back_for_acknowledgements(parties: Parties, soft: Running) -> None:
+def test_answers_are_not_held_back_for_acknowledgements(parties, soft):
     with soft.tls_connect(parties.client()) as connection:
         connection.sendall(GET)
         read_answer(connection)
@@ -80,13 +78,13 @@ def test_answers_are_not_held_back_for_acknowledgements(parties: Parties, soft: 
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_pipelined_requests_are_all_answered(parties: Parties, soft: Running) -> None:
+def test_pipelined_requests_are_all_answered(parties, soft):
     answers = soft.ask(parties.client(), GET * 30 + LAST_GET)
     assert answers.count(b"HTTP/1.1 200 OK") == 31
     assert len(soft.bank.scopes) == 31
 
 
-def test_large_bodies_arrive_whole_in_both_directions(parties: Parties, soft: Running) -> None:
+def test_large_bodies_arrive_whole_in_both_directions(parties, soft):
     body = random.Random(1).randbytes(2_000_000)
     with httpx.Client(verify=parties.client("good"), base_url=f"https://127.0.0.1:{soft.port}") as client:
         for _ in range(2):
@@ -94,7 +92,7 @@ def test_large_bodies_arrive_whole_in_both_directions(parties: Parties, soft: Ru
             assert client.post("/", content=body).text == hashlib.sha256(body).hexdigest()
 
 
-def test_bytes_that_trickle_in_one_by_one_are_put_together(parties: Parties, soft: Running) -> None:
+def test_bytes_that_trickle_in_one_by_one_are_put_together(parties, soft):
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = parties.client("good").wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
     with soft.connect() as raw:
@@ -116,14 +114,14 @@ def test_bytes_that_trickle_in_one_by_one_are_put_together(parties: Parties, sof
     assert len(soft.bank.scopes) == 1
 
 
-def test_both_ends_close_tls(parties: Parties, soft: Running) -> None:
+def test_both_ends_close_tls(parties, soft):
     connection = soft.tls_connect(parties.client())
     connection.sendall(LAST_GET)
     assert b"200 OK" in read_all(connection)  # an end without close_notify would raise
     connection.unwrap().close()
 
 
-def test_a_client_that_closes_tls_is_disconnected(parties: Parties, soft: Running) -> None:
+def test_a_client_that_closes_tls_is_disconnected(parties, soft):
     connection = soft.tls_connect(parties.client())
     connection.sendall(GET)
     read_answer(connection)
@@ -146,7 +144,7 @@ def narrow(
             yield running, connection
 
 
-def test_the_application_waits_for_a_client_that_does_not_read(parties: Parties, log: Any) -> None:
+def test_the_application_waits_for_a_client_that_does_not_read(parties, log):
     with narrow(parties.tls(handshake_timeout_s=1), parties.client(), receiving=16_384) as (running, connection):
         connection.sendall(b"GET /endless HTTP/1.1\r\nhost: sandbox\r\n\r\n")
         eventually(lambda: running.bank.disconnects == 1)
@@ -155,7 +153,7 @@ def test_the_application_waits_for_a_client_that_does_not_read(parties: Parties,
     assert "unread" in line
 
 
-def test_a_client_that_requests_new_keys_but_does_not_read_is_disconnected(parties: Parties, log: Any) -> None:
+def test_a_client_that_requests_new_keys_but_does_not_read_is_disconnected(parties, log):
     context, keys = parties.client(version=ssl.TLSVersion.TLSv1_3), parties.folder / "keys"
     context.keylog_filename = str(keys)
     with narrow(parties.tls(), context, receiving=4096) as (running, connection):
@@ -170,7 +168,7 @@ def test_a_client_that_requests_new_keys_but_does_not_read_is_disconnected(parti
     assert line.endswith("asks for more than it reads")
 
 
-def test_a_slow_reader_gets_everything(parties: Parties, log: Any) -> None:
+def test_a_slow_reader_gets_everything(parties, log):
     received = 0
     with narrow(parties.tls(handshake_timeout_s=1), parties.client(), receiving=16_384) as (_, connection):
         connection.sendall(b"GET /large HTTP/1.1\r\nhost: sandbox\r\nconnection: close\r\n\r\n")
@@ -181,7 +179,7 @@ def test_a_slow_reader_gets_everything(parties: Parties, log: Any) -> None:
     assert log() == []
 
 
-def test_a_client_that_read_everything_may_then_pause(parties: Parties, log: Any) -> None:
+def test_a_client_that_read_everything_may_then_pause(parties, log):
     tls, context = parties.tls(handshake_timeout_s=1), parties.client()
     with serving(tls, socket_buffer=65_536) as running, running.tls_connect(context) as connection:
         connection.sendall(b"GET /large HTTP/1.1\r\nhost: sandbox\r\n\r\n")
@@ -192,7 +190,7 @@ def test_a_client_that_read_everything_may_then_pause(parties: Parties, log: Any
     assert log() == []
 
 
-def test_the_client_waits_for_an_application_that_does_not_read(parties: Parties) -> None:
+def test_the_client_waits_for_an_application_that_does_not_read(parties):
     sent = 0
     with narrow(parties.tls(), parties.client(), sending=16_384) as (running, connection):
         connection.sendall(b"POST /deaf HTTP/1.1\r\nhost: sandbox\r\ncontent-length: 9000000\r\n\r\n")
@@ -205,7 +203,7 @@ def test_the_client_waits_for_an_application_that_does_not_read(parties: Parties
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc"], ids=["none", "half"])
-def test_an_unfinished_handshake_times_out(parties: Parties, log: Any, sent: bytes) -> None:
+def test_an_unfinished_handshake_times_out(parties, log, sent):
     with serving(parties.tls(handshake_timeout_s=0.2)) as running, running.connect() as connection:
         connection.sendall(sent)
         assert connection.recv(1) == b""
@@ -214,7 +212,7 @@ def test_an_unfinished_handshake_times_out(parties: Parties, log: Any, sent: byt
     assert line.endswith("handshake timeout")
 
 
-def test_the_timeout_is_over_after_the_handshake(parties: Parties) -> None:
+def test_the_timeout_is_over_after_the_handshake(parties):
     with (
         serving(parties.tls(handshake_timeout_s=1)) as running,
         running.tls_connect(parties.client()) as connection,
@@ -224,7 +222,7 @@ def test_the_timeout_is_over_after_the_handshake(parties: Parties) -> None:
         assert b"200 OK" in read_answer(connection)
 
 
-def test_a_client_that_leaves_early_is_one_log_line(soft: Running, log: Any) -> None:
+def test_a_client_that_leaves_early_is_one_log_line(soft, log):
     soft.connect().close()
     eventually(log)
     eventually(lambda: soft.live == 0)
@@ -232,7 +230,7 @@ def test_a_client_that_leaves_early_is_one_log_line(soft: Running, log: Any) -> 
     assert line.endswith("closed by the client during the handshake")
 
 
-def test_plain_http_is_rejected(parties: Parties, soft: Running, log: Any) -> None:
+def test_plain_http_is_rejected(parties, soft, log):
     with soft.connect() as connection:
         connection.sendall(GET)
         assert b"HTTP" not in read_all(connection)
@@ -241,7 +239,7 @@ def test_plain_http_is_rejected(parties: Parties, soft: Running, log: Any) -> No
     assert line.endswith("http request")
 
 
-def test_garbage_does_no_harm(parties: Parties, soft: Running) -> None:
+def test_garbage_does_no_harm(parties, soft):
     chance = random.Random(20)
     hello = ssl.MemoryBIO()
     with suppress(ssl.SSLWantReadError):
@@ -259,7 +257,7 @@ def test_garbage_does_no_harm(parties: Parties, soft: Running) -> None:
     assert b"200 OK" in soft.ask(parties.client("good"))
 
 
-def test_garbage_after_the_handshake_ends_the_connection(parties: Parties, soft: Running, log: Any) -> None:
+def test_garbage_after_the_handshake_ends_the_connection(parties, soft, log):
     with soft.tls_connect(parties.client()) as connection:
         connection.sendall(b"POST / HTTP/1.1\r\nhost: sandbox\r\ncontent-length: 9\r\n\r\n")
         eventually(lambda: soft.bank.scopes)
@@ -272,7 +270,7 @@ def test_garbage_after_the_handshake_ends_the_connection(parties: Parties, soft:
     assert "bad record" in line
 
 
-def test_a_record_longer_than_allowed_ends_the_connection(soft: Running, log: Any) -> None:
+def test_a_record_longer_than_allowed_ends_the_connection(soft, log):
     with soft.connect() as connection:
         connection.sendall(b"\x16\x03\x01\xff\xff" + bytes(300_000))
         assert read_all(connection)[:1] == b"\x15"  # an alert
@@ -280,7 +278,7 @@ def test_a_record_longer_than_allowed_ends_the_connection(soft: Running, log: An
     assert len(log()) == 1
 
 
-def test_a_malformed_chunk_after_the_answer_began_leaves_no_traceback(parties: Parties, soft: Running) -> None:
+def test_a_malformed_chunk_after_the_answer_began_leaves_no_traceback(parties, soft):
     head = b"POST /early HTTP/1.1\r\nhost: sandbox\r\ntransfer-encoding: chunked\r\n\r\n"
     with soft.tls_connect(parties.client()) as connection:
         connection.sendall(head)
@@ -292,7 +290,7 @@ def test_a_malformed_chunk_after_the_answer_began_leaves_no_traceback(parties: P
 
 
 @pytest.mark.parametrize("moment", ["connect", "hello", "handshake", "idle", "upload", "answer"])
-def test_a_reset_leaves_nothing_behind(parties: Parties, soft: Running, moment: str) -> None:
+def test_a_reset_leaves_nothing_behind(parties, soft, moment):
     if moment in ("connect", "hello"):
         connection = soft.connect()
         connection.sendall(b"\x16\x03\x01\x02\x00\x01" if moment == "hello" else b"")
@@ -315,7 +313,7 @@ def test_a_reset_leaves_nothing_behind(parties: Parties, soft: Running, moment: 
     assert b"200 OK" in soft.ask(parties.client("good"))
 
 
-def test_a_client_that_stops_sending_disconnects_the_application(parties: Parties, soft: Running) -> None:
+def test_a_client_that_stops_sending_disconnects_the_application(parties, soft):
     with soft.tls_connect(parties.client("good")) as connection:
         connection.sendall(b"POST / HTTP/1.1\r\nhost: sandbox\r\ncontent-length: 9\r\n\r\n")
         eventually(lambda: soft.bank.scopes)
@@ -327,7 +325,7 @@ class _AtMostTwo(BoundedHttp):
     max_connections = 2
 
 
-def test_a_connection_beyond_the_limit_replaces_the_one_that_is_idle_the_longest(parties: Parties) -> None:
+def test_a_connection_beyond_the_limit_replaces_the_one_that_is_idle_the_longest(parties):
     with ExitStack() as opened:
         running = opened.enter_context(serving(parties.tls(), _AtMostTwo))
         idle, used = (opened.enter_context(running.tls_connect(parties.client())) for _ in range(2))
@@ -344,7 +342,7 @@ def test_a_connection_beyond_the_limit_replaces_the_one_that_is_idle_the_longest
         assert b"200 OK" in running.ask(parties.client())
 
 
-def test_a_connection_beyond_the_limit_is_closed_if_all_are_in_use(parties: Parties, log: Any) -> None:
+def test_a_connection_beyond_the_limit_is_closed_if_all_are_in_use(parties, log):
     with ExitStack() as opened:
         running = opened.enter_context(serving(parties.tls(), _AtMostTwo))
         busy = [opened.enter_context(running.tls_connect(parties.client())) for _ in range(2)]
@@ -357,7 +355,7 @@ def test_a_connection_beyond_the_limit_is_closed_if_all_are_in_use(parties: Part
     assert log()[0].endswith("too many connections")
 
 
-def test_the_server_stops_quickly_with_connections_in_every_state(parties: Parties) -> None:
+def test_the_server_stops_quickly_with_connections_in_every_state(parties):
     with serving(parties.tls()) as running:
         silent, fresh = running.connect(), running.tls_connect(parties.client())
         idle, refused = running.tls_connect(parties.client("good")), running.connect()
@@ -370,7 +368,7 @@ def test_the_server_stops_quickly_with_connections_in_every_state(parties: Parti
             connection.close()
 
 
-def test_a_request_in_flight_is_answered_before_the_server_stops(parties: Parties) -> None:
+def test_a_request_in_flight_is_answered_before_the_server_stops(parties):
     with serving(parties.tls()) as running, running.tls_connect(parties.client("good")) as connection:
         connection.sendall(b"GET /slow HTTP/1.1\r\nhost: sandbox\r\n\r\n")
         eventually(lambda: running.bank.scopes)

@@ -14,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from merchant import MakeMerchant, Merchant
+from merchant import Merchant
 from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -96,7 +96,7 @@ def shop(merchant: Merchant, client: GatewayClient, store: InboxStore) -> Shop:
     return Shop(merchant, client, store)
 
 
-def test_notifications_of_an_order_that_wait_are_one_and_a_later_one_has_no_second_effect(shop: Shop) -> None:
+def test_notifications_of_an_order_that_wait_are_one_and_a_later_one_has_no_second_effect(shop):
     order = shop.merchant.own_checkout()
     assert [shop.notify(order) for _ in range(3)] == [Outcome.STORED, Outcome.REPEATED, Outcome.REPEATED]
     assert shop.work() == ["applied"]
@@ -106,7 +106,7 @@ def test_notifications_of_an_order_that_wait_are_one_and_a_later_one_has_no_seco
     assert shop.effects(order) == ["completed"]
 
 
-def test_each_state_of_an_order_takes_effect_once_in_its_order_and_one_fetched_before_is_stale(shop: Shop) -> None:
+def test_each_state_of_an_order_takes_effect_once_in_its_order_and_one_fetched_before_is_stale(shop):
     order = shop.merchant.order()
     old = shop.client.order(order["id"])
     for outcome in (None, "declined", "approved"):
@@ -121,7 +121,7 @@ def test_each_state_of_an_order_takes_effect_once_in_its_order_and_one_fetched_b
 
 
 @pytest.mark.parametrize("listed", ["related_orders", "refund_orders", "chargeback_orders", "reversal_orders"])
-def test_another_linked_order_is_a_newer_state_in_any_order_of_the_list(listed: str, shop: Shop) -> None:
+def test_another_linked_order_is_a_newer_state_in_any_order_of_the_list(listed, shop):
     order, first, second = shop.merchant.own_checkout(), str(uuid4()), str(uuid4())
     fetched = shop.client.order(order["id"])
     new = [(), (first,), (first, second)]
@@ -131,7 +131,7 @@ def test_another_linked_order_is_a_newer_state_in_any_order_of_the_list(listed: 
         assert shop.work() == [outcome]
 
 
-def test_a_notification_during_the_fetch_has_the_order_fetched_again(shop: Shop) -> None:
+def test_a_notification_during_the_fetch_has_the_order_fetched_again(shop):
     order = shop.merchant.order()
 
     def fetch(order_id: str) -> Order:
@@ -147,9 +147,7 @@ def test_a_notification_during_the_fetch_has_the_order_fetched_again(shop: Shop)
     assert shop.effects(order) == ["new", "completed"]
 
 
-def test_forged_orders_and_orders_of_other_projects_are_dropped(
-    shop: Shop, make_merchant: MakeMerchant, cards: object
-) -> None:
+def test_forged_orders_and_orders_of_other_projects_are_dropped(shop, make_merchant, cards):
     foreign = make_merchant(shop.merchant.bank).own_checkout()
     forged = [{"id": str(uuid4())} for _ in range(20)]
     for order in (foreign, *forged):
@@ -165,14 +163,14 @@ def test_forged_orders_and_orders_of_other_projects_are_dropped(
     assert shop.entries() <= 2
 
 
-def test_an_order_that_the_gateway_does_not_have_yet_is_not_dropped(shop: Shop) -> None:
+def test_an_order_that_the_gateway_does_not_have_yet_is_not_dropped(shop):
     order, unknown = shop.merchant.own_checkout(), iter([str(uuid4())])
     shop.inbox = WebhookInbox(shop.store, lambda order_id: shop.client.order(next(unknown, order_id)))
     shop.notify(order)
     assert [shop.work(), shop.work(later=10 * SECOND)] == [["failed"], ["applied"]]
 
 
-def test_another_order_than_the_one_that_was_requested_has_no_effect(shop: Shop) -> None:
+def test_another_order_than_the_one_that_was_requested_has_no_effect(shop):
     order, other = shop.merchant.own_checkout(), shop.merchant.own_checkout()
     shop.notify(order)
     (worked,) = WebhookInbox(shop.store, lambda _: shop.client.order(other["id"])).work(apply, at=shop.at)
@@ -180,7 +178,7 @@ def test_another_order_than_the_one_that_was_requested_has_no_effect(shop: Shop)
     assert shop.work(later=10 * SECOND) == ["applied"]
 
 
-def test_an_order_that_does_not_end_is_given_up_as_failed_until_its_next_webhook(shop: Shop) -> None:
+def test_an_order_that_does_not_end_is_given_up_as_failed_until_its_next_webhook(shop):
     order, source = shop.merchant.order(), shop.inbox.source
     shop.notify(order)
     assert shop.work() == ["applied"]
@@ -196,7 +194,7 @@ def test_an_order_that_does_not_end_is_given_up_as_failed_until_its_next_webhook
     assert [shop.work(), shop.work(later=HOUR), shop.store.failed(source)] == [["stale"], ["stale"], []]
 
 
-def test_an_order_has_its_webhook_during_the_last_fetch_and_is_not_given_up(shop: Shop) -> None:
+def test_an_order_has_its_webhook_during_the_last_fetch_and_is_not_given_up(shop):
     order = shop.merchant.order()
 
     def fetch(order_id: str) -> Order:
@@ -210,9 +208,7 @@ def test_an_order_has_its_webhook_during_the_last_fetch_and_is_not_given_up(shop
     assert (shop.store.failed(shop.inbox.source), shop.work()) == ([], ["stale"])
 
 
-def test_the_number_of_waiting_orders_is_limited_except_for_known_ones(
-    merchant: Merchant, client: GatewayClient, store: InboxStore
-) -> None:
+def test_the_number_of_waiting_orders_is_limited_except_for_known_ones(merchant, client, store):
     shop = Shop(merchant, client, store, max_waiting=2)
     known = merchant.order()
     shop.watch(known)
@@ -226,7 +222,7 @@ def test_the_number_of_waiting_orders_is_limited_except_for_known_ones(
     assert shop.notify(unknown[2]) is Outcome.STORED
 
 
-def test_an_order_waits_while_the_gateway_is_down(shop: Shop, bank_pki: Pki) -> None:
+def test_an_order_waits_while_the_gateway_is_down(shop, bank_pki):
     order = shop.merchant.own_checkout()
     options: Any = {"api_key": shop.merchant.api_key, "server_anchors": [bank_pki.root.certificate]}
     with GatewayClient("https://127.0.0.1:9", **options, sleep=lambda _: None) as down:
@@ -237,7 +233,7 @@ def test_an_order_waits_while_the_gateway_is_down(shop: Shop, bank_pki: Pki) -> 
     assert shop.work(later=10 * SECOND) == ["applied"]
 
 
-def test_a_handler_that_raises_is_rolled_back_and_the_state_takes_effect_later(shop: Shop) -> None:
+def test_a_handler_that_raises_is_rolled_back_and_the_state_takes_effect_later(shop):
     order = shop.merchant.own_checkout()
 
     def failing(found: Order, connection: Any) -> None:
@@ -251,9 +247,7 @@ def test_a_handler_that_raises_is_rolled_back_and_the_state_takes_effect_later(s
 
 
 @pytest.mark.parametrize("by_webhook", [False, True])
-def test_an_order_that_is_watched_or_that_a_webhook_named_is_read_until_it_is_final(
-    by_webhook: bool, shop: Shop
-) -> None:
+def test_an_order_that_is_watched_or_that_a_webhook_named_is_read_until_it_is_final(by_webhook, shop):
     order = shop.merchant.order()
     if by_webhook:
         shop.notify(order)
@@ -267,14 +261,14 @@ def test_an_order_that_is_watched_or_that_a_webhook_named_is_read_until_it_is_fi
     assert shop.work(later=1000 * HOUR) == []
 
 
-def test_an_order_whose_creation_was_rolled_back_is_not_watched(shop: Shop) -> None:
+def test_an_order_whose_creation_was_rolled_back_is_not_watched(shop):
     with shop.store.engine.connect() as own:
         shop.inbox.watch(str(uuid4()), at=shop.at, within=own)
         own.rollback()
     assert shop.work(later=HOUR) == []
 
 
-def test_the_pauses_between_reads_grow_to_the_longest(shop: Shop) -> None:
+def test_the_pauses_between_reads_grow_to_the_longest(shop):
     order, began, read = shop.merchant.order(), shop.at, list[datetime]()
     shop.watch(order)
     while shop.at < began + 6 * HOUR:
@@ -287,7 +281,7 @@ def test_the_pauses_between_reads_grow_to_the_longest(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("notified", [False, True])  # then it is due as early as the webhook was
-def test_a_watched_order_that_the_gateway_does_not_find_is_kept(notified: bool, shop: Shop) -> None:
+def test_a_watched_order_that_the_gateway_does_not_find_is_kept(notified, shop):
     order = {"id": str(uuid4())}
     if notified:
         assert shop.notify(order) is Outcome.STORED
@@ -297,8 +291,8 @@ def test_a_watched_order_that_the_gateway_does_not_find_is_kept(notified: bool, 
 
 
 def test_an_own_checkout_is_paid_by_its_transaction_and_read_until_its_order_is_final(
-    fresh_bank: Any, make_merchant: MakeMerchant, bank_pki: Pki, store: InboxStore
-) -> None:
+    fresh_bank, make_merchant, bank_pki, store
+):
     merchant, paid = make_merchant(fresh_bank, lag_seconds=2700), list[tuple[str, bool]]()
     url = merchant.bank.addresses.gateway_url
     with GatewayClient(url, api_key=merchant.api_key, server_anchors=[bank_pki.root.certificate]) as client:
@@ -315,7 +309,7 @@ def test_an_own_checkout_is_paid_by_its_transaction_and_read_until_its_order_is_
     assert paid == [("processing", True), ("completed", True)]
 
 
-async def test_tasks_receive_watch_and_work_as_threads_do(shop: Shop, bank_pki: Pki) -> None:
+async def test_tasks_receive_watch_and_work_as_threads_do(shop, bank_pki):
     merchant, store, order, at = shop.merchant, shop.store, shop.merchant.order(), shop.at
     engine = create_async_engine(store.engine.url) if store.engine.dialect.name == "postgresql" else None
 
@@ -369,8 +363,8 @@ work = inbox.worker(changed)
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_a_worker_that_is_killed_between_fetch_and_commit_loses_nothing_and_does_nothing_twice(
-    kind: str, merchant: Merchant, client: GatewayClient, bank_pki: Pki, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+    kind, merchant, client, bank_pki, tmp_path, request
+):
     url = f"sqlite:///{tmp_path}/killed.sqlite"
     if kind == "postgresql":
         url = request.getfixturevalue("postgresql_url").replace("postgresql:", "postgresql+psycopg:")
