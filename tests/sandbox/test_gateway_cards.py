@@ -97,27 +97,27 @@ def test_the_card_of_another_project_pays_nothing(bank, merchant, make_merchant)
     assert is_refused(other.authenticate(other.card_order(), token), 404, "NOT_FOUND")
 
 
-def test_a_one_click_payment_is_authenticated_with_its_own_card_only(merchant):
-    merchant.cards.pan(ASKED)
+def stored_after_question(merchant: Merchant) -> str:
+    """The vault token of a card whose customer the bank asks at each payment."""
     order = merchant.card_order(transaction=FIRST)
     merchant.authenticate(order, merchant.card(order, ASKED))
-    first = merchant.pay(order, outcome="approved")
-    other, own = (details(one)["vault_token"] for one in (merchant.own_checkout(transaction=FIRST), first))
+    return details(merchant.pay(order, outcome="approved"))["vault_token"]
+
+
+def test_a_one_click_payment_is_authenticated_with_its_own_card_only(merchant):
+    own, other = stored_after_question(merchant), details(merchant.own_checkout(transaction=FIRST))["vault_token"]
     waiting = one_click(merchant, vault_token=own).json()
     assert is_refused(merchant.authenticate(waiting, other, **EXTERNAL), 400, "ONE_CLICK_INVALID")
     assert status(merchant.authenticate(waiting, own.upper(), **EXTERNAL).json()) == ("completed", "accepted")
 
 
-@pytest.mark.parametrize("choice", ["approved", "declined"])
-def test_the_bank_may_ask_the_customer_of_a_one_click_payment(merchant, choice):
-    merchant.cards.pan(ASKED)
-    order = merchant.card_order(transaction=FIRST)
-    merchant.authenticate(order, merchant.card(order, ASKED))
-    first = merchant.pay(order, outcome="approved")
-    waiting = one_click(merchant, vault_token=details(first)["vault_token"]).json()
+@pytest.mark.parametrize(
+    ("choice", "expected"), [("approved", ("completed", "accepted")), ("declined", ("error", "declined"))]
+)
+def test_the_bank_may_ask_the_customer_of_a_one_click_payment(merchant, choice, expected):
+    waiting = one_click(merchant, vault_token=stored_after_question(merchant)).json()
     assert (status(waiting), bool(waiting["transactions"][0]["payment_url"])) == (("processing", "new"), True)
-    done = ("completed", "accepted") if choice == "approved" else ("error", "declined")
-    assert status(merchant.pay(waiting, outcome=choice)) == done
+    assert status(merchant.pay(waiting, outcome=choice)) == expected
 
 
 def test_a_card_pays_a_first_time_again_and_both_first_payments_stay_usable(merchant):
