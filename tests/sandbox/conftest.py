@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack
 from inspect import iscoroutinefunction, signature
 from pathlib import Path
 from threading import Thread
@@ -28,11 +28,23 @@ from tppkit.testpki import Issued, Pki, make_provider
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine in an event loop of its own."""
-    if not iscoroutinefunction(pyfuncitem.obj):
+    """Run a test that is a coroutine in an event loop of its own, which also closes what `at_end` has."""
+    test, given = pyfuncitem.obj, pyfuncitem.funcargs
+    if not iscoroutinefunction(test):
         return None
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in signature(pyfuncitem.obj).parameters}))
+
+    async def run() -> None:
+        async with given.get("at_end", AsyncExitStack()):
+            await test(**{name: given[name] for name in signature(test).parameters})
+
+    asyncio.run(run())
     return True
+
+
+@pytest.fixture
+def at_end() -> AsyncExitStack:
+    """What a test that is a coroutine closes in its event loop."""
+    return AsyncExitStack()
 
 
 @pytest.fixture(scope="session")

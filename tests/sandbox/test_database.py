@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -39,10 +40,10 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def database(path: Path) -> Iterator[Database]:
+def database(path: Path, at_end: AsyncExitStack) -> Database:
     opened = Database(f"sqlite:///{path}", TABLES)
-    yield opened
-    asyncio.run(opened.close())
+    at_end.push_async_callback(opened.close)
+    return opened
 
 
 def numbers(path: Path) -> int:

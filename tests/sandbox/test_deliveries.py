@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -96,10 +96,10 @@ class Outbox:
 
 
 @pytest.fixture
-def outbox(tmp_path: Path) -> Iterator[Outbox]:
+def outbox(tmp_path: Path, at_end: AsyncExitStack) -> Outbox:
     made = Outbox(f"sqlite:///{tmp_path / 'd'}", Receivers())
-    yield made
-    asyncio.run(made.database.close())
+    at_end.push_async_callback(made.database.close)
+    return made
 
 
 async def test_a_delivery_is_sent_once_and_a_rolled_back_one_never(outbox):
@@ -203,10 +203,14 @@ async def test_the_first_attempt_is_made_at_once(outbox):
                 await asyncio.sleep(0.001)
 
 
-@pytest.mark.parametrize("turns", range(4))
-async def test_a_watch_that_is_cancelled_just_as_it_wakes_ends(outbox, turns):
+@pytest.mark.parametrize(
+    ("sends", "turns"), [*((False, turns) for turns in range(4)), *((True, turns) for turns in range(16))]
+)
+async def test_a_watch_that_is_cancelled_just_as_it_wakes_or_sends_ends(outbox, sends, turns):
     task = asyncio.create_task(outbox.deliveries.watch())
     await asyncio.sleep(0.01)
+    if sends:
+        await outbox.add(1)
     outbox.deliveries.wake()
     for _ in range(turns):
         await asyncio.sleep(0)
