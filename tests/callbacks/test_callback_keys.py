@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from tppkit.callbacks import CallbackKey, load_callback_key
 from tppkit.errors import ConfigurationError, FormatError
 
@@ -39,9 +40,8 @@ def test_a_file_is_read(tmp_path):
     path = tmp_path / "live.pub"
     path.write_bytes(PEM)
     assert load_callback_key(path, name="live").name == "live"
-    with pytest.raises(FormatError) as refused:
+    with refused(FormatError, "file.unreadable"):
         load_callback_key(tmp_path / "absent", name="live")
-    assert refused.value.code == "file.unreadable"
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,8 @@ def test_a_private_key_is_refused_and_not_shown():
     ],
 )  # fmt: skip
 def test_what_is_not_a_public_key_on_the_curve_is_not_a_key_of_a_receiver(key, code):
-    with pytest.raises(ConfigurationError) as refused:
+    with refused(ConfigurationError, code):
         CallbackKey("live", key)
-    assert refused.value.code == code
 
 
 def test_a_point_off_the_curve_is_refused():
@@ -104,9 +103,8 @@ def test_a_validity_that_cannot_be_is_refused(settings, code):
 
 @pytest.mark.parametrize("name", ["", "a\nb"])
 def test_a_key_has_a_printable_name(name):
-    with pytest.raises(ConfigurationError) as refused:
+    with refused(ConfigurationError, "callback-key.setting"):
         CallbackKey(name, PUBLIC)
-    assert refused.value.code == "callback-key.setting"
 
 
 @given(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from calling import ACCESS_URL, ADDRESSES, LOGIN_URL, ORIGIN, PAYMENT_URL, RECEIVER, target_of
 
+from refusals import refused
 from tppkit.callbacks import ReceivedCallback, RequestIds, signed_bytes
 from tppkit.callbacks.message import require_body
 from tppkit.callbacks.verify import require_address
@@ -80,16 +81,14 @@ def test_without_the_rules_the_same_bytes_have_other_readings():
 
 @pytest.mark.parametrize("further", [":", "/", ",", " ", "é", "\n", "a:", "\x7f"])
 def test_requestids_can_never_have_what_would_let_bytes_be_misread(further):
-    with pytest.raises(ConfigurationError) as refused:
+    with refused(ConfigurationError, "callback.request-id-setting"):
         RequestIds(further=further)
-    assert refused.value.code == "callback.request-id-setting"
 
 
 @pytest.mark.parametrize("max_length", [0, -1, 256])
 def test_requestids_are_bounded(max_length):
-    with pytest.raises(ConfigurationError) as refused:
+    with refused(ConfigurationError, "callback.request-id-setting"):
         RequestIds(max_length=max_length)
-    assert refused.value.code == "callback.request-id-setting"
 
 
 def test_requestids_can_be_narrowed():

@@ -50,41 +50,38 @@ def test_a_picture_of_each_code_is_read(code):
     assert read_picture(make_picture(code).png()) == code
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
-def test_png_of_every_mode_is_read(mode):
-    picture = (
-        opened().convert("L").convert(mode)
-        if mode != "I;16"
-        else opened().convert("I").point(lambda v: v * 257).convert(mode)
-    )
-    assert read_picture(saved(picture)) == PAYMENT
-
-
-def test_black_on_nothing_is_read():
+def black_on_nothing() -> bytes:
     light = opened().convert("L")
     picture = Image.new("RGBA", light.size, (0, 0, 0, 0))
     picture.putalpha(light.point(lambda v: 255 - v))
-    assert read_picture(saved(picture)) == PAYMENT
+    return saved(picture)
 
 
-def test_a_palette_with_transparent_light_is_read():
-    palette = opened().convert("P")
-    assert read_picture(saved(palette, transparency=bytes(range(255, -1, -1)))) == PAYMENT
-
-
-@pytest.mark.parametrize("turn", [90, 180, 270, 17])
-def test_a_turned_picture_is_read(turn):
-    assert read_picture(saved(opened().convert("L").rotate(turn, expand=True, fillcolor=255))) == PAYMENT
-
-
-def test_an_inverted_picture_is_read():
-    assert read_picture(saved(opened().convert("L").point(lambda v: 255 - v))) == PAYMENT
-
-
-def test_a_code_in_a_photograph_of_twelve_million_pixels_is_read():
+def photograph() -> bytes:
+    """The code within twelve million pixels."""
     photo = Image.effect_noise((4000, 3000), 20).convert("RGB")
     photo.paste(opened().convert("RGB").resize((900, 900)), (1700, 900))
-    assert read_picture(saved(photo, "JPEG")) == PAYMENT
+    return saved(photo, "JPEG")
+
+
+def turned(degrees: int) -> bytes:
+    return saved(opened().convert("L").rotate(degrees, expand=True, fillcolor=255))
+
+
+PICTURES = {
+    **{mode: lambda mode=mode: saved(opened().convert("L").convert(mode)) for mode in ("1", "L", "LA", "P", "RGB", "RGBA")},
+    "I;16": lambda: saved(opened().convert("I").point(lambda v: v * 257).convert("I;16")),
+    "black on nothing": black_on_nothing,
+    "palette with transparent light": lambda: saved(opened().convert("P"), transparency=bytes(range(255, -1, -1))),
+    **{f"turned by {degrees}": lambda degrees=degrees: turned(degrees) for degrees in (90, 180, 270, 17)},
+    "inverted": lambda: saved(opened().convert("L").point(lambda v: 255 - v)),
+    "in a photograph": photograph,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", PICTURES.values(), ids=PICTURES)
+def test_a_picture_of_every_form_is_read(make):
+    assert read_picture(make()) == PAYMENT
 
 
 def two_codes() -> bytes:
@@ -95,11 +92,8 @@ def two_codes() -> bytes:
     return saved(both)
 
 
-def test_several_codes_are_refused_for_none_is_meant():
+def test_several_codes_are_refused_for_none_is_meant_and_all_returned_as_texts():
     assert "2 QR codes" in assert_refused(two_codes(), "qr.several-codes").message
-
-
-def test_several_codes_are_all_returned_as_texts():
     assert sorted(read_texts(two_codes())) == sorted([PAYMENT.text, CODES["login"].text])
 
 
@@ -109,21 +103,19 @@ def test_no_code_is_reported():
     assert read_texts(picture) == ()
 
 
-def test_half_a_code_is_not_a_code():
-    assert_refused(saved(opened().crop((0, 0, 160, 328))), "qr.no-code")
-
-
-def test_a_code_of_another_kind_is_refused_by_its_text():
-    assert_refused(encode_text("WIFI:S:x;;").png(), "qr.unknown")
-
-
-def test_a_wrong_code_is_refused_by_its_own_rule():
-    assert_refused(encode_text(PAYMENT.text.replace("LT12", "LT13")).png(), "qr.account")
-
-
-def test_hidden_characters_do_not_pass_through_a_picture():
-    assert_refused(encode_text(PAYMENT.text + "\u202e").png(), "qr.character")
-    assert_refused(encode_text(PAYMENT.text + "\n").png(), "qr.character")
+@pytest.mark.parametrize(
+    ("picture", "code"),
+    [
+        (saved(opened().crop((0, 0, 160, 328))), "qr.no-code"),
+        (encode_text("WIFI:S:x;;").png(), "qr.unknown"),
+        (encode_text(PAYMENT.text.replace("LT12", "LT13")).png(), "qr.account"),
+        (encode_text(PAYMENT.text + "\u202e").png(), "qr.character"),
+        (encode_text(PAYMENT.text + "\n").png(), "qr.character"),
+    ],
+    ids=["half a code", "another kind", "wrong by its own rule", "hidden character", "line end"],
+)
+def test_a_picture_of_half_a_code_or_of_another_text_is_refused(picture, code):
+    assert_refused(picture, code)
 
 
 def symbol(content: str, **options) -> bytes:
@@ -212,40 +204,32 @@ def chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def png(width: int, height: int, *between: bytes, pixels: bytes = b"") -> bytes:
-    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return b"".join(
-        (
-            b"\x89PNG\r\n\x1a\n",
-            chunk(b"IHDR", head),
-            *between,
-            chunk(b"IDAT", zlib.compress(pixels)),
-            chunk(b"IEND", b""),
-        )
-    )
+def png(width: int, height: int, *between: bytes, pixels: bytes = b"", bits: int = 8) -> bytes:
+    """A picture in grey."""
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, 0, 0, 0, 0))
+    chunks = (head, *between, chunk(b"IDAT", zlib.compress(pixels)), chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
 def sixteen_bits(dark: int, light: int, *between: bytes) -> bytes:
     """The payment code in grey of 16 bits."""
     grey = opened().convert("L")
-    head = struct.pack(">IIBBBBB", grey.width, grey.height, 16, 0, 0, 0, 0)
-    values = [
-        struct.pack(">H", light if grey.getpixel((x, y)) else dark)
-        for y in range(grey.height)
-        for x in range(grey.width)
-    ]
+    values = [struct.pack(">H", light if value else dark) for value in grey.tobytes()]
     lines = b"".join(b"\0" + b"".join(values[at : at + grey.width]) for at in range(0, len(values), grey.width))
-    chunks = (chunk(b"IHDR", head), *between, chunk(b"IDAT", zlib.compress(lines)), chunk(b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+    return png(grey.width, grey.height, *between, pixels=lines, bits=16)
 
 
-@pytest.mark.parametrize(("dark", "light"), [(0x2000, 0xE000), (0x0100, 0x8000), (0x7000, 0xFFFF)])
-def test_grey_of_16_bits_is_read_in_its_own_scale(dark, light):
-    assert read_picture(sixteen_bits(dark, light)) == PAYMENT
-
-
-def test_grey_of_16_bits_with_a_transparent_light_is_read():
-    assert read_picture(sixteen_bits(0x2000, 0x4000, chunk(b"tRNS", b"\x40\x00"))) == PAYMENT
+@pytest.mark.parametrize(
+    ("dark", "light", "between"),
+    [
+        (0x2000, 0xE000, ()),
+        (0x0100, 0x8000, ()),
+        (0x7000, 0xFFFF, ()),
+        (0x2000, 0x4000, (chunk(b"tRNS", b"\x40\x00"),)),  # the light is transparent
+    ],
+)
+def test_grey_of_16_bits_is_read_in_its_own_scale(dark, light, between):
+    assert read_picture(sixteen_bits(dark, light, *between)) == PAYMENT
 
 
 @pytest.mark.parametrize("size", [(65_536, 1), (1, 65_536), (16_000_000, 1)])
@@ -253,8 +237,9 @@ def test_a_picture_of_too_long_a_side_is_refused(size):
     assert "65535 for each side" in assert_refused(saved(Image.new("1", size, 1)), "qr.picture-too-large").message
 
 
-def test_the_longest_side_is_searched():
-    assert_refused(saved(Image.new("1", (65_535, 1), 1)), "qr.no-code")
+@pytest.mark.parametrize("size", [(1, 1), (1, 5000), (5000, 1), (3, 3), (65_535, 1)])
+def test_a_tiny_picture_or_one_of_the_longest_side_holds_no_code(size):
+    assert_refused(saved(Image.new("L", size)), "qr.no-code")
 
 
 def test_a_picture_of_very_many_chunks_is_refused_at_once():
@@ -363,11 +348,6 @@ def test_a_film_behind_a_photograph_is_skipped():
 @pytest.mark.parametrize("size", [(0, 0), (0, 8)])
 def test_a_picture_without_pixels_is_refused(size):
     assert_refused(png(*size), "qr.picture-malformed")
-
-
-@pytest.mark.parametrize("size", [(1, 1), (1, 5000), (5000, 1), (3, 3)])
-def test_a_tiny_picture_holds_no_code(size):
-    assert_refused(saved(Image.new("L", size)), "qr.no-code")
 
 
 def test_a_field_of_corner_marks_is_searched_within_the_limit():

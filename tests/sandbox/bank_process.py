@@ -37,7 +37,8 @@ class BankProcess:
         self._seal = make_seal(trusted.qseal)
 
     @contextmanager
-    def running(self) -> Iterator[tuple[subprocess.Popen[bytes], RawProvider]]:
+    def running(self, *, files: int | None = None) -> Iterator[tuple[subprocess.Popen[bytes], RawProvider]]:
+        """The process, which may open this number of files, and its provider."""
         ready = self.folder / "ready.json"
         ready.unlink(missing_ok=True)
         command = [
@@ -53,22 +54,28 @@ class BankProcess:
             "--ready-file",
             ready,
         ]
+        if files is not None:
+            command = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command]
         with (self.folder / "log").open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
             try:
-                yield process, self._connect(process, ready)
+                self._wait(process, ready)
+                yield process, self.provider()
             finally:
                 process.kill()
 
-    def _connect(self, process: subprocess.Popen[bytes], ready: Path) -> RawProvider:
+    def _wait(self, process: subprocess.Popen[bytes], ready: Path) -> None:
         for _ in range(3000):
             if ready.exists():
                 break
             assert process.poll() is None, (self.folder / "log").read_text()[-2000:]
             time.sleep(0.01)
-        addresses = json.loads(ready.read_bytes())
-        self.addresses = Addresses(**addresses)
-        self.control_url, url = addresses["control_url"], addresses["psd2_url"]
-        return RawProvider(httpx.Client(base_url=url, verify=self._context, trust_env=False, timeout=10), self._seal)
+        self.addresses = Addresses(**json.loads(ready.read_bytes()))
+        self.control_url = self.addresses.control_url
+
+    def provider(self) -> RawProvider:
+        """A provider that is connected to the running process."""
+        url = self.addresses.psd2_url
+        return RawProvider(httpx.Client(base_url=url, verify=self._context, trust_env=False, timeout=20), self._seal)
 
     def control(self, path: str, body: Any = None) -> Any:
         """POST to the control host, which must do it."""

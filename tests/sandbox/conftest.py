@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack
+from inspect import iscoroutinefunction, signature
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -18,12 +20,31 @@ from cards import Cards, logged_at_debug
 from gateway_shop import Open, Shop
 from legacy_provider import ConnectLegacy, Legacy, Receiver, receiving
 from merchant import MakeMerchant, Merchant
-from raw_provider import RawProvider, checked_sandbox, make_seal, require_books, tls_context
+from raw_provider import Connect, OpenBank, RawProvider, checked_sandbox, make_seal, require_books, tls_context
 
-from tppkit.sandbox import SandboxServer, SandboxSettings
+from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 from tppkit.testpki import Issued, Pki, make_provider
 
-Connect = Callable[..., RawProvider]
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine in an event loop of its own, which also closes what `at_end` has."""
+    test, given = pyfuncitem.obj, pyfuncitem.funcargs
+    if not iscoroutinefunction(test):
+        return None
+
+    async def run() -> None:
+        async with given.get("at_end", AsyncExitStack()):
+            await test(**{name: given[name] for name in signature(test).parameters})
+
+    asyncio.run(run())
+    return True
+
+
+@pytest.fixture
+def at_end() -> AsyncExitStack:
+    """What a test that is a coroutine closes in its event loop."""
+    return AsyncExitStack()
 
 
 @pytest.fixture(scope="session")
@@ -51,9 +72,22 @@ def books_agree(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-def fresh_bank(bank_pki_folder: Path, tmp_path: Path) -> Iterator[SandboxServer]:
+def open_bank(bank_pki_folder: Path, tmp_path: Path) -> OpenBank:
+    """Opens sandboxes with further settings. Two in the folder of one name are a restart; `checked=False` leaves the books alone."""
+
+    def opened(
+        name: str = "sandbox", *, checked: bool = True, log: Any = None, **settings: Any
+    ) -> AbstractContextManager[SandboxServer]:
+        opening = checked_sandbox if checked else run_sandbox
+        return opening(SandboxSettings(tmp_path / name, **{"pki": bank_pki_folder, **settings}), log=log)
+
+    return opened
+
+
+@pytest.fixture
+def fresh_bank(open_bank: OpenBank) -> Iterator[SandboxServer]:
     """A sandbox for one test."""
-    with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder)) as server:
+    with open_bank() as server:
         yield server
 
 
@@ -85,6 +119,12 @@ def tpp(bank: SandboxServer, connect: Connect) -> RawProvider:
 
 
 @pytest.fixture
+def caller(fresh_bank: SandboxServer, connect: Connect) -> RawProvider:
+    """The PKI's own provider, connected to a sandbox whose clock may be moved."""
+    return connect(fresh_bank)
+
+
+@pytest.fixture
 def connect_legacy(bank_pki: Pki) -> Iterator[ConnectLegacy]:
     """Makes providers of the legacy interface at a sandbox, at its live host with `live=True`."""
     with ExitStack() as opened:
@@ -108,6 +148,14 @@ def receiver(bank_pki: Pki, tmp_path: Path) -> Iterator[Receiver]:
     """A receiver of callbacks with a certificate of the PKI."""
     with receiving(bank_pki.server, tmp_path) as found:
         yield found
+
+
+@pytest.fixture
+def notified(fresh_bank: SandboxServer, connect_legacy: ConnectLegacy, receiver: Receiver) -> Legacy:
+    """A provider of the legacy interface with a receiver, at a bank whose clock may be moved."""
+    made = connect_legacy(fresh_bank)
+    made.control("/legacy/provider", {"callback_url": receiver.url})
+    return made
 
 
 @pytest.fixture

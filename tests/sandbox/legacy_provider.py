@@ -19,7 +19,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
-from raw_provider import control, server_context
+from raw_provider import done, server_context
 
 from tppkit.testpki import Issued, Pki, certificate_pem
 
@@ -144,9 +144,7 @@ class Legacy:
 
     def control(self, path: str, body: Any = None) -> Any:
         """A control call that must succeed."""
-        answer = control(self.bank, path, body)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
+        return done(self.bank, path, body)
 
     def deliveries(self) -> Any:
         return httpx.get(self.bank.addresses.control_url + "/legacy/deliveries", trust_env=False).json()
@@ -190,11 +188,6 @@ class Legacy:
         except InvalidSignature:
             return False
         return True
-
-
-def is_refused(answer: httpx.Response, status: int, code: str) -> bool:
-    """Whether the answer is this error, in the interface's form."""
-    return (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
 
 def new_id() -> str:

@@ -139,8 +139,3 @@ class Merchant:
 
 
 MakeMerchant = Callable[..., Merchant]
-
-
-def is_refused(answer: httpx.Response, status: int, code: str) -> bool:
-    """Whether the answer is this error, in the interface's form."""
-    return (answer.status_code, answer.json()["error"]["code"]) == (status, code)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 import ssl
+import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import httpx
+import pytest
 
 from tppkit.client.tls_context import IdentityContext, IdentityContexts
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
@@ -153,10 +156,38 @@ def control(server: SandboxServer, path: str, body: Any = None) -> httpx.Respons
     return httpx.post(server.addresses.control_url + path, json=body, trust_env=False)
 
 
+def done(server: Any, path: str, body: Any = None) -> Any:
+    """The answer to a control call that must succeed."""
+    answer = httpx.post(server.addresses.control_url + path, json=body, trust_env=False, timeout=30)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def is_refused(answer: httpx.Response, status: int, code: str) -> bool:
+    """Whether the answer is this error, in the form of the legacy interface and the gateway."""
+    return (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+
+
+def curl(root: Path, *options: object, body: Any = None) -> tuple[int, str, str]:
+    """Status, body and the address at the end of a request by curl that trusts `root`; a JSON body goes by standard input."""
+    program = shutil.which("curl") or pytest.fail("install Debian's package curl")
+    command = [program, "-sS", "--cacert", root, "-w", "\n%{http_code} %{url_effective}", *options]
+    command += [] if body is None else ["--json", "@-"]
+    sent = None if body is None else json.dumps(body)
+    done = subprocess.run(command, input=sent, capture_output=True, text=True, timeout=30, check=True)
+    answer, _, last = done.stdout.rpartition("\n")
+    status, _, address = last.partition(" ")
+    return int(status), answer, address
+
+
 def require_books(server: SandboxServer) -> None:
     """Money is conserved, entries explain each balance, and each accepted seal has one record."""
     url = server.addresses.control_url + "/ledger/check"
     assert httpx.get(url, trust_env=False, timeout=30).json() == {"ok": True, "differences": []}
+
+
+Connect = Callable[..., RawProvider]
+OpenBank = Callable[..., AbstractContextManager[SandboxServer]]
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from raw_provider import control, write_identity
+from raw_provider import done, write_identity
 
 from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackReceiver, Inbox, VerifiedCallback, load_callback_key
 from tppkit.callbacks.login_codes import LoginCodes
@@ -64,9 +64,7 @@ class Shop:
 
     def control(self, path: str, body: Any = None) -> Any:
         """A control call that must succeed. `POST /clock/advance` also waits for the first attempt of each callback that is due."""
-        answer = control(self.bank, path, body)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
+        return done(self.bank, path, body)
 
     def advance(self, seconds: float = 0) -> None:
         self.control("/clock/advance", {"seconds": seconds})

@@ -68,7 +68,7 @@ ORDERS = st.lists(
 
 
 @given(ORDERS)
-def test_transfers_conserve_money_and_never_overdraw(orders: list[tuple[int, int, str, str]]) -> None:
+def test_transfers_conserve_money_and_never_overdraw(orders):
     for db in open_books():
         held = dict.fromkeys([account.id for account in ACCOUNTS], 100_00)
         owner = {account.iban: account.id for account in ACCOUNTS}
@@ -91,7 +91,7 @@ def test_transfers_conserve_money_and_never_overdraw(orders: list[tuple[int, int
         assert ledger.check(db) == []
 
 
-def test_a_payment_between_customers_is_one_booking_with_two_sides(db: Connection) -> None:
+def test_a_payment_between_customers_is_one_booking_with_two_sides(db):
     one = transfer(1, 5_00, creditor=ACCOUNTS[1].iban)
     ledger.start_transfer(db, one)
     assert ledger.book_transfer(db, one, at=NOW + timedelta(hours=1))
@@ -102,7 +102,7 @@ def test_a_payment_between_customers_is_one_booking_with_two_sides(db: Connectio
     assert (received.transaction_id, received.amount_minor) == (one.id, 5_00)
 
 
-def test_a_transfer_debits_only_its_own_currency(db: Connection) -> None:
+def test_a_transfer_debits_only_its_own_currency(db):
     post(db, "in-gbp", NOW, Move(CLEARING, "a0", 20_00, "GBP"))
     first, second = (replace(transfer(number, 15_00), currency="GBP") for number in (1, 2))
     for one in (first, second):
@@ -115,7 +115,7 @@ def test_a_transfer_debits_only_its_own_currency(db: Connection) -> None:
     assert ledger.check(db) == []
 
 
-def test_transfers_fall_due_in_the_order_of_their_time(db: Connection) -> None:
+def test_transfers_fall_due_in_the_order_of_their_time(db):
     for number in (3, 1, 2):
         ledger.start_transfer(db, transfer(number, 1_00))
     assert ledger.next_due(db, "test") == NOW + timedelta(seconds=1)
@@ -123,7 +123,7 @@ def test_transfers_fall_due_in_the_order_of_their_time(db: Connection) -> None:
     assert ledger.next_due(db, "other") is None
 
 
-def test_a_transfers_id_does_not_show_its_order() -> None:
+def test_a_transfers_id_does_not_show_its_order():
     assert transfer(1, 1).id != transfer(2, 1).id
     assert "o-1" not in transfer(1, 1).id
 
@@ -141,7 +141,7 @@ def test_a_transfers_id_does_not_show_its_order() -> None:
         ("UPDATE transfers SET amount = amount + 1", "a transfer and its booking differ"),
     ],
 )
-def test_the_check_finds_differences(damage: str, found: str, db: Connection) -> None:
+def test_the_check_finds_differences(damage, found, db):
     ledger.start_transfer(db, transfer(1, 5_00))
     ledger.book_transfer(db, transfer(1, 5_00), at=NOW)
     assert ledger.check(db) == []
@@ -156,7 +156,7 @@ def pages(db: Connection, first: date, last: date, limit: int) -> Iterator[list[
         yield [one.transaction_id for one in page]
 
 
-def test_a_window_has_whole_days_of_the_bank_newest_first(db: Connection) -> None:
+def test_a_window_has_whole_days_of_the_bank_newest_first(db):
     day = date(2026, 10, 25)  # 25 hours: summer time ends
     assert day_end(day) - day_start(day) == timedelta(hours=25)
     tick = timedelta(microseconds=1)
@@ -172,11 +172,11 @@ def test_a_window_has_whole_days_of_the_bank_newest_first(db: Connection) -> Non
 
 
 @pytest.mark.parametrize(("first", "last"), [(date.min, date.max), (date.min, date.min), (date.max, date.max)])
-def test_a_window_at_the_ends_of_the_calendar_is_read(first: date, last: date, db: Connection) -> None:
+def test_a_window_at_the_ends_of_the_calendar_is_read(first, last, db):
     assert len(list(pages(db, first, last, 10))) == (first != last)
 
 
-def test_pages_list_every_entry_once_while_new_ones_arrive(db: Connection) -> None:
+def test_pages_list_every_entry_once_while_new_ones_arrive(db):
     for number in range(25):  # several at one time
         post(db, f"t-{number:02}", NOW + timedelta(days=number // 3), Move(CLEARING, "a0", 1))
     fresh, seen = count(), []
@@ -188,7 +188,7 @@ def test_pages_list_every_entry_once_while_new_ones_arrive(db: Connection) -> No
     assert not [one for one in seen if one.startswith("new")]
 
 
-def test_a_page_begins_after_a_booking_of_the_account_only(db: Connection) -> None:
+def test_a_page_begins_after_a_booking_of_the_account_only(db):
     post(db, "of another", NOW, Move(CLEARING, "a1", 1))
     for after in ("of another", "unknown"):
         with pytest.raises(FormatError) as caught:
@@ -207,7 +207,7 @@ def fill(db: Connection, entries: int) -> None:
 
 
 @pytest.mark.parametrize("entries", [1_000, 100_000])
-def test_a_page_reads_only_the_rows_that_it_shows(entries: int, db: Connection) -> None:
+def test_a_page_reads_only_the_rows_that_it_shows(entries, db):
     fill(db, entries)
     steps = 0
 

@@ -31,7 +31,7 @@ def bookings(db: Connection) -> dict[str, tuple[Booked, ...]]:
     return {one: ledger.booked(db, one, date.min, date.max, limit=1000) for one in sorted(accounts)}
 
 
-def test_the_same_seed_gives_the_same_data_and_another_seed_other_data() -> None:
+def test_the_same_seed_gives_the_same_data_and_another_seed_other_data():
     made = []
     for seed in (0, 0, 1):
         with bank(seed) as db:
@@ -40,7 +40,7 @@ def test_the_same_seed_gives_the_same_data_and_another_seed_other_data() -> None
     assert made[0] != made[2]
 
 
-def test_every_account_has_a_year_with_more_than_20_bookings_in_a_ledger_that_agrees() -> None:
+def test_every_account_has_a_year_with_more_than_20_bookings_in_a_ledger_that_agrees():
     with bank() as db:
         assert ledger.check(db) == []
         for booked in bookings(db).values():
@@ -50,14 +50,14 @@ def test_every_account_has_a_year_with_more_than_20_bookings_in_a_ledger_that_ag
             assert booked[0].booked_at < NOW
 
 
-def test_a_bank_that_has_customers_is_not_seeded_again() -> None:
+def test_a_bank_that_has_customers_is_not_seeded_again():
     with bank() as db:
         before = bookings(db)
         seed_bank(db, seed=1, at=NOW)
         assert bookings(db) == before
 
 
-def test_customers_have_personal_and_represented_accounts_of_several_currencies() -> None:
+def test_customers_have_personal_and_represented_accounts_of_several_currencies():
     with bank() as db:
         everyone = customers.customers(db)
         accounts = {one.id: accounts_of(db, one.id) for one in everyone}
@@ -70,7 +70,7 @@ def test_customers_have_personal_and_represented_accounts_of_several_currencies(
         assert len({account.currencies for account in every}) > 2
 
 
-def test_the_first_account_pays_any_trial_and_another_hardly_any() -> None:
+def test_the_first_account_pays_any_trial_and_another_hardly_any():
     with bank() as db:
         _, first = next(approving_accounts(db, None))
         assert ledger.balances(db, first.id)["EUR"] > 1_000_000_00

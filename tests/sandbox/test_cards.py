@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import httpx
 import pytest
@@ -12,14 +11,14 @@ from cards import Cards, logged_at_debug
 LOGGER = logging.getLogger("tppkit.sandbox.test")
 
 
-def test_a_test_without_card_data_passes_the_search(cards: Cards, tmp_path: Path) -> None:
+def test_a_test_without_card_data_passes_the_search(cards, tmp_path):
     LOGGER.debug("card %s", cards.pan()[:6])
     cards.watch(tmp_path)
     assert len({cards.pan(), cards.cvc(), cards.pan("4111111111111111"), cards.pan("4111111111111111")}) == 3
 
 
 @pytest.mark.parametrize("place", ["log", "answer", "folder", "place"])
-def test_a_card_is_found(place: str, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+def test_a_card_is_found(place, caplog, tmp_path):
     LOGGER.setLevel(logging.ERROR)
     LOGGER.propagate = False
     with logged_at_debug():

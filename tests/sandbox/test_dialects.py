@@ -43,9 +43,7 @@ def sealed_payment(profile: SealProfile, qseal: Issued) -> Message:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_every_dialect_can_pay(
-    name: str, bank_pki: Pki, bank_pki_folder: Path, rsa_sealed: tuple[Pki, Path], tmp_path: Path
-) -> None:
+def test_every_dialect_can_pay(name, bank_pki, bank_pki_folder, rsa_sealed, tmp_path):
     profile = PROFILES[name]
     has_p256 = any(ALGORITHMS[row].key == "P-256" for _, row in profile.algorithms)
     pki, folder = (bank_pki, bank_pki_folder) if has_p256 else rsa_sealed
@@ -66,13 +64,11 @@ def test_every_dialect_can_pay(
     assert (summary.exit_code, summary.records) == (0, 2)
 
 
-def test_without_a_profile_only_the_documents_seals_are_accepted(tpp: RawProvider, bank_pki: Pki) -> None:
+def test_without_a_profile_only_the_documents_seals_are_accepted(tpp, bank_pki):
     assert_refused(tpp.send(sealed_payment(PROFILES["berlin-group"], bank_pki.qseal)), 401, "SIGNATURE_INVALID")
 
 
-def test_a_request_whose_seal_covers_no_id_needs_one_all_the_same(
-    bank_pki: Pki, bank_pki_folder: Path, tmp_path: Path
-) -> None:
+def test_a_request_whose_seal_covers_no_id_needs_one_all_the_same(bank_pki, bank_pki_folder, tmp_path):
     profile = PROFILES["bng"]
     with checked_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder, profile=profile)) as server:
         url = server.addresses.psd2_url
@@ -83,7 +79,7 @@ def test_a_request_whose_seal_covers_no_id_needs_one_all_the_same(
     assert (refused.status_code, refused.json()["tppMessages"][0]["code"]) == (400, "FORMAT_ERROR")
 
 
-def test_a_new_pki_has_seals_with_a_key_that_the_dialect_accepts(tmp_path: Path) -> None:
+def test_a_new_pki_has_seals_with_a_key_that_the_dialect_accepts(tmp_path):
     with checked_sandbox(SandboxSettings(tmp_path, profile=PROFILES["rabobank"])):
         pass
     assert load_certificates(tmp_path / "pki" / "qseal.pem")[0].key.type == "rsa"

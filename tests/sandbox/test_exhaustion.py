@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sqlite3
@@ -10,34 +9,30 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from select import select
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from raw_provider import RawProvider, approval_link, assert_refused, make_seal, tls_context
+from bank_process import BankProcess
+from raw_provider import RawProvider, approval_link, assert_refused, tls_context
 
-from programs import TPPKIT
 from tppkit.testpki import Pki
 
 FILES = 256
 
 
-@dataclass
-class Running:
-    """A sandbox process: its ready file, its folder, and the files that take its output."""
+class Running(NamedTuple):
+    """A sandbox, and its process, which may open few files."""
 
-    ready: dict[str, str]
-    folder: Path
+    bank: BankProcess
     process: subprocess.Popen[bytes]
 
-    def port(self, host: str) -> int:
-        return urlsplit(self.ready[f"{host}_url"]).port or 0
-
     def connect(self, host: str) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port(host)), timeout=20)
+        port = urlsplit(getattr(self.bank.addresses, f"{host}_url")).port
+        return socket.create_connection(("127.0.0.1", port or 0), timeout=20)
 
     @property
     def resident_mib(self) -> float:
@@ -46,57 +41,47 @@ class Running:
 
     @property
     def log_bytes(self) -> int:
-        return (self.folder / "log").stat().st_size
+        return (self.bank.folder / "log").stat().st_size
 
     def clock(self) -> int:
-        with httpx.Client(trust_env=False, timeout=20) as client:
-            return client.get(f"{self.ready['control_url']}/clock").status_code
+        return httpx.get(f"{self.bank.control_url}/clock", trust_env=False, timeout=20).status_code
 
     @contextmanager
-    def provider(self, pki: Pki) -> Iterator[RawProvider]:
-        context = tls_context(pki.qwac, pki)
-        with httpx.Client(base_url=self.ready["psd2_url"], verify=context, trust_env=False, timeout=20) as http:
-            yield RawProvider(http, make_seal(pki.qseal))
+    def provider(self) -> Iterator[RawProvider]:
+        tpp = self.bank.provider()
+        with tpp.http:
+            yield tpp
 
     @contextmanager
     def locked_database(self) -> Iterator[None]:
-        with closing(sqlite3.connect(self.folder / "bank" / "sandbox.sqlite", isolation_level=None)) as other:
+        with closing(sqlite3.connect(self.bank.folder / "sandbox.sqlite", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             yield
             other.execute("ROLLBACK")
 
 
 @contextmanager
-def running_with(files: int, folder: Path, pki: Path) -> Iterator[Running]:
+def running_with(files: int, folder: Path, pki: Path, trusted: Pki) -> Iterator[Running]:
     """A sandbox that may open this many files."""
-    ready = folder / "ready.json"
-    up = f"ulimit -n {files} && exec {TPPKIT} sandbox up --port 0 --dir {folder / 'bank'} --pki {pki} --ready-file {ready}"
-    with (folder / "log").open("wb") as log, subprocess.Popen(["sh", "-c", up], stdout=log, stderr=log) as process:
-        try:
-            deadline = time.monotonic() + 60
-            while not ready.exists():
-                assert process.poll() is None, (folder / "log").read_text()
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-            yield Running(json.loads(ready.read_bytes()), folder, process)
-        finally:
-            process.terminate()
+    bank = BankProcess(folder, pki, trusted)
+    with bank.running(files=files) as (process, tpp), tpp.http:
+        yield Running(bank, process)
 
 
 @pytest.fixture(scope="module")
-def running(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running_with(FILES, tmp_path_factory.mktemp("exhausted"), bank_pki_folder) as process:
+def running(bank_pki: Pki, bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running_with(FILES, tmp_path_factory.mktemp("exhausted"), bank_pki_folder, bank_pki) as process:
         yield process
 
 
 @pytest.mark.parametrize("host", ["psd2", "approval", "control"])
-def test_idle_connections_to_one_port_block_no_new_ones(host: str, running: Running, bank_pki: Pki) -> None:
+def test_idle_connections_to_one_port_block_no_new_ones(host, running):
     written = running.log_bytes
     with ExitStack() as opened:
         for _ in range(FILES + 44):
             opened.enter_context(running.connect(host))
         began = time.monotonic()
-        with running.provider(bank_pki) as tpp:
+        with running.provider() as tpp:
             payment = tpp.new_payment()
         assert httpx.get(approval_link(payment), trust_env=False, timeout=20).status_code == 200
         assert running.clock() == 200
@@ -104,8 +89,8 @@ def test_idle_connections_to_one_port_block_no_new_ones(host: str, running: Runn
     assert running.log_bytes - written < 200 * FILES  # a line each
 
 
-def test_connections_that_cannot_be_accepted_are_logged_in_a_line(bank_pki_folder: Path, tmp_path: Path) -> None:
-    with running_with(32, tmp_path, bank_pki_folder) as running, ExitStack() as opened:
+def test_connections_that_cannot_be_accepted_are_logged_in_a_line(bank_pki, bank_pki_folder, tmp_path):
+    with running_with(32, tmp_path, bank_pki_folder, bank_pki) as running, ExitStack() as opened:
         for host in ("psd2", "approval", "control"):
             for _ in range(20):
                 opened.enter_context(running.connect(host))
@@ -119,7 +104,7 @@ def test_connections_that_cannot_be_accepted_are_logged_in_a_line(bank_pki_folde
         assert running.clock() == 200
 
 
-def test_a_connection_in_use_outlives_idle_ones(running: Running) -> None:
+def test_a_connection_in_use_outlives_idle_ones(running):
     target = b"GET /clock HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with ExitStack() as opened:
         used = opened.enter_context(running.connect("control"))
@@ -133,7 +118,7 @@ def test_a_connection_in_use_outlives_idle_ones(running: Running) -> None:
 
 
 @pytest.mark.parametrize("host", ["psd2", "approval"])
-def test_pipelined_requests_that_are_never_read_take_no_memory(host: str, running: Running, bank_pki: Pki) -> None:
+def test_pipelined_requests_that_are_never_read_take_no_memory(host, running, bank_pki):
     request = b"GET /approve/none HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200
     before = running.resident_mib
     with running.connect(host) as plain:
@@ -149,7 +134,7 @@ def test_pipelined_requests_that_are_never_read_take_no_memory(host: str, runnin
         connection.close()
 
 
-def test_connections_with_many_requests_block_no_new_ones(running: Running) -> None:
+def test_connections_with_many_requests_block_no_new_ones(running):
     request = b"GET /approve/none HTTP/1.1\r\nHost: localhost\r\n\r\n" * 30
     with ExitStack() as opened:
         connections = [opened.enter_context(running.connect("approval")) for _ in range(45)]
@@ -157,12 +142,12 @@ def test_connections_with_many_requests_block_no_new_ones(running: Running) -> N
             connection.sendall(request)
         for _ in range(5):
             opened.enter_context(running.connect("approval")).sendall(request)
-        link = f"{running.ready['approval_url']}/approve/none"
+        link = f"{running.bank.addresses.approval_url}/approve/none"
         assert httpx.get(link, trust_env=False, timeout=20).status_code in (404, 503)
 
 
-def test_a_locked_database_stops_only_what_needs_it(running: Running, bank_pki: Pki) -> None:
-    with running.provider(bank_pki) as tpp, running.provider(bank_pki) as other:
+def test_a_locked_database_stops_only_what_needs_it(running):
+    with running.provider() as tpp, running.provider() as other:
         payment = tpp.new_payment()
         message = tpp.sealed(tpp.message())
         with running.locked_database():
@@ -170,19 +155,18 @@ def test_a_locked_database_stops_only_what_needs_it(running: Running, bank_pki: 
             assert_refused(refused, 503, "SERVICE_UNAVAILABLE")
             assert refused.headers["retry-after"].isdigit()
             assert "database.unavailable" in refused.text
-            assert (
-                other.request("GET", payment["_links"]["self"]["href"]).status_code == 200
-            )  # a snapshot needs no lock
+            details = other.request("GET", payment["_links"]["self"]["href"])
+            assert details.status_code == 200  # a snapshot needs no lock
             page = httpx.get(approval_link(payment), trust_env=False, timeout=20)
             assert (page.status_code, page.headers["retry-after"].isdigit()) == (503, True)
         assert tpp.send(message).status_code == 201
         assert httpx.get(approval_link(payment), trust_env=False).status_code == 200
 
 
-def test_while_a_request_waits_for_the_database_others_are_answered(running: Running, bank_pki: Pki) -> None:
+def test_while_a_request_waits_for_the_database_others_are_answered(running):
     with running.locked_database(), running.connect("approval") as waiting:
         waiting.sendall(b"GET /approve/none HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        with running.provider(bank_pki) as tpp:
+        with running.provider() as tpp:
             assert tpp.request("GET", "/").status_code == 404
         assert running.clock() == 200
         assert not select([waiting], [], [], 0)[0]

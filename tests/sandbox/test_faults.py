@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.control import control_host
 from tppkit.sandbox.faults import FAULTS, OF_TRANSPORT, Fault, Faults
 
@@ -30,14 +29,14 @@ def ask(faults: Faults, method: str, body: Any = None) -> Any:
     return response.status_code, response.json()
 
 
-def test_a_fault_is_used_as_often_as_it_was_requested(faults: Faults) -> None:
+def test_a_fault_is_used_as_often_as_it_was_requested(faults):
     assert ask(faults, "POST", {"name": "drop"}) == (200, [{"name": "drop", "count": 1}])
     assert ask(faults, "POST", {"name": "drop", "count": 2})[0] == 200
     assert faults.take("duplicate", sender=SENDER) is None
     assert [faults.take("drop", sender=SENDER) is not None for _ in range(4)] == [True, True, True, False]
 
 
-def test_a_fault_of_one_sender_waits_for_its_deliveries(faults: Faults) -> None:
+def test_a_fault_of_one_sender_waits_for_its_deliveries(faults):
     ask(faults, "POST", {"name": "drop", "sender": OTHER})
     waits = [{"name": "drop", "count": 1, "sender": OTHER}, {"name": "drop", "count": 1}]
     assert ask(faults, "POST", {"name": "drop"}) == (200, waits)
@@ -45,18 +44,18 @@ def test_a_fault_of_one_sender_waits_for_its_deliveries(faults: Faults) -> None:
     assert found == [Fault("drop", count=0), None, Fault("drop", count=0, sender=OTHER)]
 
 
-def test_a_delay_has_its_time(faults: Faults) -> None:
+def test_a_delay_has_its_time(faults):
     ask(faults, "POST", {"name": "delay", "delay_s": 90})
     assert faults.take("delay", sender=SENDER) == Fault("delay", count=0, delay_s=90)
 
 
-def test_they_can_be_cleared(faults: Faults) -> None:
+def test_they_can_be_cleared(faults):
     ask(faults, "POST", {"name": "drop", "count": 5})
     assert ask(faults, "DELETE") == (200, [])
     assert faults.take("drop", sender=SENDER) is None
 
 
-def test_an_unknown_name_is_refused_with_the_list(faults: Faults) -> None:
+def test_an_unknown_name_is_refused_with_the_list(faults):
     status, answer = ask(faults, "POST", {"name": "explode"})
     assert (status, answer["error"]["code"]) == (400, "fault.unknown")
     assert all(name in answer["error"]["message"] for name in FAULTS)
@@ -71,11 +70,11 @@ def test_an_unknown_name_is_refused_with_the_list(faults: Faults) -> None:
         {"name": "stale-ver", "sender": OTHER},
     ],
 )  # fmt: skip
-def test_an_empty_request_for_faults_is_rejected(body: Any, faults: Faults) -> None:
+def test_an_empty_request_for_faults_is_rejected(body, faults):
     assert ask(faults, "POST", body)[0] == 400
 
 
-def test_a_running_sandbox_lists_and_deletes_requested_faults(bank: SandboxServer) -> None:
+def test_a_running_sandbox_lists_and_deletes_requested_faults(bank):
     with httpx.Client(base_url=bank.addresses.control_url, trust_env=False) as control:
         assert control.post("/faults", json={"name": "reorder"}).json() == [{"name": "reorder", "count": 1}]
         assert control.delete("/faults").json() == []

@@ -6,15 +6,16 @@ import base64
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from merchant import MakeMerchant, Merchant
-from sqlalchemy import create_engine
+from sqlalchemy import NullPool, create_engine
 
+from refusals import refused
 from tppkit.errors import ConfigurationError
-from tppkit.sandbox import Sandbox, SandboxSettings, run_sandbox
+from tppkit.protocol.gateway import Order, OrderRequest, TransactionRequest
+from tppkit.protocol.gateway.bodies import PaymentLinkRequest
+from tppkit.sandbox import Sandbox
 from tppkit.sandbox.gateway.check import check_gateway
 from tppkit.sandbox.gateway.cipher import VARIABLE
 from tppkit.sandbox.sandbox import DATABASE
@@ -22,45 +23,31 @@ from tppkit.sandbox.sandbox import DATABASE
 LINK = {"currency": "EUR", "amount": 700, "merchant_order_id": "L-1"}
 
 
-class Backend:
-    """Orders and links of a sandbox in this process."""
-
-    def __init__(self, bank: Sandbox) -> None:
-        self._bank = bank
-        self._http = httpx.Client(
-            transport=bank.transport(), base_url=bank.addresses.gateway_url, auth=(bank.addresses.api_key, "")
-        )
-
-    def post(self, path: str, body: Any = None) -> Any:
-        return self._http.post(path, json=body).raise_for_status().json()
-
-    def order(self, **transaction: Any) -> Any:
-        transactions = [{"payment_method": "credit-card", **transaction}] if transaction else []
-        return self.post("/v1/orders/", {"currency": "EUR", "amount": 1000, "transactions": transactions})
-
-    def control(self, kind: str, one: Any, name: str, **body: Any) -> Any:
-        return self._bank.control("POST", f"/gateway/{kind}/{one['id']}/{name}", body)
-
-
-def sell(backend: Backend) -> None:
+def sell(bank: Sandbox) -> None:
     """Orders in every status but expired, with everything that can be made from one, and links."""
-    held = backend.order(capture_mode="manual")
-    path = f"/v1/orders/{held['id']}/transactions/{held['transactions'][0]['id']}"
-    backend.control("orders", held, "pay", outcome="approved")
-    backend.post(f"{path}/voids/amount/", {"amount": 100})
-    backend.post(f"{path}/captures/amount/", {"amount": 800, "description": "part"})
-    backend.control("orders", held, "refund", amount=300)
-    backend.control("orders", held, "chargeback")
-    backend.control("orders", held, "reverse")
+    gateway, client = bank.gateway, bank.gateway.client()
+
+    def order(capture_mode: str | None = None) -> Order:
+        card = TransactionRequest(payment_method="credit-card", capture_mode=capture_mode)
+        chosen = {"transactions": (card,)} if capture_mode else {}
+        return client.create_order(OrderRequest(currency="EUR", amount=1000, **chosen))
+
+    held = order("manual")
+    gateway.pay(held.id, outcome="approved")
+    client.void_amount(held.id, held.transactions[0].id, 100)
+    client.capture_amount(held.id, held.transactions[0].id, 800, description="part")
+    gateway.refund(held.id, 300)
+    gateway.charge_back(held.id)
+    gateway.reverse(held.id)
     for outcome in ("approved", "declined", "cancelled"):
-        backend.control("orders", backend.order(capture_mode="delayed"), "pay", outcome=outcome)
-    backend.order()
-    backend.control("orders", backend.order(), "pay", outcome="declined")
-    backend.control("orders", backend.order(), "pay", outcome="approved")
+        gateway.pay(order("delayed").id, outcome=outcome)
+    order()
+    gateway.pay(order().id, outcome="declined")
+    gateway.pay(order().id, outcome="approved")
     for outcomes in ((), ("declined",), ("declined", "approved")):
-        link = backend.post("/sandbox/v1/paymentlinks/", LINK)
+        link = client.create_payment_link(PaymentLinkRequest.from_object(LINK))
         for outcome in outcomes:
-            backend.control("paymentlinks", link, "pay", outcome=outcome)
+            bank.control("POST", f"/gateway/paymentlinks/{link.id}/pay", {"outcome": outcome})
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +55,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of a sandbox that has sold."""
     path = tmp_path_factory.mktemp("tables") / "sold.sqlite"
     with Sandbox(seed=19) as bank:
-        sell(Backend(bank))
+        sell(bank)
         with closing(sqlite3.connect(bank.directory / DATABASE)) as used, closing(sqlite3.connect(path)) as copy:
             used.backup(copy)
     return path
@@ -76,16 +63,12 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def differences(tables: Path, change: str = "SELECT 1") -> list[str]:
     """What the check finds after a change, which is undone."""
-    engine = create_engine(f"sqlite:///{tables}")
-    try:
-        with engine.connect() as db:
-            db.exec_driver_sql(change)
-            return check_gateway(db)
-    finally:
-        engine.dispose()
+    with closing(create_engine(f"sqlite:///{tables}", poolclass=NullPool).connect()) as db:
+        db.exec_driver_sql(change)
+        return check_gateway(db)
 
 
-def test_sold_orders_have_no_differences(tables: Path) -> None:
+def test_sold_orders_have_no_differences(tables):
     assert differences(tables) == []
 
 
@@ -122,12 +105,12 @@ HELD = " WHERE capture_mode = 'manual' AND authorised IS NOT NULL"
         ("INSERT INTO gateway_cards VALUES ('card-1', 'p', x'00', NULL, 1)", "the card card-1 was to be deleted"),
     ],
 )  # fmt: skip
-def test_a_change_of_the_tables_is_found(tables: Path, change: str, expected: str) -> None:
+def test_a_change_of_the_tables_is_found(tables, change, expected):
     found = differences(tables, change)
     assert any(expected in text for text in found), found
 
 
-def test_the_index_page_shows_orders_and_links_without_their_tokens(merchant: Merchant) -> None:
+def test_the_index_page_shows_orders_and_links_without_their_tokens(merchant):
     order = merchant.own_checkout(1234, merchant_order_id="shown-on-the-page")
     link = merchant.post("/sandbox/v1/paymentlinks/", LINK)
     page = httpx.get(merchant.bank.addresses.approval_url + "/", trust_env=False).text
@@ -137,30 +120,24 @@ def test_the_index_page_shows_orders_and_links_without_their_tokens(merchant: Me
         assert hidden.rpartition("/")[2] not in page
 
 
-def test_a_restart_with_the_same_seed_makes_new_orders(
-    tmp_path: Path, bank_pki_folder: Path, make_merchant: MakeMerchant
-) -> None:
-    settings, ids = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder, seed=5), set[str]()
+def test_a_restart_with_the_same_seed_makes_new_orders(open_bank, make_merchant):
+    ids = set[str]()
     for _ in range(2):
-        with run_sandbox(settings) as server:
+        with open_bank(seed=5) as server:
             merchant = make_merchant(server)
             ids |= {merchant.project_id, merchant.order()["id"]}
     assert len(ids) == 4
 
 
-def test_another_vault_key_is_detected_at_the_start_if_there_are_cards(
-    tmp_path: Path, bank_pki_folder: Path, make_merchant: MakeMerchant, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder)
+def test_another_vault_key_is_detected_at_the_start_if_there_are_cards(open_bank, make_merchant, monkeypatch):
     keys = [base64.b64encode(bytes([number]) * 32).decode() for number in range(2)]
     for key in keys:  # without cards any key is taken
         monkeypatch.setenv(VARIABLE, key)
-        with run_sandbox(settings) as server:
+        with open_bank() as server:
             if key is keys[1]:
                 make_merchant(server).own_checkout()
-    with run_sandbox(settings):
+    with open_bank():
         pass
     monkeypatch.setenv(VARIABLE, keys[0])
-    with pytest.raises(ConfigurationError, match="TPPKIT_VAULT_KEY") as refused, run_sandbox(settings):
+    with refused(ConfigurationError, "vault.key", match="TPPKIT_VAULT_KEY"), open_bank():
         pass
-    assert refused.value.code == "vault.key"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
 from cards import Cards
 from merchant import EXPIRY
+from raw_provider import curl
 
 from tppkit.cli.sandbox import order_line
 from tppkit.protocol.gateway import GATEWAY, VAULT
@@ -50,14 +49,8 @@ class Shell:
 
     def curl(self, *options: str, body: Any = None) -> str:
         """The body of an answer with 200 or 201; that of the request goes by standard input, where no other user sees it."""
-        curl = shutil.which("curl") or pytest.fail("install Debian's package curl")
-        command = [curl, "-sS", "--cacert", str(self._root), "-w", "\n%{http_code}", *options]
-        command += [] if body is None else ["--json", "@-"]
-        done = subprocess.run(
-            command, input=None if body is None else json.dumps(body), capture_output=True, text=True, timeout=30, check=True
-        )  # fmt: skip
-        answer, _, status = self._cards.keep(done.stdout).rpartition("\n")
-        assert status in ("200", "201"), answer
+        status, answer, _ = self._cards.keep(curl(self._root, *options, body=body))
+        assert status in (200, 201), answer
         return answer
 
     def call(self, row: Any, body: Any = None, **parameters: str) -> Any:
@@ -80,7 +73,7 @@ class Shell:
         return self.call(ORDER_DETAILS, order_id=order["id"]), ids
 
 
-def test_curl_drives_every_row(bank: SandboxServer, bank_pki_folder: Path, cards: Cards) -> None:
+def test_curl_drives_every_row(bank, bank_pki_folder, cards):
     shell = Shell(bank, bank_pki_folder / "root.pem", cards)
     paid, ids = shell.own_checkout()
     assert (paid["status"], paid["transactions"][0]["status"]) == ("completed", "accepted")
@@ -111,6 +104,6 @@ def test_curl_drives_every_row(bank: SandboxServer, bank_pki_folder: Path, cards
     assert shell.called == {row.name for row in (*GATEWAY.endpoints, *VAULT.endpoints)}
 
 
-def test_the_line_that_the_sandbox_prints_creates_an_order(bank: SandboxServer) -> None:
+def test_the_line_that_the_sandbox_prints_creates_an_order(bank):
     done = subprocess.run(["sh", "-c", order_line(bank)], capture_output=True, timeout=30, check=True)
     assert json.loads(done.stdout)["status"] == "new"

@@ -6,7 +6,6 @@ import logging
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
@@ -14,9 +13,8 @@ import httpx
 import pytest
 from cards import Cards
 from merchant import EXPIRY, MakeMerchant, Merchant
-from raw_provider import checked_sandbox, control
+from raw_provider import OpenBank, control
 
-from tppkit.sandbox import SandboxSettings
 from tppkit.testing import assert_no_pan
 
 NO_ID = "4be1c1f4-8a3c-4f6f-9d6d-0c9b8a1c2d3e"
@@ -34,9 +32,9 @@ DETAILS = [
 
 
 @pytest.fixture
-def merchant(bank_pki_folder: Path, tmp_path: Path, cards: Cards, make_merchant: MakeMerchant) -> Iterator[Merchant]:
+def merchant(open_bank: OpenBank, cards: Cards, make_merchant: MakeMerchant) -> Iterator[Merchant]:
     """A merchant at a sandbox whose log is searched too."""
-    with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder), log=cards.keep) as server:
+    with open_bank(log=cards.keep) as server:
         yield make_merchant(server)
 
 
@@ -56,13 +54,11 @@ def order(**fields: Any) -> dict[str, Any]:
     return {"currency": "EUR", "amount": 1250, "transactions": [{"payment_method": "credit-card", **fields}]}
 
 
-def test_refused_requests_leave_no_card(merchant: Merchant) -> None:
+def test_refused_requests_leave_no_card(merchant):
     requests = [(merchant.vault, card) for card in CARDS]
     requests += [("/v1/orders/", order(payment_method_details=details)) for details in DETAILS]
-    requests += [
-        ("/v1/orders/", order() | {"currency": PAN}),
-        ("/v1/orders/", order(payment_method=PAN, capture_mode=PAN)),
-    ]
+    wrong = (order() | {"currency": PAN}, order(payment_method=PAN, capture_mode=PAN))
+    requests += [("/v1/orders/", body) for body in wrong]
     statuses = [merchant.send("POST", path, filled(body, merchant)).status_code for path, body in requests]
     statuses += [
         merchant.http.post(path, content=filled(body, merchant)).status_code
@@ -72,7 +68,7 @@ def test_refused_requests_leave_no_card(merchant: Merchant) -> None:
     assert all(400 <= status < 500 for status in statuses), statuses
 
 
-def test_answers_do_not_repeat_a_card_of_the_path(merchant: Merchant) -> None:
+def test_answers_do_not_repeat_a_card_of_the_path(merchant):
     number = "4929123456785676"  # httpx logs addresses, so the logs are not searched
     paths = [f"/v1/orders/{number}/", f"/v1/orders/{number}/x/", f"{merchant.vault}{number}/"]
     answers = [merchant.send("POST", path, {}) for path in paths]
@@ -81,9 +77,7 @@ def test_answers_do_not_repeat_a_card_of_the_path(merchant: Merchant) -> None:
 
 
 @pytest.mark.parametrize("sent", ["P{}", "{}"])
-def test_neither_answers_nor_the_log_repeat_a_card_of_the_method_or_the_content_type(
-    sent: str, merchant: Merchant
-) -> None:
+def test_neither_answers_nor_the_log_repeat_a_card_of_the_method_or_the_content_type(sent, merchant):
     number = "4929-1234-5678-5676"
     refused = merchant.http.request(sent.format(number), "/v1/orders/", json={})
     typed = merchant.http.post("/v1/orders/", content=b"{}", headers={"Content-Type": sent.format(number)})
@@ -93,34 +87,28 @@ def test_neither_answers_nor_the_log_repeat_a_card_of_the_method_or_the_content_
     assert_no_pan([refused, typed, latest], cards=[number.replace("-", "")])
 
 
-def test_a_card_number_typed_as_name_at_the_control_host_is_refused(merchant: Merchant) -> None:
+def test_a_card_number_typed_as_name_at_the_control_host_is_refused(merchant):
     order = merchant.order()
-    answer = merchant.cards.keep(
-        control(merchant.bank, f"/gateway/orders/{order['id']}/pay", {"card": merchant.pan, "name": merchant.pan})
-    )
+    card = {"card": merchant.pan, "name": merchant.pan}
+    answer = merchant.cards.keep(control(merchant.bank, f"/gateway/orders/{order['id']}/pay", card))
     assert answer.status_code == 400
     assert answer.json()["error"]["message"].startswith("PayBody: name:")
 
 
-def test_the_log_names_unknown_fields_but_none_that_could_be_card_data(
-    merchant: Merchant, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_names_unknown_fields_but_none_that_could_be_card_data(merchant, caplog):
     caplog.set_level(logging.WARNING, "tppkit.sandbox.host")
     transaction = {"payment_method": "credit-card", "capture_mod": "manual", merchant.cvc: 1, merchant.pan: 1}
     merchant.order(transactions=[transaction], extra={"own": 1})
     assert caplog.messages == ["  unknown fields: another, capture_mod"]
 
 
-def test_the_log_of_an_unexpected_failure_has_no_card_in_its_variables(
-    merchant: Merchant, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_of_an_unexpected_failure_has_no_card_in_its_variables(merchant, caplog):
     order, hosted = merchant.card_order(), merchant.order()
     token = merchant.card(merchant.card_order())
     link = merchant.post("/sandbox/v1/paymentlinks/", {"amount": 1000, "currency": "EUR", "merchant_order_id": "A-1"})
     form = {"step": "0.0.0", "action": "pay", "number": merchant.pan, "expiry": "12/39", "cvc": merchant.cvc}
-    with closing(
-        sqlite3.connect(merchant.bank.settings.directory / "sandbox.sqlite", isolation_level=None)
-    ) as database:
+    file = merchant.bank.settings.directory / "sandbox.sqlite"
+    with closing(sqlite3.connect(file, isolation_level=None)) as database:
         for table in ("orders", "links"):
             database.execute(f"UPDATE gateway_{table} SET status = 'x' || status")
         failed = [
@@ -137,7 +125,7 @@ def test_the_log_of_an_unexpected_failure_has_no_card_in_its_variables(
         sleep(0.01)
 
 
-def test_a_card_that_is_stored_would_be_found(merchant: Merchant, tmp_path: Path) -> None:
+def test_a_card_that_is_stored_would_be_found(merchant, tmp_path):
     number = "4929123456785676"
     merchant.order(extra={"note": number})  # is kept as it came
     with pytest.raises(AssertionError, match=r"gateway_orders\.terms: card 1, digits, a cell"):

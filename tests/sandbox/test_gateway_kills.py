@@ -20,8 +20,7 @@ from typing import Any
 
 import httpx
 import pytest
-from bank_process import BankProcess
-from merchant import MakeMerchant, Merchant
+from merchant import Merchant
 
 from tppkit.testing import assert_no_pan
 
@@ -148,7 +147,7 @@ class Load:
 
 # CPython leaves a socket to the collector whose peer resets it between connect and handshake.
 @pytest.mark.filterwarnings("ignore:.*Socket:pytest.PytestUnraisableExceptionWarning")
-def test_kills_lose_and_duplicate_no_acknowledged_change(killed_bank: BankProcess, make_merchant: MakeMerchant) -> None:
+def test_kills_lose_and_duplicate_no_acknowledged_change(killed_bank, make_merchant):
     chance, load = random.Random(SEED), None
     for number in range(KILLS):  # by turns at once after an answer, and somewhat later
         with killed_bank.running() as (process, tpp), tpp.http, ThreadPoolExecutor(CONNECTIONS) as threads:

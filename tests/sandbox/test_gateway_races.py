@@ -62,7 +62,7 @@ def at_once(pool: ThreadPoolExecutor, *calls: Callable[[], httpx.Response]) -> l
     return [run.result().status_code for run in runs]
 
 
-def test_of_concurrent_captures_and_voids_one_succeeds(shop: Merchant, pool: ThreadPoolExecutor) -> None:
+def test_of_concurrent_captures_and_voids_one_succeeds(shop, pool):
     for _ in range(ROUNDS):
         order = reserved(shop)
         statuses = at_once(pool, lambda: shop.act(order, "captures/"), lambda: shop.act(order, "voids/"))  # noqa: B023
@@ -70,7 +70,7 @@ def test_of_concurrent_captures_and_voids_one_succeeds(shop: Merchant, pool: Thr
         assert len(shop.read(order)["related_orders"]) == 1
 
 
-def test_concurrent_partial_voids_release_no_more_than_is_reserved(shop: Merchant, pool: ThreadPoolExecutor) -> None:
+def test_concurrent_partial_voids_release_no_more_than_is_reserved(shop, pool):
     order = reserved(shop)
     statuses = at_once(pool, lambda: shop.act(order, "voids/amount/", {"amount": 300}))
     assert statuses.count(201) == 3
@@ -78,7 +78,7 @@ def test_concurrent_partial_voids_release_no_more_than_is_reserved(shop: Merchan
     assert shop.act(order, "captures/amount/", {"amount": 100, "description": "rest"}).status_code == 201
 
 
-def test_concurrent_refunds_return_no_more_than_was_captured(shop: Merchant, pool: ThreadPoolExecutor) -> None:
+def test_concurrent_refunds_return_no_more_than_was_captured(shop, pool):
     order = shop.own_checkout()
     target = f"/sandbox/v1/orders/{order['id']}/refunds/"
     statuses = at_once(
@@ -89,14 +89,14 @@ def test_concurrent_refunds_return_no_more_than_was_captured(shop: Merchant, poo
     assert shop.read(order)["refunded_amount"] == 900
 
 
-def test_a_setup_token_stores_one_of_several_concurrent_cards(shop: Merchant, pool: ThreadPoolExecutor) -> None:
+def test_a_setup_token_stores_one_of_several_concurrent_cards(shop, pool):
     for _ in range(ROUNDS):
         order = shop.card_order()
         statuses = at_once(pool, lambda: shop.store(order))  # noqa: B023
         assert sorted(statuses) == [201] + [400] * (AT_ONCE - 1)
 
 
-def test_an_order_with_concurrent_payments_is_paid_once(shop: Merchant, pool: ThreadPoolExecutor) -> None:
+def test_an_order_with_concurrent_payments_is_paid_once(shop, pool):
     for _ in range(ROUNDS):
         order, hosted = shop.card_order(), shop.order()
         token = shop.card(order)
@@ -110,7 +110,7 @@ def test_an_order_with_concurrent_payments_is_paid_once(shop: Merchant, pool: Th
         assert sorted(paid) == [200] + [400] * (AT_ONCE - 1)
 
 
-def test_concurrent_one_click_payments_make_an_order_each(shop: Merchant, pool: ThreadPoolExecutor) -> None:
+def test_concurrent_one_click_payments_make_an_order_each(shop, pool):
     first = shop.own_checkout(transaction={"payment_method_details": {"one_click_type": "first"}})
     details = {
         "one_click_type": "one-click", "first_transaction_id": first["transactions"][0]["id"], "cvc": shop.cvc,
@@ -119,9 +119,7 @@ def test_concurrent_one_click_payments_make_an_order_each(shop: Merchant, pool: 
     assert Counter(order["status"] for order in made) == {"completed": AT_ONCE}
 
 
-def test_of_a_void_and_the_concurrent_end_of_a_delayed_authorisation_one_succeeds(
-    shop: Merchant, pool: ThreadPoolExecutor
-) -> None:
+def test_of_a_void_and_the_concurrent_end_of_a_delayed_authorisation_one_succeeds(shop, pool):
     for _ in range(ROUNDS):
         orders = [
             shop.own_checkout(transaction={"capture_mode": "delayed", "expiration_period": "PT1H"})

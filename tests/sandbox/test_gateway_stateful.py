@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from cards import Cards
 from gateway_model import DELAYED, HOLD, MANUAL, Paid
 from hypothesis import settings
@@ -349,15 +348,13 @@ class GatewayMachine(RuleBasedStateMachine):
         assert self.bank.differences() == {"ok": True, "differences": []}
 
 
-def test_the_gateway_behaves_like_its_model(seeded: tuple[Path, Pki, Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_the_gateway_behaves_like_its_model(seeded, caplog):
     cards = Cards(caplog)  # the logs of whole runs at DEBUG take minutes; those of the next test are searched
     chosen = settings(max_examples=settings.default.max_examples // 3, stateful_step_count=40)
     run_state_machine_as_test(lambda: GatewayMachine(*seeded[:2], cards), settings=chosen)
 
 
-def test_after_the_machines_clock_is_set_back_virtual_time_continues(
-    seeded: tuple[Path, Pki, Any], cards: Cards
-) -> None:
+def test_after_the_machines_clock_is_set_back_virtual_time_continues(seeded, cards):
     machine = GatewayMachine(*seeded[:2], cards)
     order = machine.begin()
     machine.restart(-7200)

@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gateway_shop import Open, Shop, details_of, refusal
-from merchant import ASKED, BILLING, DECLINED, EXPIRY, EXTERNAL, MakeMerchant
+from gateway_shop import Shop, details_of, refusal
+from merchant import ASKED, BILLING, DECLINED, EXPIRY, EXTERNAL
 
 from tppkit.client import After, is_paid
 from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.gateway import CardRequest, F, Order
 from tppkit.protocol.gateway.bodies import PaymentLinkRequest
 from tppkit.protocol.gateway.orders import Customer
-from tppkit.sandbox import SandboxServer
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 CLOSED, AMOUNT, UNKNOWN = (409, "AUTHORISATION_CLOSED"), (400, "AMOUNT_INVALID"), (404, "NOT_FOUND")
 
 
-def test_3_a_setup_token_stores_one_card_within_300_seconds(timed: Shop) -> None:
+def test_3_a_setup_token_stores_one_card_within_300_seconds(timed):
     used, late = timed.create(), timed.create()
     timed.merchant.advance(299)
     with pytest.raises(FormatError):
@@ -30,16 +29,14 @@ def test_3_a_setup_token_stores_one_card_within_300_seconds(timed: Shop) -> None
     assert refusal(lambda: timed.vault.store_card(timed.card(late))) == (400, "SETUP_TOKEN_INVALID")
 
 
-def test_4_a_card_number_needs_no_check_digit(shop: Shop) -> None:
+def test_4_a_card_number_needs_no_check_digit(shop):
     for pan in ("123456789012", "1234567890123456789"):
         stored = shop.vault.store_card(shop.card(shop.create(), pan))
         assert stored.card.truncated_pan.endswith(pan[-4:])
         assert [finding.code for finding in stored.warnings] == ["card.luhn"]
 
 
-def test_5_an_own_checkout_is_paid_by_its_transaction_while_the_order_lags(
-    fresh_bank: SandboxServer, make_merchant: MakeMerchant, open_shop: Open
-) -> None:
+def test_5_an_own_checkout_is_paid_by_its_transaction_while_the_order_lags(fresh_bank, make_merchant, open_shop):
     shop = open_shop(make_merchant(fresh_bank, lag_seconds=45 * MINUTE))
     order = shop.own_checkout()
     assert (order.status, order.transactions[0].status) == ("processing", "accepted")
@@ -49,7 +46,7 @@ def test_5_an_own_checkout_is_paid_by_its_transaction_while_the_order_lags(
     assert shop.client.order(order.id).status == "completed"
 
 
-def test_6_a_manual_amount_is_captured_once(shop: Shop) -> None:
+def test_6_a_manual_amount_is_captured_once(shop):
     order = shop.own_checkout(capture_mode="manual")
     transaction = order.transactions[0]
     assert transaction.is_capturable
@@ -67,7 +64,7 @@ def test_6_a_manual_amount_is_captured_once(shop: Shop) -> None:
     assert shop.client.order(order.id) == after
 
 
-def test_7_a_partial_void_leaves_the_rest_to_be_captured(shop: Shop) -> None:
+def test_7_a_partial_void_leaves_the_rest_to_be_captured(shop):
     order = shop.own_checkout(capture_mode="manual")
     voided = shop.void(order, 300)
     assert (voided.void_of_order_id, voided.amount) == (order.id, 300)
@@ -75,13 +72,13 @@ def test_7_a_partial_void_leaves_the_rest_to_be_captured(shop: Shop) -> None:
     assert shop.capture(order, 700).amount == 700
 
 
-def test_7_a_void_of_everything_leaves_nothing(shop: Shop) -> None:
+def test_7_a_void_of_everything_leaves_nothing(shop):
     order = shop.own_checkout(capture_mode="manual")
     assert shop.client.void(order.id, order.transactions[0].id).amount == 1000
     assert refusal(lambda: shop.client.capture(order.id, order.transactions[0].id)) == CLOSED
 
 
-def test_8_a_delayed_amount_is_captured_by_itself_without_what_was_voided(timed: Shop) -> None:
+def test_8_a_delayed_amount_is_captured_by_itself_without_what_was_voided(timed):
     order = timed.own_checkout(capture_mode="delayed", period="PT2H")
     assert refusal(lambda: timed.client.capture(order.id, order.transactions[0].id)) == CLOSED
     timed.merchant.advance(HOUR)
@@ -94,16 +91,14 @@ def test_8_a_delayed_amount_is_captured_by_itself_without_what_was_voided(timed:
     assert refusal(lambda: timed.void(order, 1)) == CLOSED
 
 
-def test_8_a_delayed_amount_that_was_voided_is_not_captured(timed: Shop) -> None:
+def test_8_a_delayed_amount_that_was_voided_is_not_captured(timed):
     order = timed.own_checkout(capture_mode="delayed", period="PT2H")
     voided = timed.client.void(order.id, order.transactions[0].id)
     timed.merchant.advance(3 * HOUR)
     assert timed.client.order(order.id).related_orders == (voided.id,)
 
 
-def test_9_what_cannot_be_captured_is_refused_and_nothing_is_made(
-    timed: Shop, make_merchant: MakeMerchant, open_shop: Open
-) -> None:
+def test_9_what_cannot_be_captured_is_refused_and_nothing_is_made(timed, make_merchant, open_shop):
     client, other = timed.client, open_shop(make_merchant(timed.merchant.bank))
     sale, held = timed.own_checkout(), timed.own_checkout(capture_mode="manual")
     foreign = other.own_checkout(capture_mode="manual")
@@ -115,7 +110,7 @@ def test_9_what_cannot_be_captured_is_refused_and_nothing_is_made(
     assert {one.related_orders for one in client.orders("*")} == {None}
 
 
-def test_10_a_first_one_click_payment_of_nothing_stores_the_card_and_inquires_the_name(shop: Shop) -> None:
+def test_10_a_first_one_click_payment_of_nothing_stores_the_card_and_inquires_the_name(shop):
     first = {"one_click_type": "first"}
     order = shop.create(0, details=first)
     token = shop.vault.store_card(shop.card(order, name="Ona Onaite")).card.vault_token
@@ -133,7 +128,7 @@ def test_10_a_first_one_click_payment_of_nothing_stores_the_card_and_inquires_th
 
 
 @pytest.mark.parametrize("by", ["vault_token", "first_transaction_id"])
-def test_11_a_later_one_click_payment_needs_the_cvc(shop: Shop, by: str) -> None:
+def test_11_a_later_one_click_payment_needs_the_cvc(shop, by):
     first = shop.own_checkout(0, details={"one_click_type": "first"}, pan="4000002760003184")
     shop.merchant.pay({"id": first.id}, outcome="approved")
     first = shop.client.order(first.id)
@@ -149,7 +144,7 @@ def test_11_a_later_one_click_payment_needs_the_cvc(shop: Shop, by: str) -> None
     assert is_paid(shop.client.order(order.id), own_checkout=False)
 
 
-def test_11_one_click_takes_only_cards_that_an_accepted_first_payment_stored(shop: Shop) -> None:
+def test_11_one_click_takes_only_cards_that_an_accepted_first_payment_stored(shop):
     declined = shop.own_checkout(0, details={"one_click_type": "first"}, pan=DECLINED)
     details = {
         "one_click_type": "one-click",
@@ -159,9 +154,7 @@ def test_11_one_click_takes_only_cards_that_an_accepted_first_payment_stored(sho
     assert refusal(lambda: shop.create(details=details)) == (400, "ONE_CLICK_INVALID")
 
 
-def test_12_account_funding_needs_a_whole_address_and_an_enabled_account(
-    bank: SandboxServer, make_merchant: MakeMerchant, open_shop: Open, shop: Shop
-) -> None:
+def test_12_account_funding_needs_a_whole_address_and_an_enabled_account(bank, make_merchant, open_shop, shop):
     funding = open_shop(make_merchant(bank, aft=True))
     receiver = shop.merchant.cards.pan()
     details = {"receiver_account_number": receiver, "receiver_account_number_type": "card-account"}
@@ -184,9 +177,7 @@ def test_12_account_funding_needs_a_whole_address_and_an_enabled_account(
     assert refusal(lambda: fund(shop)) == (403, "AFT_NOT_ENABLED")
 
 
-def test_12_account_funding_is_captured_and_voided_as_other_payments(
-    bank: SandboxServer, make_merchant: MakeMerchant, open_shop: Open
-) -> None:
+def test_12_account_funding_is_captured_and_voided_as_other_payments(bank, make_merchant, open_shop):
     shop = open_shop(make_merchant(bank, aft=True))
     details = {"receiver_account_number": shop.merchant.cards.pan(), "receiver_account_number_type": "card-account"}
     order = shop.own_checkout(capture_mode="manual", details=details, customer=Customer.from_object(dict(BILLING)))
@@ -194,7 +185,7 @@ def test_12_account_funding_is_captured_and_voided_as_other_payments(
     assert shop.client.capture(order.id, order.transactions[0].id).amount == 600
 
 
-def test_13_external_3d_secure_values_are_all_four_in_an_own_checkout(shop: Shop) -> None:
+def test_13_external_3d_secure_values_are_all_four_in_an_own_checkout(shop):
     order = shop.create()
     token = shop.vault.store_card(shop.card(order, ASKED)).card.vault_token
     with pytest.raises(LocalProtocolError) as refused:
@@ -213,7 +204,7 @@ def test_13_external_3d_secure_values_are_all_four_in_an_own_checkout(shop: Shop
     assert refusal(lambda: shop.authenticate(hosted, token, **EXTERNAL)) == (400, "AUTHENTICATION_INVALID")
 
 
-def test_16_a_payment_link_takes_attempts_until_one_succeeds_or_it_expires(timed: Shop) -> None:
+def test_16_a_payment_link_takes_attempts_until_one_succeeds_or_it_expires(timed):
     terms = {"merchant_order_id": "L-1", "amount": 500, "currency": "EUR"}
     link, unpaid = (timed.client.create_payment_link(PaymentLinkRequest.from_object(terms)) for _ in range(2))
     assert link.status == "new"
@@ -239,7 +230,7 @@ def test_16_a_payment_link_takes_attempts_until_one_succeeds_or_it_expires(timed
     assert timed.client.payment_link(link.id) == done
 
 
-def test_17_pages_have_the_same_size_and_the_position_or_a_cursor(shop: Shop) -> None:
+def test_17_pages_have_the_same_size_and_the_position_or_a_cursor(shop):
     made = [shop.create(merchant_order_id=f"A {number}", method=None).id for number in range(5)]
     first = shop.client.search("*", page=After(), size=2, sort="created asc")
     assert first.search_after is not None
@@ -253,7 +244,7 @@ def test_17_pages_have_the_same_size_and_the_position_or_a_cursor(shop: Shop) ->
     assert [one.id for one in shop.client.orders(str(F("merchant_order_id") == "A 3"))] == [made[3]]
 
 
-def test_18_a_report_has_a_row_for_each_transaction_and_amounts_by_minor_units(shop: Shop) -> None:
+def test_18_a_report_has_a_row_for_each_transaction_and_amounts_by_minor_units(shop):
     for currency, amount in (("JPY", 500), ("EUR", 1234), ("BHD", 1500)):
         shop.own_checkout(amount, currency=currency, merchant_order_id="=cmd")
     retried = shop.create(method=None)
@@ -265,7 +256,7 @@ def test_18_a_report_has_a_row_for_each_transaction_and_amounts_by_minor_units(s
     assert {row.merchant_order_id for row in rows[:3]} == {"'=cmd"}
 
 
-def test_19_refunds_return_at_most_what_was_captured(shop: Shop) -> None:
+def test_19_refunds_return_at_most_what_was_captured(shop):
     order = shop.own_checkout()
     made = shop.client.create_refund(order.id, 600, description="returned")
     assert (made.refund_of_order_id, made.amount) == (order.id, 600)
@@ -280,7 +271,7 @@ def test_19_refunds_return_at_most_what_was_captured(shop: Shop) -> None:
     assert (listed.id, listed.amount, listed.refund_of_order_id, listed.status) == (made.id, 600, order.id, "completed")
 
 
-def test_a_chargeback_and_its_reversal_are_linked_orders(shop: Shop) -> None:
+def test_a_chargeback_and_its_reversal_are_linked_orders(shop):
     order = shop.own_checkout()
     for call, field in (("chargeback", "chargeback_of_order_id"), ("reverse", "reversal_of_order_id")):
         made = shop.client.order(shop.merchant.control(f"/gateway/orders/{order.id}/{call}")["id"])
@@ -289,7 +280,7 @@ def test_a_chargeback_and_its_reversal_are_linked_orders(shop: Shop) -> None:
     assert (len(after.chargeback_orders or ()), len(after.reversal_orders or ())) == (1, 1)
 
 
-def test_a_series_of_another_platform_is_continued_without_the_customer(shop: Shop) -> None:
+def test_a_series_of_another_platform_is_continued_without_the_customer(shop):
     order = shop.create(details={"recurring_type": "recurring", "first_network_transaction_id": "MCC0042"})
     token = shop.vault.store_card(shop.card(order, ASKED)).card.vault_token
     paid = shop.client.initiate(order.id, order.transactions[0].id, vault_token=token)

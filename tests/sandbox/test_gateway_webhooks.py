@@ -6,21 +6,19 @@ import json
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from bank_process import BankProcess
-from cards import Cards
 from legacy_provider import Receiver
 from merchant import MakeMerchant, Merchant
-from raw_provider import checked_sandbox, control
+from raw_provider import control
 
+from refusals import refused
 from tppkit._clock import parse_time
 from tppkit.errors import ConfigurationError
 from tppkit.sandbox import SandboxServer, SandboxSettings
@@ -49,9 +47,7 @@ def log(merchant: Merchant) -> Any:
     ).json()
 
 
-def test_story_1_each_change_of_an_order_is_reported_once_in_three_fields(
-    shop: Merchant, receiver: Receiver, cards: Cards
-) -> None:
+def test_story_1_each_change_of_an_order_is_reported_once_in_three_fields(shop, receiver, cards):
     order = shop.order()
     shop.pay(order, card=cards.pan("4000000000000002"))
     receiver.wait(1)  # processing
@@ -65,7 +61,7 @@ def test_story_1_each_change_of_an_order_is_reported_once_in_three_fields(
     cards.firewall([one.body for one in receiver.arrived], log(shop))
 
 
-def test_a_change_by_a_request_is_reported_at_once(shop: Merchant, receiver: Receiver) -> None:
+def test_a_change_by_a_request_is_reported_at_once(shop, receiver):
     order = shop.own_checkout(transaction={"capture_mode": "manual"})
     receiver.wait(2)
     waits_s = []
@@ -78,7 +74,7 @@ def test_a_change_by_a_request_is_reported_at_once(shop: Merchant, receiver: Rec
     assert min(waits_s) < 0.5  # the outbox looks by itself every second: then each would wait for 0.8 s
 
 
-def test_story_6_a_capture_order_is_reported_and_a_refused_capture_is_not(shop: Merchant, receiver: Receiver) -> None:
+def test_story_6_a_capture_order_is_reported_and_a_refused_capture_is_not(shop, receiver):
     order = shop.own_checkout(transaction={"capture_mode": "manual"})
     made = shop.act(order, "captures/amount/", {"amount": 400, "description": "sent"}).json()
     assert shop.act(order, "captures/").status_code == 409
@@ -86,7 +82,7 @@ def test_story_6_a_capture_order_is_reported_and_a_refused_capture_is_not(shop: 
     assert Counter(received(receiver)) == {("/cb", order["id"]): 2, ("/cb", made["id"]): 1}
 
 
-def test_story_8_a_delayed_capture_is_reported(shop: Merchant, receiver: Receiver) -> None:
+def test_story_8_a_delayed_capture_is_reported(shop, receiver):
     order = shop.own_checkout(transaction={"capture_mode": "delayed", "expiration_period": "PT2H"})
     shop.advance(HOUR)
     void = shop.act(order, "voids/amount/", {"amount": 250}).json()
@@ -96,7 +92,7 @@ def test_story_8_a_delayed_capture_is_reported(shop: Merchant, receiver: Receive
     assert received(receiver)[2:] == [("/cb", void["id"]), ("/cb", captured)]
 
 
-def test_story_14_ten_attempts_are_made_two_minutes_after_each_failure(shop: Merchant, receiver: Receiver) -> None:
+def test_story_14_ten_attempts_are_made_two_minutes_after_each_failure(shop, receiver):
     receiver.afterwards = 500
     shop.pay(shop.order(), outcome="cancelled")
     shop.advance(DAY)
@@ -108,7 +104,7 @@ def test_story_14_ten_attempts_are_made_two_minutes_after_each_failure(shop: Mer
     assert {arrived.body for arrived in receiver.arrived} == {receiver.arrived[0].body}
 
 
-def test_story_14_the_first_attempt_waits_4_seconds_and_the_second_longer(shop: Merchant, receiver: Receiver) -> None:
+def test_story_14_the_first_attempt_waits_4_seconds_and_the_second_longer(shop, receiver):
     receiver.delay_s = 5
     shop.pay(shop.order(), outcome="cancelled")
     advance = {"url": shop.bank.addresses.control_url + "/clock/advance", "trust_env": False, "timeout": 30}
@@ -122,9 +118,7 @@ def test_story_14_the_first_attempt_waits_4_seconds_and_the_second_longer(shop: 
     assert (done["text"], done["ok"], one["state"]) == ("status 200", True, "acknowledged")
 
 
-def test_story_15_the_address_of_the_order_counts_before_that_of_the_project(
-    shop: Merchant, receiver: Receiver
-) -> None:
+def test_story_15_the_address_of_the_order_counts_before_that_of_the_project(shop, receiver):
     order = shop.own_checkout(webhook_url=receiver.url + "/own")
     refund = shop.post(f"/sandbox/v1/orders/{order['id']}/refunds/", {"amount": 1})
     other = shop.order()
@@ -134,7 +128,7 @@ def test_story_15_the_address_of_the_order_counts_before_that_of_the_project(
     assert Counter(received(receiver)) == {own: 2, ("/cb/own", refund["id"]): 1, project: 1}
 
 
-def test_stories_15_and_16_the_orders_of_a_link_have_its_address(shop: Merchant, receiver: Receiver) -> None:
+def test_stories_15_and_16_the_orders_of_a_link_have_its_address(shop, receiver):
     link = shop.post("/sandbox/v1/paymentlinks/", {**LINK, "webhook_url": receiver.url + "/link"})
     for outcome in ("declined", "declined", "approved"):
         link = shop.control(f"/gateway/paymentlinks/{link['id']}/pay", {"outcome": outcome})
@@ -144,17 +138,15 @@ def test_stories_15_and_16_the_orders_of_a_link_have_its_address(shop: Merchant,
     assert len(failed) == 2
 
 
-def test_without_an_address_nothing_is_sent(fresh_bank: SandboxServer, make_merchant: MakeMerchant) -> None:
-    merchant = make_merchant(fresh_bank)
-    merchant.own_checkout()
-    assert log(merchant) == []
+def test_neither_a_creation_nor_a_change_without_an_address_is_reported(shop, make_merchant):
+    assert shop.order()["status"] == shop.card_order()["status"] == "new"
+    make_merchant(shop.bank).own_checkout()
+    assert log(shop) == []
 
 
-def test_the_first_project_keeps_the_address_of_the_settings(
-    tmp_path: Path, bank_pki_folder: Path, receiver: Receiver
-) -> None:
+def test_the_first_project_keeps_the_address_of_the_settings(open_bank, receiver):
     for settings in ({"webhook_url": receiver.url}, {}):
-        with checked_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, **settings)) as server:
+        with open_bank(**settings) as server:
             link = control(server, "/gateway/paymentlinks", LINK).json()
             control(server, f"/gateway/paymentlinks/{link['id']}/pay", {"outcome": "cancelled"})
             control(server, "/clock/advance", {"seconds": 0})
@@ -165,21 +157,13 @@ def test_the_first_project_keeps_the_address_of_the_settings(
 
 
 @pytest.mark.parametrize("url", ["http://shop.example/", "shop.example", f"https://shop.example/{'a' * 2048}"])
-def test_an_address_of_another_form_is_rejected_as_a_setting(url: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError) as refused:
+def test_an_address_of_another_form_is_rejected_as_a_setting(url, tmp_path):
+    with refused(ConfigurationError, "gateway.webhook-url"):
         SandboxSettings(tmp_path, webhook_url=url)
-    assert refused.value.code == "gateway.webhook-url"
-
-
-def test_creation_is_not_a_change_of_status(shop: Merchant) -> None:
-    assert shop.order()["status"] == shop.card_order()["status"] == "new"
-    assert log(shop) == []
 
 
 @pytest.mark.parametrize(("status", "is_done"), [(204, True), (302, False), (404, False)])
-def test_another_status_of_success_acknowledges_and_a_redirect_is_not_followed(
-    status: int, is_done: bool, shop: Merchant, receiver: Receiver
-) -> None:
+def test_another_status_of_success_acknowledges_and_a_redirect_is_not_followed(status, is_done, shop, receiver):
     receiver.answer(status, Location=receiver.url + "/elsewhere")
     shop.pay(shop.order(), outcome="cancelled")
     shop.advance(0)
@@ -197,9 +181,7 @@ def test_another_status_of_success_acknowledges_and_a_redirect_is_not_followed(
         (f"https://{'a' * 2000}.example/", "qr.address-host"),
     ],
 )
-def test_a_forbidden_address_fails_each_attempt_and_the_log_has_the_reason(
-    url: str, reason: str, shop: Merchant
-) -> None:
+def test_a_forbidden_address_fails_each_attempt_and_the_log_has_the_reason(url, reason, shop):
     assert shop.pay(shop.order(webhook_url=url), outcome="cancelled")["status"] == "cancelled"
     shop.advance(HOUR)
     (one,) = log(shop)
@@ -216,9 +198,7 @@ def test_a_forbidden_address_fails_each_attempt_and_the_log_has_the_reason(
         ({"name": "drop", "count": 2}, [], []),
     ],
 )
-def test_faults_duplicate_drop_and_delay_webhooks(
-    fault: Mapping[str, Any], now: list[int], later: list[int], shop: Merchant, receiver: Receiver
-) -> None:
+def test_faults_duplicate_drop_and_delay_webhooks(fault, now, later, shop, receiver):
     orders = [shop.order(), shop.order()]
     shop.control("/faults", fault)
     for order in orders:
@@ -230,7 +210,7 @@ def test_faults_duplicate_drop_and_delay_webhooks(
     assert [number[order] for _, order in received(receiver)[len(now) :]] == later
 
 
-def test_faults_of_signatures_and_streams_wait_for_what_has_them(shop: Merchant, receiver: Receiver) -> None:
+def test_faults_of_signatures_and_streams_wait_for_what_has_them(shop, receiver):
     names = [name for name in FAULTS if name not in OF_TRANSPORT]
     for name in names:
         shop.control("/faults", {"name": name})
@@ -248,9 +228,7 @@ def work(merchant: Merchant, then: Callable[[str], None]) -> None:
             then(merchant.own_checkout()["id"])
 
 
-def test_webhooks_that_are_pending_at_kills_are_sent_after_the_restart(
-    killed_bank: BankProcess, make_merchant: MakeMerchant, receiver: Receiver
-) -> None:
+def test_webhooks_that_are_pending_at_kills_are_sent_after_the_restart(killed_bank, make_merchant, receiver):
     owed: list[str] = []
     receiver.afterwards = 500
     for _ in range(KILLS):

@@ -19,8 +19,7 @@ from tppkit.sandbox.http1 import MAX_HEAD_BYTES
 
 @pytest.fixture(scope="module")
 def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]:
-    folder: Path = tmp_path_factory.mktemp("bounds")
-    with checked_sandbox(SandboxSettings(folder)) as server:
+    with checked_sandbox(SandboxSettings(tmp_path_factory.mktemp("bounds"))) as server:
         yield server
 
 
@@ -45,24 +44,15 @@ CHUNKED = b"POST /approve/x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\
 @pytest.mark.parametrize(
     "begin", [b"GET / HTTP/1.1\r\nHost: x\r\nX-A: ", CHUNKED + b"X-A: ", CHUNKED + b"X"], ids=["header", "trailer", "its name"]
 )  # fmt: skip
-def test_an_endless_header_or_trailer_ends_the_connection(begin: bytes, connection: socket.socket) -> None:
+def test_an_endless_header_or_trailer_ends_the_connection(begin, connection):
     connection.sendall(begin)
-    sent = 0
-    try:
-        while sent < 16 * MAX_HEAD_BYTES:
+    with suppress(ConnectionError):
+        for _ in range(2 * MAX_HEAD_BYTES // 1024):
             connection.sendall(b"a" * 8192)
-            sent += 8192
-    except ConnectionError:
-        return
-    assert ended(connection)
+        assert ended(connection)
 
 
-def test_a_head_within_the_limit_is_answered(connection: socket.socket) -> None:
-    connection.sendall(b"GET /nope HTTP/1.1\r\nHost: x\r\nX-A: " + b"a" * (MAX_HEAD_BYTES // 2) + b"\r\n\r\n")
-    assert connection.recv(65536).startswith(b"HTTP/1.1 404")
-
-
-def test_a_second_request_has_the_whole_limit_again(connection: socket.socket) -> None:
+def test_each_head_within_the_limit_is_answered(connection):
     for _ in range(3):
         connection.sendall(b"GET /nope HTTP/1.1\r\nHost: x\r\nX-A: " + b"a" * (MAX_HEAD_BYTES // 2) + b"\r\n\r\n")
         answer = b""
@@ -71,7 +61,7 @@ def test_a_second_request_has_the_whole_limit_again(connection: socket.socket) -
         assert answer.startswith(b"HTTP/1.1 404")
 
 
-def test_a_request_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_request_that_never_ends_is_given_up(monkeypatch, tmp_path):
     monkeypatch.setattr("tppkit.sandbox.http1.REQUEST_TIMEOUT_S", 0.3)
     with checked_sandbox(SandboxSettings(tmp_path)) as server:
         port = int(server.addresses.approval_url.rpartition(":")[2])
@@ -123,23 +113,21 @@ CLOSE = b"Connection: close\r\n\r\n"
     ],
     ids=["no Host", "no Host, absolute", "two Hosts", "HTTP/2.0", "HTTP/0.9", "HTTP/2 preface"],
 )
-def test_a_request_that_is_not_http_1_is_answered_400(raw: bytes, exchange: Callable[[bytes], bytes]) -> None:
+def test_a_request_that_is_not_http_1_is_answered_400(raw, exchange):
     assert exchange(raw).startswith(b"HTTP/1.1 400 ")
 
 
 @pytest.mark.parametrize("raw", [b"GET / HTTP/1.1\r\n" + HOST + CLOSE, b"GET / HTTP/1.0\r\n" + HOST + b"\r\n"])
-def test_http_1_with_one_host_is_answered(raw: bytes, exchange: Callable[[bytes], bytes]) -> None:
+def test_http_1_with_one_host_is_answered(raw, exchange):
     assert exchange(raw)[9:12] in (b"200", b"401", b"404")
 
 
-def test_a_bad_request_behind_an_unanswered_one_gets_no_answer(exchange: Callable[[bytes], bytes]) -> None:
+def test_a_bad_request_behind_an_unanswered_one_gets_no_answer(exchange):
     answers = exchange(b"GET / HTTP/1.1\r\n" + HOST + b"\r\nGET / HTTP/1.1\r\n\r\n")
     assert b" 400 " not in answers
 
 
-def test_a_method_that_the_parser_does_not_know_reaches_the_host_and_changes_no_later_request(
-    connection: socket.socket,
-) -> None:
+def test_a_method_that_the_parser_does_not_know_reaches_the_host_and_changes_no_later_request(connection):
     for method, status in ((b"FOO", b"405"), (b"GET", b"200"), (b"get", b"405"), (b"F-1", b"405"), (b"GET", b"200")):
         connection.sendall(method + b" / HTTP/1.1\r\n" + HOST + b"\r\n")
         head, _, body = connection.recv(65536).partition(b"\r\n\r\n")
@@ -149,7 +137,7 @@ def test_a_method_that_the_parser_does_not_know_reaches_the_host_and_changes_no_
             body += connection.recv(65536)
 
 
-def test_a_method_that_arrives_in_pieces_is_read_as_one(connection: socket.socket) -> None:
+def test_a_method_that_arrives_in_pieces_is_read_as_one(connection):
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for piece in (b"GE", b"T / HTTP/1.1\r\n" + HOST + CLOSE):
         connection.sendall(piece)

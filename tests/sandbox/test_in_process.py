@@ -9,18 +9,17 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from uuid import uuid4
 
 import httpx
 import pytest
-from legacy_provider import Receiver
-from raw_provider import APPROVE
+from raw_provider import APPROVE, PAYMENTS
 
 from tppkit._clock import utc_now
-from tppkit.client import AccessKind, Identity, LegacyClient, Psd2Client
+from tppkit.client import AccessKind, Identity, LegacyClient
 from tppkit.client.vault import StoreResult
 from tppkit.errors import ConfigurationError, RequestRefused, TransportError
 from tppkit.evidence import audit_archive
@@ -35,7 +34,7 @@ from tppkit.protocol.gateway import (
 )
 from tppkit.protocol.psd2 import BookingStatus, ConsentRequest, PaymentInitiated, PaymentInitiation, TransactionStatus
 from tppkit.sandbox import Sandbox
-from tppkit.testpki import Pki, certificate_pem, make_pki, make_provider
+from tppkit.testpki import certificate_pem, make_pki, make_provider
 from tppkit.trust import PathVerifier, make_anchors
 
 PAYMENT = PaymentInitiation.from_wire(
@@ -67,7 +66,7 @@ def approve(bank: Sandbox, initiated: PaymentInitiated) -> None:
     assert answer.status_code == 303
 
 
-def test_a_payment_is_approved_and_executed_and_its_seal_is_kept() -> None:
+def test_a_payment_is_approved_and_executed_and_its_seal_is_kept():
     with Sandbox() as bank:
         client = bank.client(roles=["PSP_PI"])
         initiated = client.initiate_payment(PAYMENT)
@@ -77,12 +76,13 @@ def test_a_payment_is_approved_and_executed_and_its_seal_is_kept() -> None:
         assert client.payment_status(initiated.payment_id).transaction_status == TransactionStatus.ACSP
         assert client.wait_for_payment(initiated.payment_id) == TransactionStatus.ACSC
         (kept,) = bank.evidence()
-        assert (kept.http_status, kept.payment_ref) == (201, initiated.payment_id)
+        assert (kept.http_status, kept.error_code, kept.payment_ref) == (201, None, initiated.payment_id)
+        assert (kept.method, kept.target, kept.body) == ("POST", PAYMENTS, PAYMENT.to_wire())
         paths = PathVerifier(make_anchors(bank.pki.authorities))
         assert [row.verdict for row in audit_archive(bank.directory / "archive", paths=paths)] == ["passed"]
 
 
-def test_what_customers_decide(sandbox: Sandbox) -> None:
+def test_what_customers_decide(sandbox):
     client = sandbox.client()
     payments = [client.initiate_payment(PAYMENT).payment_id for _ in range(2)]
     consents = [client.create_consent(CONSENT).consent_id for _ in range(3)]
@@ -104,19 +104,16 @@ def test_what_customers_decide(sandbox: Sandbox) -> None:
     assert refused.value.peer_code == "payment.decided"
 
 
-def test_the_asynchronous_client_works_in_the_callers_loop(sandbox: Sandbox) -> None:
-    async def pay() -> None:
-        async with sandbox.async_client(roles=["PSP_PI"]) as client:
-            several = await asyncio.gather(*(client.initiate_payment(PAYMENT) for _ in range(8)))
-            assert len({initiated.payment_id for initiated in several}) == 8
-            cancelled = await client.cancel_payment(several[0].payment_id)
-            assert cancelled.transaction_status == TransactionStatus.CANC
-            assert await client.wait_for_payment(several[0].payment_id) == TransactionStatus.RJCT
-
-    asyncio.run(pay())
+async def test_the_asynchronous_client_works_in_the_callers_loop(sandbox):
+    async with sandbox.async_client(roles=["PSP_PI"]) as client:
+        several = await asyncio.gather(*(client.initiate_payment(PAYMENT) for _ in range(8)))
+        assert len({initiated.payment_id for initiated in several}) == 8
+        cancelled = await client.cancel_payment(several[0].payment_id)
+        assert cancelled.transaction_status == TransactionStatus.CANC
+        assert await client.wait_for_payment(several[0].payment_id) == TransactionStatus.RJCT
 
 
-def test_a_wrong_role_is_refused(sandbox: Sandbox) -> None:
+def test_a_wrong_role_is_refused(sandbox):
     with pytest.raises(RequestRefused) as refused:
         sandbox.client(roles=["PSP_AI"]).initiate_payment(PAYMENT)
     assert (refused.value.status, refused.value.peer_code) == (403, "ROLE_INVALID")
@@ -124,7 +121,7 @@ def test_a_wrong_role_is_refused(sandbox: Sandbox) -> None:
     assert (latest["method"], latest["status"], latest["code"]) == ("POST", 403, "ROLE_INVALID")
 
 
-def test_another_organisation_does_not_see_the_payment(sandbox: Sandbox) -> None:
+def test_another_organisation_does_not_see_the_payment(sandbox):
     initiated = sandbox.client().initiate_payment(PAYMENT)
     assert sandbox.client(roles=["PSP_PI"]).payment_status(initiated.payment_id)  # of the same organisation
     with pytest.raises(RequestRefused) as refused:
@@ -132,7 +129,7 @@ def test_another_organisation_does_not_see_the_payment(sandbox: Sandbox) -> None
     assert refused.value.status == 403
 
 
-def test_an_identity_is_issued_once(sandbox: Sandbox) -> None:
+def test_an_identity_is_issued_once(sandbox):
     assert sandbox.identity(roles=["PSP_AI"]) is sandbox.identity(roles=["PSP_AI"])
     assert sandbox.identity(organization=OTHER).qwac.organization_identifier.text == OTHER
     with ThreadPoolExecutor(8) as threads:
@@ -141,19 +138,17 @@ def test_an_identity_is_issued_once(sandbox: Sandbox) -> None:
         sandbox.identity(roles=["PSP_XX"])
 
 
-def test_a_custom_client_is_verified_by_its_certificate(sandbox: Sandbox) -> None:
+def test_a_custom_client_is_verified_by_its_certificate(sandbox):
     statuses = []
     foreign = sandbox.pki.issue_qwac(make_provider(), label="foreign")
     for identity in (sandbox.identity(), Identity(foreign.certificate, foreign.key), None):
         with httpx.Client(base_url=sandbox.addresses.psd2_url, transport=sandbox.transport(identity)) as http:
-            answer = http.get(
-                "/psd2/v1/payments/sepa-credit-transfers/none/status", headers={"X-Request-ID": str(uuid4())}
-            )
-        statuses.append(answer.status_code)
+            target, headers = "/psd2/v1/payments/sepa-credit-transfers/none/status", {"X-Request-ID": str(uuid4())}
+            statuses.append(http.get(target, headers=headers).status_code)
     assert statuses == [403, 403, 401]
 
 
-def test_an_identity_shows_its_own_chain(sandbox: Sandbox) -> None:
+def test_an_identity_shows_its_own_chain(sandbox):
     pki = make_pki(at=utc_now())
     chain = [pki.qwac_ca.certificate]
     for sent in ((), chain):
@@ -162,7 +157,7 @@ def test_an_identity_shows_its_own_chain(sandbox: Sandbox) -> None:
         assert transport._peer() == shown
 
 
-def test_waiting_moves_the_banks_clock_and_takes_no_real_time() -> None:
+def test_waiting_moves_the_banks_clock_and_takes_no_real_time():
     with Sandbox() as bank:
         client, begun, at = bank.client(), time.monotonic(), bank.now()
         initiated = client.initiate_payment(PAYMENT)
@@ -179,7 +174,7 @@ def test_waiting_moves_the_banks_clock_and_takes_no_real_time() -> None:
             bank.advance(-timedelta(seconds=1))
 
 
-def test_two_banks_share_nothing() -> None:
+def test_two_banks_share_nothing():
     with Sandbox(seed=1) as one, Sandbox(seed=1) as two:
         same = [bank.client().initiate_payment(PAYMENT).payment_id for bank in (one, two)]
         assert same[0] == same[1]  # of one seed
@@ -192,22 +187,12 @@ def test_two_banks_share_nothing() -> None:
 
 
 @pytest.mark.parametrize("failure", [None, LookupError("of the test")])
-def test_close_removes_all_files_and_threads(failure: Exception | None) -> None:
-    def use() -> tuple[Path, Psd2Client, Sandbox]:
-        with Sandbox() as bank:
-            used.append(bank)
-            bank.client().initiate_payment(PAYMENT)
-            if failure is not None:
-                raise failure
-        return bank
-
-    before, used = set(threading.enumerate()), []
-    if failure is None:
-        use()
-    else:
-        with pytest.raises(LookupError):
-            use()
-    (bank,) = used
+def test_close_removes_all_files_and_threads(failure):
+    before = set(threading.enumerate())
+    with suppress(LookupError), Sandbox() as bank:
+        bank.client().initiate_payment(PAYMENT)
+        if failure is not None:
+            raise failure
     assert not bank.directory.exists()
     assert set(threading.enumerate()) <= before
     for call in (bank.client().initiate_payment, lambda _: bank.advance(timedelta()), lambda _: bank.evidence()):
@@ -215,7 +200,7 @@ def test_close_removes_all_files_and_threads(failure: Exception | None) -> None:
             call(PAYMENT)
 
 
-def test_a_bank_that_cannot_start_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bank_that_cannot_start_leaves_nothing_behind(tmp_path, monkeypatch):
     before, folder = set(threading.enumerate()), tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
@@ -227,13 +212,13 @@ def test_a_bank_that_cannot_start_leaves_nothing_behind(tmp_path: Path, monkeypa
     assert set(threading.enumerate()) <= before
 
 
-def test_an_address_without_a_host_is_not_reached(sandbox: Sandbox) -> None:
+def test_an_address_without_a_host_is_not_reached(sandbox):
     with httpx.Client(transport=sandbox.transport()) as http, pytest.raises(httpx.ConnectError, match="no host"):
         http.get("https://bank.example/")
 
 
 @pytest.mark.slow
-def test_no_network_socket_is_opened() -> None:
+def test_no_network_socket_is_opened():
     program = f"""
 import socket, sys
 from datetime import timedelta
@@ -255,14 +240,11 @@ print(opened)
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-def test_the_legacy_hosts_answer_too_and_callbacks_go_to_real_addresses(bank_pki: Pki, receiver: Receiver) -> None:
+def test_the_legacy_hosts_answer_too_and_callbacks_go_to_real_addresses(bank_pki, receiver):
     with Sandbox(pki=bank_pki) as bank:
         bank.control("POST", "/legacy/provider", {"callback_url": receiver.url})
-        hosts = (
-            (bank.addresses.legacy_url, bank.addresses.legacy_api_key),
-            (bank.addresses.legacy_live_url, bank.addresses.legacy_live_api_key),
-        )
-        for url, key in hosts:
+        at = bank.addresses
+        for url, key in ((at.legacy_url, at.legacy_api_key), (at.legacy_live_url, at.legacy_live_api_key)):
             client = LegacyClient(url, api_key=key, http=httpx.Client(transport=bank.transport()))
             token = client.request_access(AccessKind.ACCOUNTS, "+37060000001")
             bank.control("POST", f"/legacy/access/{token}/approve")
@@ -271,16 +253,13 @@ def test_the_legacy_hosts_answer_too_and_callbacks_go_to_real_addresses(bank_pki
             assert set(client.balance(token)) == {"EUR", "USD", "GBP"}
 
 
-def test_customers_and_issuers_of_the_gateway_act_on_orders(sandbox: Sandbox) -> None:
+def test_customers_and_issuers_of_the_gateway_act_on_orders(sandbox):
     client, gateway = sandbox.gateway.client(), sandbox.gateway
     paid = client.create_order(ORDER).id
     assert gateway.pay(paid, card=DECLINED).status == "processing"
     assert gateway.pay(paid, card=VISA).status == "completed"
-    refund, chargeback, reversal = (
-        gateway.refund(paid, 250, description="A book"),
-        gateway.charge_back(paid),
-        gateway.reverse(paid),
-    )
+    refund, chargeback = gateway.refund(paid, 250, description="A book"), gateway.charge_back(paid)
+    reversal = gateway.reverse(paid)
     made = [refund.refund_of_order_id, chargeback.chargeback_of_order_id, reversal.reversal_of_order_id]
     assert (made, refund.description) == ([paid] * 3, "A book")
     assert client.order(paid).refunded_amount == 250
@@ -289,7 +268,7 @@ def test_customers_and_issuers_of_the_gateway_act_on_orders(sandbox: Sandbox) ->
     assert refused.value.peer_code == "machine.no-such-move"
 
 
-def test_a_card_is_stored_and_paid_with_in_threads_and_in_asyncio(sandbox: Sandbox) -> None:
+async def test_a_card_is_stored_and_paid_with_in_threads_and_in_asyncio(sandbox):
     def card(order: Order) -> CardRequest:
         token = order.transactions[0].payment_method_details.setup_token
         return CardRequest(pan=CardSecret(VISA), expiry=CardSecret("122039"), setup_token=token)
@@ -297,23 +276,21 @@ def test_a_card_is_stored_and_paid_with_in_threads_and_in_asyncio(sandbox: Sandb
     def authentication(stored: StoreResult) -> AuthenticateRequest:
         return AuthenticateRequest(vault_token=stored.card.vault_token, cvc=CardSecret("123"))
 
-    async def check_out() -> Order:
-        async with sandbox.gateway.async_client() as client, sandbox.gateway.async_vault() as vault:
-            order = await client.create_order(OWN_CHECKOUT)
-            stored = await vault.store_card(card(order))
-            return await client.authenticate(order.id, order.transactions[0].id, authentication(stored))
+    def in_threads() -> Order:
+        client = sandbox.gateway.client()
+        order = client.create_order(OWN_CHECKOUT)
+        stored = sandbox.gateway.vault().store_card(card(order))
+        return client.authenticate(order.id, order.transactions[0].id, authentication(stored))
 
-    client = sandbox.gateway.client()
-    order = client.create_order(OWN_CHECKOUT)
-    stored = sandbox.gateway.vault().store_card(card(order))
-    answers = [
-        client.authenticate(order.id, order.transactions[0].id, authentication(stored)),
-        asyncio.run(check_out()),
-    ]
-    assert [is_paid(client.order(one.id), own_checkout=True) for one in answers] == [True, True]
+    async with sandbox.gateway.async_client() as client, sandbox.gateway.async_vault() as vault:
+        order = await client.create_order(OWN_CHECKOUT)
+        stored = await vault.store_card(card(order))
+        answers = [await client.authenticate(order.id, order.transactions[0].id, authentication(stored))]
+        answers.append(await asyncio.to_thread(in_threads))
+        assert [is_paid(await client.order(one.id), own_checkout=True) for one in answers] == [True, True]
 
 
-def test_a_project_sees_its_own_orders_alone(sandbox: Sandbox) -> None:
+def test_a_project_sees_its_own_orders_alone(sandbox):
     project = sandbox.gateway.project(payment_methods=["bank-transfer"])
     order = project.client().create_order(ORDER)
     assert order.project_id == project.project_id != sandbox.gateway.project_id
@@ -325,7 +302,7 @@ def test_a_project_sees_its_own_orders_alone(sandbox: Sandbox) -> None:
         sandbox.gateway.project(colour="red")
 
 
-def test_a_browser_reaches_the_hosted_page(sandbox: Sandbox) -> None:
+def test_a_browser_reaches_the_hosted_page(sandbox):
     order = sandbox.gateway.client().create_order(ORDER)
     with httpx.Client(transport=sandbox.transport()) as browser:
         assert "12.50 EUR" in browser.get(order.order_url or "").text

@@ -106,7 +106,7 @@ def state(tpp: RawProvider, status: str) -> str:
 
 # CPython leaves a socket to the collector whose peer resets it between connect and handshake.
 @pytest.mark.filterwarnings("ignore:.*_Socket:pytest.PytestUnraisableExceptionWarning")
-def test_everything_acknowledged_survives_kills_with_one_record(killed_bank: BankProcess) -> None:
+def test_everything_acknowledged_survives_kills_with_one_record(killed_bank):
     chance, load = random.Random(SEED), Load(killed_bank)
     for number in range(KILLS):  # by turns at once after an answer, and somewhat later
         with killed_bank.running() as (process, tpp), tpp.http, ThreadPoolExecutor(CONNECTIONS) as threads:
@@ -148,7 +148,7 @@ def order_id(answer: dict[str, str]) -> str:
     return answer.get("paymentId") or answer["consentId"]
 
 
-def test_a_commit_for_which_the_disk_is_full_is_answered_503_and_leaves_nothing(killed_bank: BankProcess) -> None:
+def test_a_commit_for_which_the_disk_is_full_is_answered_503_and_leaves_nothing(killed_bank):
     with killed_bank.running() as (process, tpp), tpp.http, ThreadPoolExecutor(CONNECTIONS) as threads:
         assert tpp.initiate().status_code == 201
         messages = [tpp.sealed(tpp.message()) for _ in range(3 * CONNECTIONS)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -17,17 +16,12 @@ from legacy_provider import (
     ORDER,
     SAVINGS,
     SMALL,
-    ConnectLegacy,
-    Legacy,
-    is_refused,
     new_id,
 )
-from raw_provider import PAYMENT, checked_sandbox, control
-
-from tppkit.sandbox import SandboxServer, SandboxSettings
+from raw_provider import PAYMENT, control, is_refused
 
 
-def test_story_2_a_token_or_uuid_of_another_form_is_refused(legacy: Legacy) -> None:
+def test_story_2_a_token_or_uuid_of_another_form_is_refused(legacy):
     granted = legacy.access("pis")
     for token in ("0190b5c1-7e1d-4c3b-9a55-2f6f7b8c9d0e", "a" * 19, "a" * 41):
         assert is_refused(legacy.send("POST", f"/ais/{token}", {"acc": ONA_PHONE}), 400, "FORMAT_ERROR")
@@ -35,12 +29,12 @@ def test_story_2_a_token_or_uuid_of_another_form_is_refused(legacy: Legacy) -> N
     assert legacy.send("POST", f"/ais/{new_id()}{'Z' * 8}", {"acc": ONA_PHONE}).status_code == 200
 
 
-def test_a_token_of_the_other_kind_gives_nothing(legacy: Legacy) -> None:
+def test_a_token_of_the_other_kind_gives_nothing(legacy):
     assert is_refused(legacy.send("GET", f"/ais/{legacy.access('pis')}/LIST"), 401, "UNAUTHORIZED")
     assert is_refused(legacy.order(legacy.access("ais"))[1], 401, "UNAUTHORIZED")
 
 
-def test_the_same_request_again_is_not_a_second_one(legacy: Legacy) -> None:
+def test_the_same_request_again_is_not_a_second_one(legacy):
     token = legacy.access()
     for acc in (ONA_PHONE, ONA_PHONE.removeprefix("+")):
         assert legacy.send("POST", f"/ais/{token}", {"acc": acc}).status_code == 200
@@ -49,22 +43,21 @@ def test_the_same_request_again_is_not_a_second_one(legacy: Legacy) -> None:
         assert is_refused(legacy.send("POST", path, {"acc": acc}), 409, "TOKEN_REUSE")
 
 
-def test_declined_access_gives_nothing_and_is_not_reported(legacy: Legacy) -> None:
-    token = new_id()
-    legacy.send("POST", f"/ais/{token}", {"acc": SMALL})
-    assert is_refused(legacy.send("GET", f"/ais/{token}/LIST"), 401, "UNAUTHORIZED")
-    assert legacy.control(f"/legacy/access/{token}/decline")["state"] == "declined"
-    assert is_refused(legacy.send("GET", f"/ais/{token}/LIST"), 401, "UNAUTHORIZED")
-    answer = control(legacy.bank, f"/legacy/access/{token}/approve")
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "token.decided")
-
-
-def test_revoked_access_gives_nothing(legacy: Legacy) -> None:
-    token = legacy.access()
-    assert legacy.balance(token)
-    assert legacy.control(f"/legacy/access/{token}/revoke")["state"] == "revoked"
-    assert is_refused(legacy.send("GET", f"/ais/{token}/BALANCE"), 401, "UNAUTHORIZED")
-    assert control(legacy.bank, f"/legacy/access/{token}/revoke").status_code == 400
+@pytest.mark.parametrize(("action", "state"), [("decline", "declined"), ("revoke", "revoked")])
+def test_declined_or_revoked_access_gives_nothing_and_is_decided(action, state, legacy):
+    if action == "revoke":
+        token = legacy.access()
+        assert legacy.balance(token)
+    else:
+        token = new_id()
+        legacy.send("POST", f"/ais/{token}", {"acc": SMALL})
+        assert is_refused(legacy.send("GET", f"/ais/{token}/LIST"), 401, "UNAUTHORIZED")
+    assert legacy.control(f"/legacy/access/{token}/{action}")["state"] == state
+    for path in ("BALANCE", "LIST"):
+        assert is_refused(legacy.send("GET", f"/ais/{token}/{path}"), 401, "UNAUTHORIZED")
+    for again in ("approve", "revoke"):
+        answer = control(legacy.bank, f"/legacy/access/{token}/{again}")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "token.decided")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +71,7 @@ def test_revoked_access_gives_nothing(legacy: Legacy) -> None:
         (SMALL, {"customer": ONA}, None),
     ],
 )
-def test_the_account_restricts_who_approves_with_what(acc: str, choice: Any, iban: str | None, legacy: Legacy) -> None:
+def test_the_account_restricts_who_approves_with_what(acc, choice, iban, legacy):
     token = new_id()
     assert legacy.send("POST", f"/pis/{token}", {"acc": acc}).status_code == 200
     misspelt = control(legacy.bank, f"/legacy/access/{token}/approve", {"custmer": ONA})
@@ -90,7 +83,7 @@ def test_the_account_restricts_who_approves_with_what(acc: str, choice: Any, iba
         assert answer.json()["iban"] == iban
 
 
-def test_the_list_has_an_exchange_once_with_two_amounts_and_pending_payments_first(legacy: Legacy) -> None:
+def test_the_list_has_an_exchange_once_with_two_amounts_and_pending_payments_first(legacy):
     token, payments = legacy.access(), legacy.access("pis")
     before = legacy.listed(token)
     exchanges = [one for one in before if len(one["amount"]) == 2]
@@ -111,29 +104,23 @@ def test_the_list_has_an_exchange_once_with_two_amounts_and_pending_payments_fir
     assert len({one["id"] for one in before}) == len(before)
 
 
-def test_a_receiver_with_the_payers_name_is_listed_with_its_own_account(legacy: Legacy, connect: Any) -> None:
+def test_a_receiver_with_the_payers_name_is_listed_with_its_own_account(legacy, connect):
     payment = connect(legacy.bank).new_payment(body={**PAYMENT, "creditorName": "Ona Kazlauskienė"})
     legacy.control(f"/payments/{payment['paymentId']}/approve", {"customer": ONA, "iban": DAILY})
     assert legacy.listed(legacy.access(iban=DAILY))[0]["acc"] == FOREIGN
 
 
-def test_keys_and_access_survive_a_restart(
-    tmp_path: Path, connect_legacy: ConnectLegacy, bank_pki_folder: Path
-) -> None:
-    settings = SandboxSettings(tmp_path / "bank", pki=bank_pki_folder)
-    with checked_sandbox(settings) as server:
+def test_keys_and_access_survive_a_restart(open_bank, connect_legacy):
+    with open_bank() as server:
         before = connect_legacy(server)
         token = before.access()
-    with checked_sandbox(settings) as server:
+    with open_bank() as server:
         after = connect_legacy(server)
         assert after.balance(token)
         assert (after.key, after.public_pem) == (before.key, before.public_pem)
-    private = [path for path in (tmp_path / "bank" / "legacy").iterdir() if path.suffix != ".pem"]
-    assert len(private) == 4
-    assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
 
 
-def test_public_keys_are_published_with_the_pages(bank: SandboxServer) -> None:
+def test_public_keys_are_published_with_the_pages(bank):
     for name, path in (("test", bank.addresses.legacy_public_key), ("live", bank.addresses.legacy_live_public_key)):
         answer = httpx.get(f"{bank.addresses.approval_url}/legacy/keys/{name}.pem", trust_env=False)
         assert answer.content == Path(path).read_bytes()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import httpx
 import pytest
-from legacy_provider import FOREIGN, ONA_PHONE, ORDER, SMALL, Legacy, is_refused, new_id
+from legacy_provider import FOREIGN, ONA_PHONE, ORDER, SMALL, Legacy, new_id
+from raw_provider import is_refused
 
 from tppkit.protocol.legacy import LEGACY
 from tppkit.protocol.wire import MAX_BODY_BYTES
@@ -68,25 +69,25 @@ def case(opened: Case) -> Iterator[Case]:
     assert opened.stored() == before
 
 
-def test_every_row_is_listed_here() -> None:
+def test_every_row_is_listed_here():
     assert ROWS.keys() == {row.name for row in LEGACY.endpoints}
 
 
 @pytest.mark.parametrize("key", [None, "", "0" * 32, "Bearer {}", "{}x", "{}, {}", "\xff", "x" * 5000], ids=str)
-def test_a_request_without_the_key_is_rejected(case: Case, key: str | None) -> None:
+def test_a_request_without_the_key_is_rejected(case, key):
     for name in ROWS:
         headers = {} if key is None else {"Authorization": key.replace("{}", case.legacy.key).encode("latin-1")}
         assert is_refused(case.send(name, headers={**JSON, **headers}), *KEY)
 
 
-def test_a_request_with_two_keys_is_rejected(case: Case) -> None:
+def test_a_request_with_two_keys_is_rejected(case):
     for name in ROWS:
         headers = [("Authorization", case.legacy.key)] * 2
         assert is_refused(case.send(name, headers=headers), *FORMAT)
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "X"])
-def test_another_method_is_refused(case: Case, method: str) -> None:
+def test_another_method_is_refused(case, method):
     for name in ROWS:
         if method != ROWS[name][0]:
             answer = case.send(name, method=method, body=b"")
@@ -102,7 +103,7 @@ def test_another_method_is_refused(case: Case, method: str) -> None:
     ],
     ids=["slash", "encoded-slash", "more", "two-slashes", "upper", "empty-part", "before", "parameter"],
 )  # fmt: skip
-def test_another_path_is_unknown(case: Case, change: Callable[[str], str]) -> None:
+def test_another_path_is_unknown(case, change):
     for name in ROWS:
         filled = ROWS[name][1].format(**case.tokens, n=new_id())
         answer = case.send(name, path=change(filled))
@@ -112,7 +113,7 @@ def test_another_path_is_unknown(case: Case, change: Callable[[str], str]) -> No
 
 @pytest.mark.parametrize("name", ["balance", "transactions"])
 @pytest.mark.parametrize("body", [b"{}", b" ", b"\xff", b"x" * (MAX_BODY_BYTES + 1)], ids=len)
-def test_an_unexpected_body_is_rejected(case: Case, name: str, body: bytes) -> None:
+def test_an_unexpected_body_is_rejected(case, name, body):
     assert is_refused(case.send(name, body=body), 413 if len(body) > MAX_BODY_BYTES else 400, "FORMAT_ERROR")
 
 
@@ -125,12 +126,12 @@ def test_an_unexpected_body_is_rejected(case: Case, name: str, body: bytes) -> N
     ],
     ids=lambda body: str(body)[:30],
 )  # fmt: skip
-def test_a_body_of_another_form_is_refused(case: Case, body: bytes) -> None:
+def test_a_body_of_another_form_is_refused(case, body):
     for name in POSTS:
         assert is_refused(case.send(name, body=body), *FORMAT)
 
 
-def test_a_body_that_is_too_long_or_of_another_type_is_refused(case: Case) -> None:
+def test_a_body_that_is_too_long_or_of_another_type_is_refused(case):
     for name in POSTS:
         body, key = ROWS[name][2], {"Authorization": case.legacy.key}
         assert is_refused(case.send(name, body=body.ljust(MAX_BODY_BYTES + 1)), 413, "FORMAT_ERROR")
@@ -140,7 +141,7 @@ def test_a_body_that_is_too_long_or_of_another_type_is_refused(case: Case) -> No
 
 
 @pytest.mark.parametrize("token", ["a" * 19, "a" * 41, "a" * 32 + "-", "%C4%85" * 20, "%00" * 20, "a" * 4000])
-def test_a_token_or_uuid_of_another_form_is_refused(case: Case, token: str) -> None:
+def test_a_token_or_uuid_of_another_form_is_refused(case, token):
     for name in ROWS:
         for place in ("{a}", "{p}", "{n}"):
             if place in ROWS[name][1]:
@@ -167,17 +168,17 @@ def test_a_token_or_uuid_of_another_form_is_refused(case: Case, token: str) -> N
     + [{"time": value} for value in ("2026-01-01", "2026-01-01T10:00:00", "2026-02-30 10:00:00", "2026-01-01 24:00:00", 7)],
     ids=str,
 )  # fmt: skip
-def test_an_order_with_a_bad_field_is_refused(case: Case, changed: Any) -> None:
+def test_an_order_with_a_bad_field_is_refused(case, changed):
     assert is_refused(case.send("pay", body=json.dumps({**ORDER, **changed}).encode()), *FORMAT)
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e400", "1" * 50, "0x1", "01", "1.", "+1", "1_0"])
-def test_an_amount_must_be_a_number_of_json(case: Case, number: str) -> None:
+def test_an_amount_must_be_a_number_of_json(case, number):
     body = b'{"acc":"%b","amts":{"EUR":%b}}' % (SMALL.encode(), number.encode())
     assert is_refused(case.send("pay", body=body), *FORMAT)
 
 
-def test_accounts_that_are_unknown_are_refused(case: Case) -> None:
+def test_accounts_that_are_unknown_are_refused(case):
     for name in POSTS:
         answer = case.send(name, body=json.dumps({**(ORDER if name == "pay" else {}), "acc": "+37069999999"}).encode())
         assert is_refused(answer, 400, "ACCOUNT_NOT_FOUND")

@@ -4,78 +4,67 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
-from legacy_provider import ORDER, ConnectLegacy, Legacy, Receiver
-from raw_provider import advance, checked_sandbox, control
+from legacy_provider import ORDER
+from raw_provider import advance, control
 
 from tppkit._clock import parse_time
-from tppkit.sandbox import SandboxServer, SandboxSettings
 
 MINUTE, HOUR = 60, 3600
 
 
-@pytest.fixture
-def tpp(fresh_bank: SandboxServer, connect_legacy: ConnectLegacy, receiver: Receiver) -> Legacy:
-    made = connect_legacy(fresh_bank)
-    made.control("/legacy/provider", {"callback_url": receiver.url})
-    return made
-
-
-def test_each_attempt_is_made_at_its_time_however_far_the_clock_is_moved(tpp: Legacy, receiver: Receiver) -> None:
-    token = tpp.access("pis")
+def test_each_attempt_is_made_at_its_time_however_far_the_clock_is_moved(notified, receiver):
+    token = notified.access("pis")
     receiver.wait(1)
     for _ in range(6):
         receiver.answer(500)
-    tpp.paid(token)
-    advance(tpp.bank, 365 * 24 * HOUR)
+    notified.paid(token)
+    advance(notified.bank, 365 * 24 * HOUR)
     assert [one.json["ver"] for one in receiver.arrived[1:]] == [1] * 7 + [2]
-    executed, posted = tpp.deliveries()[:2]
+    executed, posted = notified.deliveries()[:2]
     times = [parse_time(one["at"]) for one in posted["attempts"]]
     gaps = [round((later - earlier).total_seconds(), -1) for earlier, later in pairwise(times)]
     assert gaps == [10, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, HOUR]
     assert parse_time(executed["attempts"][0]["at"]) - times[-1] < timedelta(seconds=10)
 
 
-def test_the_clock_moves_to_the_next_due_time(tpp: Legacy, receiver: Receiver) -> None:
-    token = tpp.access("pis")
+def test_the_clock_moves_to_the_next_due_time(notified, receiver):
+    token = notified.access("pis")
     receiver.wait(1)
     receiver.answer(500)
-    tpp.paid(token)
+    notified.paid(token)
     receiver.wait(2)
-    before = parse_time(tpp.control("/clock/next")["now"])  # the attempt after 10 seconds
+    before = parse_time(notified.control("/clock/next")["now"])  # the attempt after 10 seconds
     assert len(receiver.arrived) == 3
-    assert parse_time(tpp.control("/clock/next")["now"]) - before > timedelta(minutes=59)
+    assert parse_time(notified.control("/clock/next")["now"]) - before > timedelta(minutes=59)
     assert [one.json["tlc"] for one in receiver.wait(4)[1:]] == ["posted", "posted", "executed"]
 
 
 @pytest.mark.parametrize(
     "name", ["wrong-key", "other-der", "truncated-body", "moved-boundary", "swapped-keys", "stale-ver"]
 )
-def test_a_fault_of_the_request_concerns_one_attempt(
-    name: str, tpp: Legacy, receiver: Receiver, connect_legacy: ConnectLegacy
-) -> None:
+def test_a_fault_of_the_request_concerns_one_attempt(name, notified, receiver, connect_legacy):
     origin = receiver.url.removesuffix("/cb")
-    tpp.paid(tpp.access("pis"))
+    notified.paid(notified.access("pis"))
     receiver.wait(2)
-    tpp.control("/faults", {"name": name, "sender": "legacy-test"})
+    notified.control("/faults", {"name": name, "sender": "legacy-test"})
     receiver.answer(302, Location=receiver.url)  # is not followed, and no acknowledgement
-    advance(tpp.bank, HOUR)
-    advance(tpp.bank, 11)
+    advance(notified.bank, HOUR)
+    advance(notified.bank, 11)
     bad, good = receiver.wait(4)[2:]
-    assert tpp.is_signed(good, origin)
+    assert notified.is_signed(good, origin)
     assert (good.json["tlc"], good.json["ver"]) == ("executed", 2)
     assert bad.headers["requestid"] != good.headers["requestid"]
-    assert tpp.is_signed(bad, origin) is (name in ("moved-boundary", "stale-ver"))
+    assert notified.is_signed(bad, origin) is (name in ("moved-boundary", "stale-ver"))
     assert (bad.body == good.body) is (name in ("wrong-key", "other-der", "swapped-keys"))
     assert (b'"ver":0' in bad.body) is (name == "stale-ver")
     assert bad.headers["signature"].startswith("3081") is (name == "other-der")
     assert (bad.path == good.path) is (name != "moved-boundary")
-    assert connect_legacy(tpp.bank, live=True).is_signed(bad, origin) is (name == "swapped-keys")
+    assert connect_legacy(notified.bank, live=True).is_signed(bad, origin) is (name == "swapped-keys")
 
 
-def test_without_an_address_payments_work_and_nothing_is_sent(legacy: Legacy) -> None:
+def test_without_an_address_payments_work_and_nothing_is_sent(legacy):
     for url in ("https://localhost/cb", None):
         assert legacy.control("/legacy/provider", {"callback_url": url}) == {"callback_url": url}
     legacy.paid(legacy.access("pis"))
@@ -85,23 +74,21 @@ def test_without_an_address_payments_work_and_nothing_is_sent(legacy: Legacy) ->
 @pytest.mark.parametrize(
     "url", ["http://localhost/", "https://localhost/cb?x=1", "https://a@localhost/", "", "https://"]
 )
-def test_an_address_of_another_form_is_refused(url: str, legacy: Legacy, tmp_path: Path) -> None:
+def test_an_address_of_another_form_is_refused(url, legacy):
     for body in ({"callback_url": url}, {"callback_url": "https://localhost/cb", "url": url}, {}, None):
         assert control(legacy.bank, "/legacy/provider", body).status_code == 400
 
 
 def test_the_address_of_the_settings_is_stored_and_waiting_callbacks_are_sent_after_a_restart(
-    tmp_path: Path, bank_pki_folder: Path, receiver: Receiver, connect_legacy: ConnectLegacy
-) -> None:
-    settings = SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, callback_url=receiver.url + "/")
+    open_bank, receiver, connect_legacy
+):
     receiver.answer(500)
-    with checked_sandbox(settings) as server:
+    with open_bank(callback_url=receiver.url + "/") as server:
         token = connect_legacy(server).access("pis")
         receiver.wait(1)
         advance(server, 0)
-    with checked_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder)) as server:
+    with open_bank() as server:
         advance(server, 11)
-        again = connect_legacy(server)
-        uuid = again.paid(token, {**ORDER, "msg": "after the restart"})
+        uuid = connect_legacy(server).paid(token, {**ORDER, "msg": "after the restart"})
         advance(server, HOUR)
     assert [one.path for one in receiver.arrived] == ["/cb/", "/cb/", f"/cb/{uuid}", f"/cb/{uuid}"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 from legacy_provider import DAILY, FOREIGN, ONA, ONA_PHONE, ORDER, Arrived, Receiver, new_id
+from raw_provider import curl
 
 from tppkit.protocol.legacy import LEGACY
 from tppkit.protocol.legacy.endpoints import (
@@ -45,19 +45,12 @@ class Shell:
         self.control("/legacy/provider", {"callback_url": receiver.url})
         (folder / "key.pem").write_text(self.curl(f"{self.pages}/legacy/keys/{host}.pem")[1])
 
-    def curl(self, *options: str) -> tuple[int, str, str]:
-        """Status, body and the address at the end."""
-        curl = shutil.which("curl") or pytest.fail("install Debian's package curl")
-        command = [curl, "-sS", "--cacert", self._root, "-w", "\n%{http_code} %{url_effective}", *options]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-        body, _, last = done.stdout.rpartition("\n")
-        status, _, address = last.partition(" ")
-        return int(status), body, address
+    def curl(self, *options: str, body: Any = None) -> tuple[int, str, str]:
+        return curl(self._root, *options, body=body)
 
     def control(self, path: str, body: Any = None, *options: str) -> Any:
         """A control call that must succeed."""
-        data = () if body is None else ("--json", json.dumps(body))
-        status, answer, _ = self.curl(self._control + path, *data, *options)
+        status, answer, _ = self.curl(self._control + path, *options, body=body)
         assert status == 200, answer
         return json.loads(answer)
 
@@ -68,9 +61,8 @@ class Shell:
     def call(self, row: Any, body: Any = None, **parameters: str) -> Any:
         """A row that must succeed: the JSON of its answer, None for an empty one."""
         self.called.add(row.name)
-        data = () if body is None else ("--json", json.dumps(body))
         key = ("-H", f"Authorization: {self._key}")
-        status, answer, _ = self.curl(self.url + row.target(**parameters), *key, *data)
+        status, answer, _ = self.curl(self.url + row.target(**parameters), *key, body=body)
         assert status == 200, answer
         return json.loads(answer) if answer else None
 
@@ -110,7 +102,7 @@ def shell(
     return Shell(bank, tmp_path, bank_pki_folder / "root.pem", receiver, request.param)
 
 
-def test_curl_drives_every_row_and_openssl_verifies_every_callback(shell: Shell) -> None:
+def test_curl_drives_every_row_and_openssl_verifies_every_callback(shell):
     reads, pays, refused = new_id(), new_id(), new_id()
     for row, token in (
         (REQUEST_ACCOUNT_ACCESS, reads),
@@ -147,7 +139,7 @@ def test_curl_drives_every_row_and_openssl_verifies_every_callback(shell: Shell)
     assert shell.called == {row.name for row in LEGACY.endpoints}
 
 
-def test_curl_scans_codes_and_openssl_verifies_logins(shell: Shell, receiver: Receiver) -> None:
+def test_curl_scans_codes_and_openssl_verifies_logins(shell, receiver):
     assert "Payment approved" in shell.scan(TX, iban=DAILY)
     login = f"LOGIN:{receiver.url.removeprefix('https://')}/login"
     asked = {"name": "Bookshop", "perm": ["NAME", "PHONE"], "code": "4711"}

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 from bank_process import BankProcess
-from legacy_provider import Legacy, Receiver
+from legacy_provider import Legacy
 
 from tppkit.sandbox.server import Addresses
 from tppkit.testpki import Pki
@@ -37,9 +37,7 @@ def work(legacy: Legacy, token: str, then: Callable[[str], None]) -> None:
             then(legacy.paid(token))
 
 
-def test_callbacks_that_are_pending_at_kills_are_delivered_after_the_restart(
-    killed_bank: BankProcess, bank_pki: Pki, receiver: Receiver
-) -> None:
+def test_callbacks_that_are_pending_at_kills_are_delivered_after_the_restart(killed_bank, bank_pki, receiver):
     owed: list[str] = []
     receiver.afterwards = 500
     for _ in range(KILLS):

@@ -20,16 +20,15 @@ from legacy_provider import (
     ORDER,
     SAVINGS,
     SMALL,
-    ConnectLegacy,
-    Legacy,
     Receiver,
-    is_refused,
     new_id,
 )
+from raw_provider import is_refused
 
 from tppkit.sandbox import SandboxServer
 
 TX = f"TX:{FOREIGN}:Bookshop:EUR:12.50:SHOP:Order 4711"
+SCAN = f"/scan?{quote(TX, safe='')}"
 
 
 @pytest.fixture
@@ -50,7 +49,12 @@ def send(browser: httpx.Client, page: httpx.Response, fields: Mapping[str, Any],
     return browser.post(path, data={**hidden(page), **fields}, headers=headers)
 
 
-def test_a_customer_decides_about_access_with_an_account(browser: httpx.Client, legacy: Legacy) -> None:
+def login(receiver: Receiver) -> str:
+    """The path of a scanned login code of the receiver."""
+    return f"/scan?{quote('LOGIN:' + receiver.url.removeprefix('https://') + '/login', safe='')}"
+
+
+def test_a_customer_decides_about_access_with_an_account(browser, legacy):
     token = new_id()
     legacy.send("POST", f"/ais/{token}", {"acc": ONA_PHONE})
     for _ in range(51):
@@ -71,9 +75,7 @@ def test_a_customer_decides_about_access_with_an_account(browser: httpx.Client, 
 
 
 @pytest.mark.parametrize(("action", "state"), [("approve", "Payment approved"), ("decline", "Payment declined")])
-def test_the_customers_of_the_account_decide_about_a_payment(
-    action: str, state: str, browser: httpx.Client, legacy: Legacy
-) -> None:
+def test_the_customers_of_the_account_decide_about_a_payment(action, state, browser, legacy):
     uuid, _ = legacy.order(legacy.access("pis", acc=SMALL), {**ORDER, "tcc": "REST"})
     form = {"kind": "payment", "host": "test", "id": uuid, "action": action}
     assert browser.post("/app", data={**form, "customer": MARTA}).status_code == 409
@@ -83,8 +85,8 @@ def test_the_customers_of_the_account_decide_about_a_payment(
     assert state in send(browser, page, form).text
 
 
-def test_a_scanned_payment_can_be_declined(browser: httpx.Client) -> None:
-    page = browser.get(f"/scan?{quote(TX, safe='')}")
+def test_a_scanned_payment_can_be_declined(browser):
+    page = browser.get(SCAN)
     assert "12.50 EUR" in page.text
     chosen = send(browser, page, {"customer": JONAS})
     assert "Payment declined" in send(browser, chosen, {"iban": SMALL, "action": "decline"}).text
@@ -102,18 +104,15 @@ def test_a_scanned_payment_can_be_declined(browser: httpx.Client) -> None:
         ({"iban": DAILY, "action": "approve", "customer": "nobody"}, 409),
     ],
 )
-def test_a_wrong_form_pays_nothing(fields: Mapping[str, str], status: int, browser: httpx.Client) -> None:
-    chosen = send(browser, browser.get(f"/scan?{quote(TX, safe='')}"), {"customer": ONA})
+def test_a_wrong_form_pays_nothing(fields, status, browser):
+    chosen = send(browser, browser.get(SCAN), {"customer": ONA})
     assert send(browser, chosen, fields).status_code == status
 
 
 @pytest.mark.parametrize("live", [False, True])
-def test_a_login_shows_the_requested_data_and_posts_the_selected_data(
-    live: bool, bank: SandboxServer, connect_legacy: ConnectLegacy, browser: httpx.Client, receiver: Receiver
-) -> None:
+def test_a_login_shows_the_requested_data_and_posts_the_selected_data(live, bank, connect_legacy, browser, receiver):
     legacy = connect_legacy(bank, live=live)
-    code = f"LOGIN:{receiver.url.removeprefix('https://')}/login"
-    page = browser.get(legacy.http.get(f"/scan?{quote(code, safe='')}").headers["location"])
+    page = browser.get(legacy.http.get(login(receiver)).headers["location"])
     assert "localhost" in page.text
     assert receiver.arrived == []  # until a customer is chosen
     receiver.answer(200, {"name": "Bookshop <b>", "perm": ["NAME", "PHONE"], "code": "4711"})
@@ -128,14 +127,10 @@ def test_a_login_shows_the_requested_data_and_posts_the_selected_data(
 
 
 @pytest.mark.parametrize("action", ["approve", "decline"])
-def test_a_login_is_for_the_customer_who_scanned_it_and_for_five_minutes(
-    action: str, browser: httpx.Client, legacy: Legacy, receiver: Receiver
-) -> None:
+def test_a_login_is_for_the_customer_who_scanned_it_and_for_five_minutes(action, browser, legacy, receiver):
     receiver.answer(200, {"name": "Bookshop", "perm": ["ID"]})
-    code = f"LOGIN:{receiver.url.removeprefix('https://')}/login"
-    asked = send(browser, browser.get(f"/scan?{quote(code, safe='')}"), {"customer": ONA})
-    form = {"permission": "ID", "action": action}
-    path = asked.url.path
+    asked = send(browser, browser.get(login(receiver)), {"customer": ONA})
+    form, path = {"permission": "ID", "action": action}, asked.url.path
     for answer in (browser.get(f"{path}?customer={JONAS}"), send(browser, asked, {**form, "customer": JONAS})):
         assert (answer.status_code, "not known" in answer.text) == (404, True)
     legacy.control("/clock/advance", {"seconds": 300})
@@ -144,14 +139,13 @@ def test_a_login_is_for_the_customer_who_scanned_it_and_for_five_minutes(
     assert len(receiver.arrived) == 1
 
 
-def test_a_dead_login_shows_the_reason(browser: httpx.Client, receiver: Receiver) -> None:
-    code = f"LOGIN:{receiver.url.removeprefix('https://')}/login"
+def test_a_dead_login_shows_the_reason(browser, receiver):
     receiver.answer(200, {"perm": []})
-    page = send(browser, browser.get(f"/scan?{quote(code, safe='')}"), {"customer": ONA})
+    page = send(browser, browser.get(login(receiver)), {"customer": ONA})
     assert (page.status_code, "cannot log in with this code" in page.text, "name" in page.text) == (502, True, True)
 
 
-def test_a_pasted_code_opens_its_page(browser: httpx.Client, bank: SandboxServer) -> None:
+def test_a_pasted_code_opens_its_page(browser, bank):
     for code in (TX, f"https://other.example/scan?{quote(TX, safe='')}"):
         assert browser.get("/app", params={"code": code, "host": "live"}).url.path == "/scan/live"
     assert browser.get("/app", params={"code": "hello"}).status_code == 400
@@ -160,7 +154,7 @@ def test_a_pasted_code_opens_its_page(browser: httpx.Client, bank: SandboxServer
 @pytest.mark.parametrize(
     "path", ["/scan", "/scan?", "/scan?hello", "/scan?TX%3A", "/scan?LOGIN%3Alocalhost", "/scan/x?TX", "/app/login/x"]
 )
-def test_an_unreadable_code_is_reported_in_plain_words(path: str, browser: httpx.Client) -> None:
+def test_an_unreadable_code_is_reported_in_plain_words(path, browser):
     page = browser.get(path)
     assert page.status_code in (400, 404)
     assert "<h1>" in page.text
@@ -174,9 +168,7 @@ def test_an_unreadable_code_is_reported_in_plain_words(path: str, browser: httpx
         {"Host": "evil.example", "Sec-Fetch-Site": "same-origin"},
     ],
 )
-def test_a_form_of_another_origin_decides_nothing(
-    headers: dict[str, str], browser: httpx.Client, legacy: Legacy
-) -> None:
+def test_a_form_of_another_origin_decides_nothing(headers, browser, legacy):
     token = new_id()
     legacy.send("POST", f"/ais/{token}", {"acc": ONA_PHONE})
     form = {**hidden(browser.get(f"/app?customer={ONA}")), "iban": DAILY, "action": "approve"}
@@ -185,9 +177,9 @@ def test_a_form_of_another_origin_decides_nothing(
 
 
 @pytest.mark.parametrize("path", ["/app", "/app%0A", f"/app?customer={ONA}"])
-def test_the_app_is_for_this_machine_only(path: str, browser: httpx.Client) -> None:
+def test_the_app_is_for_this_machine_only(path, browser):
     host = {"Host": "192.0.2.7:8444"}  # a name of the sandbox, under which scanned codes are shown
-    assert browser.get(f"/scan?{quote(TX, safe='')}", headers=host).status_code == 200
+    assert browser.get(SCAN, headers=host).status_code == 200
     for answer in (browser.get(path, headers=host), browser.post(path, headers=host, data={"action": "approve"})):
         assert (answer.status_code, "for this machine only" in answer.text) == (403, True)
 
@@ -195,28 +187,24 @@ def test_the_app_is_for_this_machine_only(path: str, browser: httpx.Client) -> N
 @pytest.mark.parametrize(
     "host", ["192.0.2.7?", "192.0.2.7#", "192.0.2.7/", "192.0.2.7\\", "x@192.0.2.7", "[", "[192.0.2.7"]
 )
-def test_a_host_that_is_not_a_name_and_a_port_opens_no_page(host: str, browser: httpx.Client) -> None:
-    for path in ("/app", f"/scan?{quote(TX, safe='')}"):
+def test_a_host_that_is_not_a_name_and_a_port_opens_no_page(host, browser):
+    for path in ("/app", SCAN):
         assert browser.get(path, headers={"Host": host}).status_code == 403
 
 
 @pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "X-Forwarded-Host", "Via"])
-def test_the_app_and_the_index_page_do_not_open_through_a_proxy(name: str, browser: httpx.Client) -> None:
+def test_the_app_and_the_index_page_do_not_open_through_a_proxy(name, browser):
     for path in ("/app", "/"):
         assert browser.get(path, headers={name: "192.0.2.7"}).status_code == 403
 
 
-@pytest.mark.parametrize(
-    "path", ["/app", f"/app?customer={ONA}", "/app/login/x", "/scan", f"/scan?{quote(TX, safe='')}"]
-)
-def test_the_pages_cannot_be_framed(path: str, browser: httpx.Client) -> None:
+@pytest.mark.parametrize("path", ["/app", f"/app?customer={ONA}", "/app/login/x", "/scan", SCAN])
+def test_the_pages_cannot_be_framed(path, browser):
     (policy,) = browser.get(path).headers.get_list("Content-Security-Policy")
     assert policy.endswith("; frame-ancestors 'none'")
 
 
-def test_the_index_page_shows_access_payments_logins_and_callbacks(
-    browser: httpx.Client, legacy: Legacy, receiver: Receiver
-) -> None:
+def test_the_index_page_shows_access_payments_logins_and_callbacks(browser, legacy, receiver):
     token = legacy.access()
     text = browser.get("/").text
     for heading in ("Legacy access", "Legacy payments", "Logins", "Callbacks"):

@@ -13,32 +13,18 @@ from legacy_provider import (
     ORDER,
     SMALL,
     Arrived,
-    ConnectLegacy,
-    Legacy,
-    Receiver,
-    is_refused,
     new_id,
 )
-from raw_provider import advance, control
-
-from tppkit.sandbox import SandboxServer
+from raw_provider import advance, control, is_refused
 
 HOUR = 3600
-
-
-@pytest.fixture
-def tpp(fresh_bank: SandboxServer, connect_legacy: ConnectLegacy, receiver: Receiver) -> Legacy:
-    """A provider with a receiver, at a bank whose clock may be moved."""
-    made = connect_legacy(fresh_bank)
-    made.control("/legacy/provider", {"callback_url": receiver.url})
-    return made
 
 
 def outcomes(arrived: list[Arrived], uuid: str) -> list[tuple[str, int]]:
     return [(one.json["tlc"], one.json["ver"]) for one in arrived if one.path == f"/cb/{uuid}"]
 
 
-def test_story_4_who_is_paid_must_be_named_unless_a_customer_of_the_bank(legacy: Legacy) -> None:
+def test_story_4_who_is_paid_must_be_named_unless_a_customer_of_the_bank(legacy):
     token = legacy.access("pis")
     for acc in (JONAS_PHONE, SMALL):
         assert legacy.order(token, {"acc": acc, "amts": {"EUR": 1}})[1].status_code == 200
@@ -50,29 +36,31 @@ def test_story_4_who_is_paid_must_be_named_unless_a_customer_of_the_bank(legacy:
     assert is_refused(answer, 400, "ACCOUNT_NOT_FOUND")
 
 
-def test_a_declined_payment_has_one_callback_and_moves_nothing(tpp: Legacy, receiver: Receiver) -> None:
-    uuid, _ = tpp.order(tpp.access("pis"))
-    tpp.control(f"/legacy/payments/{uuid}/decline")
-    advance(tpp.bank, HOUR)
+def test_a_declined_payment_has_one_callback_and_moves_nothing(notified, receiver):
+    uuid, _ = notified.order(notified.access("pis"))
+    notified.control(f"/legacy/payments/{uuid}/decline")
+    advance(notified.bank, HOUR)
     assert outcomes(receiver.arrived, uuid) == [("declined", 1)]
-    assert control(tpp.bank, f"/legacy/payments/{uuid}/approve").json()["error"]["code"] == "payment.decided"
+    assert control(notified.bank, f"/legacy/payments/{uuid}/approve").json()["error"]["code"] == "payment.decided"
 
 
-def test_a_payment_without_funds_fails_at_execution(tpp: Legacy, receiver: Receiver) -> None:
-    uuid = tpp.paid(tpp.access("pis", acc=SMALL), {**ORDER, "amts": {"EUR": 8.41}})
-    advance(tpp.bank, HOUR)
+def test_a_payment_without_funds_fails_at_execution(notified, receiver):
+    uuid = notified.paid(notified.access("pis", acc=SMALL), {**ORDER, "amts": {"EUR": 8.41}})
+    advance(notified.bank, HOUR)
     assert outcomes(receiver.arrived, uuid) == [("posted", 1), ("failed", 2)]
-    assert not any("8.41" in one["amount"][0] for one in tpp.listed(tpp.access(acc=SMALL)))
+    assert not any("8.41" in one["amount"][0] for one in notified.listed(notified.access(acc=SMALL)))
 
 
-def test_a_customer_of_the_bank_is_paid_by_phone_in_the_same_ledger(tpp: Legacy) -> None:
-    reads = tpp.access(acc=SMALL)
-    tpp.paid(tpp.access("pis"), {"acc": JONAS_PHONE, "amts": {"EUR": 0.1 + 0.2}, "msg": "Lunch", "tcc": "REST"})
-    advance(tpp.bank, HOUR)
-    first = tpp.listed(reads)[0]
+def test_a_customer_of_the_bank_is_paid_by_phone_in_the_same_ledger(notified):
+    reads = notified.access(acc=SMALL)
+    notified.paid(
+        notified.access("pis"), {"acc": JONAS_PHONE, "amts": {"EUR": 0.1 + 0.2}, "msg": "Lunch", "tcc": "REST"}
+    )
+    advance(notified.bank, HOUR)
+    first = notified.listed(reads)[0]
     assert (first["amount"], first["acc"], first["msg"], first["tcc"]) == (["EUR0.30"], SMALL, "Lunch", "REST")
     assert first["name"] == "Ona Kazlauskienė"
-    assert float(tpp.balance(reads)["EUR"]) == 8.7
+    assert float(notified.balance(reads)["EUR"]) == 8.7
 
 
 @pytest.mark.parametrize(
@@ -89,7 +77,7 @@ def test_an_order_that_cannot_be_paid_is_rejected(changed, code, legacy):
     assert is_refused(legacy.order(legacy.access("pis"), {**ORDER, **changed})[1], 400, code)
 
 
-def test_story_15_four_concurrent_requests_with_one_uuid_make_one_payment(legacy: Legacy) -> None:
+def test_story_15_four_concurrent_requests_with_one_uuid_make_one_payment(legacy):
     token, uuid = legacy.access("pis"), new_id()
     with ThreadPoolExecutor(4) as threads:
         answers = [threads.submit(legacy.order, token, ORDER, uuid) for _ in range(4)]
@@ -105,15 +93,13 @@ def test_story_15_four_concurrent_requests_with_one_uuid_make_one_payment(legacy
     assert is_refused(legacy.order(token, ORDER, uuid)[1], 401, "UNAUTHORIZED")
 
 
-def test_a_refused_uuid_can_be_used_again(legacy: Legacy) -> None:
+def test_a_refused_uuid_can_be_used_again(legacy):
     token, uuid = legacy.access("pis"), new_id()
     assert is_refused(legacy.order(token, {**ORDER, "amts": {"JPY": 1}}, uuid)[1], 400, "CURRENCY_INVALID")
     assert legacy.order(token, ORDER, uuid)[1].status_code == 200
 
 
-def test_payments_of_both_hosts_are_apart_and_move_the_same_money(
-    bank: SandboxServer, legacy: Legacy, connect_legacy: ConnectLegacy
-) -> None:
+def test_payments_of_both_hosts_are_apart_and_move_the_same_money(bank, legacy, connect_legacy):
     live = connect_legacy(bank, live=True)
     uuid = new_id()
     for one in (legacy, live):

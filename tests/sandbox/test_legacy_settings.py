@@ -14,7 +14,7 @@ def opened(folder: Path) -> LegacyHost:
     return LegacyHost.open(folder, "test", pages_url="https://bank.example")
 
 
-def test_keys_are_made_once_and_the_public_key_follows_the_private_one(tmp_path: Path) -> None:
+def test_keys_are_made_once_and_the_public_key_follows_the_private_one(tmp_path):
     host = opened(tmp_path)
     modes = {path.suffix: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     assert modes == {".key": 0o600, ".api-key": 0o600, ".pem": 0o644}
@@ -28,7 +28,7 @@ def test_keys_are_made_once_and_the_public_key_follows_the_private_one(tmp_path:
     ("name", "content"),
     [("test.key", b""), ("test.api-key", b""), ("test.api-key", b"\xff" * 32), ("test.api-key", b"0" * 31)],
 )
-def test_a_file_that_is_not_a_key_is_refused(name: str, content: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_key_is_refused(name, content, tmp_path):
     opened(tmp_path)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ConfigurationError) as refused:

@@ -64,7 +64,7 @@ def deliveries(shop: Shop) -> Any:
     return httpx.get(shop.bank.addresses.control_url + "/legacy/deliveries", trust_env=False).json()
 
 
-def test_story_1_access_is_granted_reported_and_ends(shop: Shop) -> None:
+def test_story_1_access_is_granted_reported_and_ends(shop):
     token = shop.granted(ACCOUNTS, ONA_PHONE)
     (grant,) = shop.events
     assert isinstance(grant, AccessGranted)
@@ -79,7 +79,7 @@ def test_story_1_access_is_granted_reported_and_ends(shop: Shop) -> None:
             ask(token)
 
 
-def test_story_3_an_unknown_account_key_or_token_is_refused(shop: Shop, bank_pki: Pki) -> None:
+def test_story_3_an_unknown_account_key_or_token_is_refused(shop, bank_pki):
     for acc in ("+37069999999", FOREIGN):
         with pytest.raises(AccountUnknown):
             shop.client.request_access(ACCOUNTS, acc)
@@ -90,7 +90,7 @@ def test_story_3_an_unknown_account_key_or_token_is_refused(shop: Shop, bank_pki
         shop.client.balance(new_id())
 
 
-def test_story_4_a_receiver_of_another_bank_must_be_named(shop: Shop) -> None:
+def test_story_4_a_receiver_of_another_bank_must_be_named(shop):
     token = shop.granted(PAYMENTS, ONA_PHONE)
     for acc in (JONAS_PHONE, SMALL):
         assert shop.client.pay(token, PaymentOrder(acc=acc, amts={"EUR": Decimal(1)}))
@@ -99,7 +99,7 @@ def test_story_4_a_receiver_of_another_bank_must_be_named(shop: Shop) -> None:
     assert (refused.value.status, refused.value.peer_code) == (400, "RECEIVER_INCOMPLETE")
 
 
-def test_story_5_a_payment_is_posted_and_then_executed(shop: Shop) -> None:
+def test_story_5_a_payment_is_posted_and_then_executed(shop):
     uuid = shop.client.pay(shop.granted(PAYMENTS, ONA_PHONE), order())
     shop.approve(uuid)
     assert shop.outcomes() == [("posted", 1), ("executed", 2)]
@@ -107,7 +107,7 @@ def test_story_5_a_payment_is_posted_and_then_executed(shop: Shop) -> None:
         assert ([str(amount) for amount in one.amounts], one.fees, one.acc) == (["EUR-12.50"], (), FOREIGN)
 
 
-def test_story_6_reports_in_reverse_and_twice_have_one_effect(shop: Shop) -> None:
+def test_story_6_reports_in_reverse_and_twice_have_one_effect(shop):
     uuid = shop.client.pay(shop.granted(PAYMENTS, ONA_PHONE), order())
     for name in ("reorder", "duplicate"):
         shop.control("/faults", {"name": name})
@@ -116,7 +116,7 @@ def test_story_6_reports_in_reverse_and_twice_have_one_effect(shop: Shop) -> Non
     assert shop.counted == {("applied", ""): 2, ("stale", ""): 2}
 
 
-def test_a_report_with_a_stale_version_has_no_effect(shop: Shop) -> None:
+def test_a_report_with_a_stale_version_has_no_effect(shop):
     uuid = shop.client.pay(shop.granted(PAYMENTS, ONA_PHONE), order())
     shop.control("/faults", {"name": "stale-ver"})
     shop.approve(uuid)
@@ -124,7 +124,7 @@ def test_a_report_with_a_stale_version_has_no_effect(shop: Shop) -> None:
     assert shop.counted == {("applied", ""): 2, ("stale", ""): 1}
 
 
-def test_story_7_a_callback_is_repeated_until_the_receiver_has_it(shop: Shop) -> None:
+def test_story_7_a_callback_is_repeated_until_the_receiver_has_it(shop):
     shop.failures = 3
     token = shop.granted(ACCOUNTS, ONA_PHONE)
     for seconds in (10, 60, 300):
@@ -138,14 +138,14 @@ def test_story_7_a_callback_is_repeated_until_the_receiver_has_it(shop: Shop) ->
 @pytest.mark.parametrize(
     "made", [lambda: make_pki(at=utc_now()), lambda: make_pki(at=utc_now() - timedelta(days=4000), seed=11)]
 )
-def test_story_8_a_receiver_without_a_valid_certificate_gets_nothing(made: Callable[[], Pki], open_here: Open) -> None:
+def test_story_8_a_receiver_without_a_valid_certificate_gets_nothing(made, open_here):
     with open_here(issued=made().server) as shop:
         shop.granted(ACCOUNTS, ONA_PHONE)
         assert (shop.events, shop.counted) == ([], {})
         assert "certificate" in deliveries(shop)[0]["attempts"][0]["text"]
 
 
-def test_story_9_a_login_posts_what_was_requested(shop: Shop) -> None:
+def test_story_9_a_login_posts_what_was_requested(shop):
     assert scan(shop, shop.codes.make(SESSION, at=utc_now()))["state"] == "confirmed"
     ((login, session),) = shop.events
     assert (login.name, login.email) == ("Ona Kazlauskienė", "ona@example.com")
@@ -153,7 +153,7 @@ def test_story_9_a_login_posts_what_was_requested(shop: Shop) -> None:
     assert session == digest_session_id(SESSION)
 
 
-def test_story_10_a_declined_login_posts_nothing_and_a_second_scan_works(shop: Shop) -> None:
+def test_story_10_a_declined_login_posts_nothing_and_a_second_scan_works(shop):
     code = shop.codes.make(SESSION, at=utc_now())
     assert scan(shop, code, confirm=False)["state"] == "declined"
     shop.advance(DAY_S)
@@ -162,7 +162,7 @@ def test_story_10_a_declined_login_posts_nothing_and_a_second_scan_works(shop: S
     assert shop.counted == {("login", ""): 2, ("applied", ""): 1}
 
 
-def test_story_11_amounts_are_decimals_without_a_binary_tail(shop: Shop) -> None:
+def test_story_11_amounts_are_decimals_without_a_binary_tail(shop):
     reads, pays = shop.granted(ACCOUNTS, SMALL), shop.granted(PAYMENTS, SMALL)
     assert str(shop.client.balance(reads)["EUR"]) == "8.40"
     shop.approve(shop.client.pay(pays, order("8.10", DAILY)))
@@ -176,7 +176,7 @@ def test_story_11_amounts_are_decimals_without_a_binary_tail(shop: Shop) -> None
     assert str(shop.client.balance(reads)["EUR"]) == "0.60"
 
 
-def test_story_12_a_scanned_payment_moves_money_and_no_callback_is_due(shop: Shop) -> None:
+def test_story_12_a_scanned_payment_moves_money_and_no_callback_is_due(shop):
     reads = shop.granted(ACCOUNTS, ONA_PHONE)
     before, owed = shop.client.balance(reads)["EUR"], len(deliveries(shop))
     code = Payment(
@@ -197,7 +197,7 @@ def test_story_12_a_scanned_payment_moves_money_and_no_callback_is_due(shop: Sho
     assert len(deliveries(shop)) == owed
 
 
-def test_story_13_an_order_has_exactly_one_currency(shop: Shop) -> None:
+def test_story_13_an_order_has_exactly_one_currency(shop):
     token, body = shop.granted(PAYMENTS, ONA_PHONE), b'{"acc":"%b","amts":{"EUR":1,"USD":1}}' % SMALL.encode()
     with pytest.raises(FormatError, match="exactly one currency") as here:
         PaymentOrder.from_wire(body)
@@ -209,9 +209,7 @@ def test_story_13_an_order_has_exactly_one_currency(shop: Shop) -> None:
     assert here.value.message in answer.json()["error"]["message"]
 
 
-def test_story_14_keys_tokens_and_callbacks_of_the_test_host_are_nothing_at_the_live_one(
-    shop: Shop, open_here: Open, bank_pki: Pki
-) -> None:
+def test_story_14_keys_tokens_and_callbacks_of_the_test_host_are_nothing_at_the_live_one(shop, open_here, bank_pki):
     at, token = shop.bank.addresses, shop.granted(ACCOUNTS, ONA_PHONE)
     with open_here(live=True) as live:
         for url, key in ((at.legacy_live_url, at.legacy_api_key), (at.legacy_url, at.legacy_live_api_key)):
@@ -226,7 +224,7 @@ def test_story_14_keys_tokens_and_callbacks_of_the_test_host_are_nothing_at_the_
         assert len(live.events) == 1
 
 
-def test_story_15_a_payment_whose_answer_was_lost_is_made_once(shop: Shop, bank_pki: Pki) -> None:
+def test_story_15_a_payment_whose_answer_was_lost_is_made_once(shop, bank_pki):
     def lose(answer: httpx.Response) -> None:
         raise httpx.ReadTimeout("the answer is lost")
 
@@ -245,7 +243,7 @@ def test_story_15_a_payment_whose_answer_was_lost_is_made_once(shop: Shop, bank_
     assert shop.outcomes() == [("posted", 1), ("executed", 2)]
 
 
-def test_story_16_an_unknown_category_is_a_general_transfer_and_kept(shop: Shop) -> None:
+def test_story_16_an_unknown_category_is_a_general_transfer_and_kept(shop):
     reads, pays = shop.granted(ACCOUNTS, ONA_PHONE), shop.granted(PAYMENTS, ONA_PHONE)
     for fields in ({"tcc": "ZZZZ"}, {}):
         shop.approve(shop.client.pay(pays, order(**fields)))

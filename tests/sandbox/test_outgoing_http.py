@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from raw_provider import server_context
 
+from refusals import refused
 from tppkit.errors import FormatError, TransportError
 from tppkit.sandbox.outgoing_http import MAX_ANSWER_BYTES, OutgoingHttp, Received, receivers_tls
 from tppkit.testpki import Issued, Pki, certificate_pem, make_pki
@@ -108,13 +109,18 @@ def serving(tmp_path: Path, bank_pki: Pki, receiver: Issued) -> Callable[..., Re
     return make
 
 
-def refused(call: Callable[[], Any]) -> TransportError:
+def refusal(call: Callable[[], Any]) -> TransportError:
     with pytest.raises(TransportError) as caught:
         call()
     return caught.value
 
 
-def test_a_request_arrives_as_it_is_written(serving: Any) -> None:
+def refusal_of(url: str, **options: Any) -> TransportError:
+    """The error of a request to an address by a sandbox with these options."""
+    return refusal(lambda: asyncio.run(OutgoingHttp(ANYWHERE, **options).request("GET", url, timeout_s=4)))
+
+
+def test_a_request_arrives_as_it_is_written(serving):
     server = serving(
         answer_with("200 OK", "Content-Type: Application/JSON; charset=utf-8", "Content-Length: 2", body=b"{}")
     )
@@ -138,9 +144,7 @@ def test_a_request_arrives_as_it_is_written(serving: Any) -> None:
         (answer_with("302 Found", "Location: https://127.0.0.1/", "Content-Length: 0"), Received(302, "", b"")),
     ],
 )  # fmt: skip
-def test_answers_end_as_http_has_it_and_redirects_are_not_followed(
-    answer: Answer, expected: Received, serving: Any
-) -> None:
+def test_answers_end_as_http_has_it_and_redirects_are_not_followed(answer, expected, serving):
     server = serving(answer)
     assert server.call() == expected
     assert len(server.requests) == 1
@@ -156,19 +160,19 @@ def test_answers_end_as_http_has_it_and_redirects_are_not_followed(
         (answer_with("101 Switching Protocols", "Upgrade: x", "Connection: upgrade"), "outgoing.failed"),
     ],
 )  # fmt: skip
-def test_an_answer_that_is_cut_off_too_long_or_none_is_refused(answer: Answer, code: str, serving: Any) -> None:
-    assert refused(serving(answer).call).code == code
+def test_an_answer_that_is_cut_off_too_long_or_none_is_refused(answer, code, serving):
+    assert refusal(serving(answer).call).code == code
 
 
 @pytest.mark.parametrize("piece", [b"", b"x"], ids=["silent", "endless"])
-def test_the_time_is_for_everything(piece: bytes, serving: Any) -> None:
+def test_the_time_is_for_everything(piece, serving):
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
         for _ in range(100):
             writer.write(piece)
             await asyncio.sleep(0.05)
 
-    error = refused(lambda: serving(slow).call(timeout_s=0.3))
+    error = refusal(lambda: serving(slow).call(timeout_s=0.3))
     assert (error.code, error.message) == ("outgoing.timeout", "no whole answer within 0.3 s")
 
 
@@ -178,17 +182,17 @@ async def _late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @pytest.mark.parametrize(("connect_s", "answer_s", "is_late"), [(4, 0.2, True), (1, 4, False)])
-def test_the_answer_can_have_a_separate_timeout(connect_s: float, answer_s: float, is_late: bool, serving: Any) -> None:
+def test_the_answer_can_have_a_separate_timeout(connect_s, answer_s, is_late, serving):
     def call() -> Any:
         return serving(_late).call(timeout_s=connect_s, answer={"answer_s": answer_s})
 
     if is_late:
-        assert refused(call).message == f"no whole answer within {answer_s} s"
+        assert refusal(call).message == f"no whole answer within {answer_s} s"
     else:
         assert call().status == 200
 
 
-def test_a_body_that_is_of_no_use_is_not_waited_for(serving: Any) -> None:
+def test_a_body_that_is_of_no_use_is_not_waited_for(serving):
     async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\n")
         await asyncio.sleep(0.1)
@@ -198,33 +202,28 @@ def test_a_body_that_is_of_no_use_is_not_waited_for(serving: Any) -> None:
     assert serving(endless).call(answer={"with_body": False}).status == 201
 
 
-def test_a_receiver_that_never_finishes_the_handshake_ends_with_the_time(bank_pki: Pki) -> None:
-    async def main() -> None:
-        left = asyncio.Event()
+async def test_a_receiver_that_never_finishes_the_handshake_ends_with_the_time():
+    left = asyncio.Event()
 
-        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            with suppress(OSError):
-                await reader.read()
-            writer.close()
-            left.set()
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            await reader.read()
+        writer.close()
+        left.set()
 
-        server = await asyncio.start_server(silent, "127.0.0.1", 0)
-        http = OutgoingHttp(ANYWHERE, loopback=True)
-        port = server.sockets[0].getsockname()[1]
-        with pytest.raises(TransportError) as caught:
-            await http.request("GET", f"https://localhost:{port}/", timeout_s=0.3)
-        await left.wait()
-        server.close()
-        assert (caught.value.code, caught.value.message) == ("outgoing.timeout", "no connection within 0.3 s")
-
-    asyncio.run(main())
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    http, port = OutgoingHttp(ANYWHERE, loopback=True), server.sockets[0].getsockname()[1]
+    with refused(TransportError, "outgoing.timeout", match=r"no connection within 0\.3 s"):
+        await http.request("GET", f"https://localhost:{port}/", timeout_s=0.3)
+    await left.wait()
+    server.close()
 
 
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [("self-signed", "self-signed certificate"), ("expired", "certificate has expired"), ("name", "Hostname mismatch")],
 )
-def test_a_certificate_that_does_not_verify_gets_nothing(fault: str, reason: str, serving: Any, bank_pki: Pki) -> None:
+def test_a_certificate_that_does_not_verify_gets_nothing(fault, reason, serving, bank_pki):
     long_ago = make_pki(at=datetime(2020, 1, 1, tzinfo=UTC), seed=11)
     identity = {
         "self-signed": bank_pki.issue(None, "self", "server", authority_name(HOST), ()),
@@ -234,57 +233,53 @@ def test_a_certificate_that_does_not_verify_gets_nothing(fault: str, reason: str
     server = serving(answer_with("200 OK"), identity)
     if fault == "expired":
         server.trusted = receivers_tls(certificate_pem(long_ago.root.certificate))
-    error = refused(lambda: server.call(body=b"{}"))
+    error = refusal(lambda: server.call(body=b"{}"))
     assert error.code == "outgoing.certificate"
     assert reason in error.message
     assert server.requests == []
 
 
 @pytest.mark.parametrize("address", PRIVATE)
-def test_an_address_that_is_not_public_is_refused(address: str, serving: Any) -> None:
+def test_an_address_that_is_not_public_is_refused(address, serving):
     server = serving(answer_with("200 OK"))
-    assert refused(lambda: server.call(addresses=[address], loopback=False)).code == "outgoing.refused"
+    assert refusal(lambda: server.call(addresses=[address], loopback=False)).code == "outgoing.refused"
     assert server.names == []
 
 
 @pytest.mark.parametrize(
     "address", [one for one in PRIVATE if one not in ("127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1")]
 )
-def test_loopback_allows_nothing_else(address: str) -> None:
-    http = OutgoingHttp(ANYWHERE, loopback=True, resolve=resolving(address))
-    error = refused(lambda: asyncio.run(http.request("GET", f"https://{HOST}/", timeout_s=1)))
-    assert error.code == "outgoing.refused"
+def test_loopback_allows_nothing_else(address):
+    assert refusal_of(f"https://{HOST}/", loopback=True, resolve=resolving(address)).code == "outgoing.refused"
 
 
-def test_the_addresses_of_a_refused_host_are_logged_and_not_reported(caplog: pytest.LogCaptureFixture) -> None:
-    http = OutgoingHttp(ANYWHERE, resolve=resolving("10.1.2.3"))
-    error = refused(lambda: asyncio.run(http.request("GET", f"https://{HOST}/", timeout_s=1)))
+def test_the_addresses_of_a_refused_host_are_logged_and_not_reported(caplog):
+    error = refusal_of(f"https://{HOST}/", resolve=resolving("10.1.2.3"))
     assert HOST in error.message
     assert "10.1.2.3" not in error.message
     assert "10.1.2.3" in caplog.text
 
 
-def test_the_address_of_a_failed_connection_is_logged_and_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_address_of_a_failed_connection_is_logged_and_not_reported(caplog):
     caplog.set_level("INFO")
-    http = OutgoingHttp(ANYWHERE, loopback=True, resolve=resolving("127.0.0.3"))
-    error = refused(lambda: asyncio.run(http.request("GET", f"https://{HOST}:9/", timeout_s=4)))
+    error = refusal_of(f"https://{HOST}:9/", loopback=True, resolve=resolving("127.0.0.3"))
     assert error.message == f"the connection fails: {os.strerror(errno.ECONNREFUSED)}"
     assert "127.0.0.3" in caplog.text
 
 
-def test_networks_can_be_allowed_and_only_allowed_addresses_are_called(serving: Any) -> None:
+def test_networks_can_be_allowed_and_only_allowed_addresses_are_called(serving):
     server = serving(answer_with("204 No Content"))
     rules = {"loopback": False, "allow": [ip_network("127.0.0.1/32")]}
     assert server.call(addresses=["10.0.0.1", "::ffff:127.0.0.1", "127.0.0.1"], **rules).status == 204
-    assert refused(lambda: server.call(addresses=["127.0.0.2"], **rules)).code == "outgoing.refused"
+    assert refusal(lambda: server.call(addresses=["127.0.0.2"], **rules)).code == "outgoing.refused"
 
 
-def test_the_next_address_is_tried(serving: Any) -> None:
+def test_the_next_address_is_tried(serving):
     server = serving(answer_with("204 No Content"))
     assert server.call(addresses=["127.0.0.3", "127.0.0.1"]).status == 204
 
 
-def test_a_name_is_resolved_once(serving: Any) -> None:
+async def test_a_name_is_resolved_once(serving):
     asked: list[str] = []
 
     async def rebinding(host: str, port: int) -> Sequence[str]:
@@ -292,17 +287,14 @@ def test_a_name_is_resolved_once(serving: Any) -> None:
         return ["127.0.0.1"] if len(asked) == 1 else ["10.0.0.1"]
 
     server = serving(answer_with("204 No Content"))
-
-    async def main() -> int:
-        async with server.running() as port:
-            http = OutgoingHttp(server.trusted, loopback=True, resolve=rebinding)
-            return (await http.request("GET", f"https://{HOST}:{port}", timeout_s=4)).status
-
-    assert (asyncio.run(main()), asked) == (204, [HOST])
+    async with server.running() as port:
+        http = OutgoingHttp(server.trusted, loopback=True, resolve=rebinding)
+        assert (await http.request("GET", f"https://{HOST}:{port}", timeout_s=4)).status == 204
+    assert asked == [HOST]
     assert server.requests[0].startswith(b"GET / HTTP/1.1\r\n")
 
 
-def test_slow_name_servers_delay_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_name_servers_delay_no_other_work(monkeypatch):
     answered = threading.Event()
 
     def slow(*args: Any, **more: Any) -> Any:
@@ -310,30 +302,25 @@ def test_slow_name_servers_delay_no_other_work(monkeypatch: pytest.MonkeyPatch) 
         raise OSError
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
-
-    async def main() -> None:
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
-        http = OutgoingHttp(ANYWHERE)
-        calls = [asyncio.create_task(http.request("GET", f"https://{HOST}/", timeout_s=0.2)) for _ in range(20)]
-        await asyncio.sleep(0)
-        async with asyncio.timeout(5):
-            await asyncio.to_thread(len, "")
-            found = await asyncio.gather(*calls, return_exceptions=True)
-        answered.set()
-        assert {one.code for one in found if isinstance(one, TransportError)} == {"outgoing.timeout"}
-
-    asyncio.run(main())
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    http = OutgoingHttp(ANYWHERE)
+    calls = [asyncio.create_task(http.request("GET", f"https://{HOST}/", timeout_s=0.2)) for _ in range(20)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        await asyncio.to_thread(len, "")
+        found = await asyncio.gather(*calls, return_exceptions=True)
+    answered.set()
+    assert {one.code for one in found if isinstance(one, TransportError)} == {"outgoing.timeout"}
 
 
-def test_a_host_that_is_not_found_and_a_closed_port_are_failures() -> None:
-    http = OutgoingHttp(ANYWHERE, loopback=True)
-    for url in ("https://nowhere.invalid/", "https://localhost:9/"):
-        assert refused(lambda url=url: asyncio.run(http.request("GET", url, timeout_s=4))).code == "outgoing.failed"  # type: ignore[misc]
+@pytest.mark.parametrize("url", ["https://nowhere.invalid/", "https://localhost:9/"])
+def test_a_host_that_is_not_found_and_a_closed_port_are_failures(url):
+    assert refusal_of(url, loopback=True).code == "outgoing.failed"
 
 
 @pytest.mark.parametrize(
     "url", ["http://a.example/", "https://u:p@a.example/", "https://a.example/#f", "https://2130706433/"]
 )
-def test_another_form_of_address_is_refused(url: str) -> None:
+def test_another_form_of_address_is_refused(url):
     with pytest.raises(FormatError):
         asyncio.run(OutgoingHttp(ANYWHERE, loopback=True).request("GET", url, timeout_s=1))

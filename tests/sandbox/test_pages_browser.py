@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from browser import DARK, DESKTOP, PHONE, Provider, heading, press, require_accessible
-from legacy_provider import ORDER, Legacy, Receiver, new_id
-from merchant import MakeMerchant
+from legacy_provider import ORDER, new_id
 from raw_provider import PAYMENT, RawProvider, advance, approval_link, checked_sandbox, decide
 from test_legacy_pages import TX
-from test_psd2_pages import DAILY, JONAS, ONA, SMALL, consent_status, new_consent
+from test_psd2_pages import DAILY, JONAS, ONA, SMALL, new_consent, status
 
 from tppkit.qr import read_texts
-from tppkit.sandbox import SandboxServer, SandboxSettings
+from tppkit.sandbox import SandboxSettings
 
 
 def returning(tpp: RawProvider, provider: Provider, **options: Any) -> tuple[dict[str, Any], str]:
@@ -28,9 +25,7 @@ def choose(page: Any, customer: str = "Ona Kazlauskienė") -> None:
     page.get_by_role("link", name=customer).click()
 
 
-def test_the_desktop_shows_a_code_for_the_phone_and_follows_its_decision(
-    tpp: RawProvider, provider: Provider, browse: Callable[..., Any]
-) -> None:
+def test_the_desktop_shows_a_code_for_the_phone_and_follows_its_decision(tpp, provider, browse):
     payment, back = returning(tpp, provider)
     desktop = browse(approval_link(payment))
     assert not desktop.get_by_role("link", name="Open your bank’s app").is_visible()
@@ -45,9 +40,7 @@ def test_the_desktop_shows_a_code_for_the_phone_and_follows_its_decision(
     assert tpp.status(payment) == "ACSP"
 
 
-def test_a_phone_shows_a_button_to_the_next_page(
-    tpp: RawProvider, provider: Provider, browse: Callable[..., Any]
-) -> None:
+def test_a_phone_shows_a_button_to_the_next_page(tpp, provider, browse):
     payment, back = returning(tpp, provider)
     page = browse(approval_link(payment), PHONE)
     assert not page.get_by_role("img", name="QR code").is_visible()
@@ -58,7 +51,7 @@ def test_a_phone_shows_a_button_to_the_next_page(
     assert tpp.status(payment) == "RJCT"
 
 
-def test_only_the_named_account_can_be_chosen(tpp: RawProvider, browse: Callable[..., Any]) -> None:
+def test_only_the_named_account_can_be_chosen(tpp, browse):
     """Story 4."""
     consent = new_consent(tpp, {"accounts": [{"iban": SMALL}]})
     page = browse(approval_link(consent))
@@ -66,18 +59,16 @@ def test_only_the_named_account_can_be_chosen(tpp: RawProvider, browse: Callable
     choose(page)
     assert page.get_by_role("status").inner_text().startswith("None of your accounts can be used.")
     assert page.get_by_role("button", name="Approve").count() == page.get_by_role("radio").count() == 0
-    assert consent_status(tpp, consent) == "received"
+    assert status(tpp, consent) == "received"
     page.get_by_role("link", name="Change").click()
     choose(page, "Jonas Petraitis")
     assert page.get_by_role("radio").count() == 1
     press(page, "Approve")
     assert heading(page) == "Access approved"
-    assert consent_status(tpp, consent) == "valid"
+    assert status(tpp, consent) == "valid"
 
 
-def test_story_18_in_an_iframe_of_another_origin_a_decision_redirects_to_the_return_address(
-    tpp: RawProvider, provider: Provider, browse: Callable[..., Any]
-) -> None:
+def test_story_18_in_an_iframe_of_another_origin_a_decision_redirects_to_the_return_address(tpp, provider, browse):
     """The page has the site localhost, the provider 127.0.0.1."""
     payment, back = returning(tpp, provider)
     provider.frame = approval_link(payment)
@@ -92,7 +83,7 @@ def test_story_18_in_an_iframe_of_another_origin_a_decision_redirects_to_the_ret
     assert tpp.status(payment) == "ACSP"
 
 
-def test_of_two_tabs_the_first_decides_and_the_second_shows_it(tpp: RawProvider, browse: Callable[..., Any]) -> None:
+def test_of_two_tabs_the_first_decides_and_the_second_shows_it(tpp, browse):
     payment = tpp.new_payment()
     url = f"{approval_link(payment)}/phone?customer={ONA}"
     first = browse(url, java_script_enabled=False)
@@ -104,7 +95,7 @@ def test_of_two_tabs_the_first_decides_and_the_second_shows_it(tpp: RawProvider,
     assert tpp.status(payment) == "RJCT"
 
 
-def test_going_back_shows_the_outcome(tpp: RawProvider, provider: Provider, browse: Callable[..., Any]) -> None:
+def test_going_back_shows_the_outcome(tpp, provider, browse):
     payment, back = returning(tpp, provider)
     page = browse(f"{approval_link(payment)}/phone?customer={ONA}")
     press(page, "Approve")
@@ -116,7 +107,7 @@ def test_going_back_shows_the_outcome(tpp: RawProvider, provider: Provider, brow
     page.wait_for_url(back)
 
 
-def test_without_script_everything_works(tpp: RawProvider, provider: Provider, browse: Callable[..., Any]) -> None:
+def test_without_script_everything_works(tpp, provider, browse):
     payment, back = returning(tpp, provider)
     waiting = browse(approval_link(payment), java_script_enabled=False)
     page = browse(approval_link(payment), PHONE, java_script_enabled=False)
@@ -128,7 +119,7 @@ def test_without_script_everything_works(tpp: RawProvider, provider: Provider, b
     waiting.wait_for_url(back)
 
 
-def test_the_keyboard_is_enough(tpp: RawProvider, browse: Callable[..., Any]) -> None:
+def test_the_keyboard_is_enough(tpp, browse):
     payment = tpp.new_payment()
     page = browse(approval_link(payment))
 
@@ -147,9 +138,7 @@ def test_the_keyboard_is_enough(tpp: RawProvider, browse: Callable[..., Any]) ->
     assert tpp.status(payment) == "ACSP"
 
 
-def test_an_application_that_does_not_open_leaves_the_outcome_on_the_page(
-    tpp: RawProvider, browse: Callable[..., Any]
-) -> None:
+def test_an_application_that_does_not_open_leaves_the_outcome_on_the_page(tpp, browse):
     payment = tpp.new_payment(headers=[("TPP-Redirect-URI", "com.example.app:/done?x=1")])
     page = browse(f"{approval_link(payment)}/phone?customer={ONA}")
     press(page, "Approve")
@@ -157,10 +146,7 @@ def test_an_application_that_does_not_open_leaves_the_outcome_on_the_page(
 
 
 @pytest.mark.parametrize("form", [DESKTOP, PHONE, DARK], ids=["desktop", "phone", "dark"])
-def test_axe_finds_nothing_in_any_page(
-    form: dict[str, Any], tpp: RawProvider, bank: SandboxServer, browse: Callable[..., Any], screenshots: Path,
-    request: pytest.FixtureRequest,
-) -> None:  # fmt: skip
+def test_axe_finds_nothing_in_any_page(form, tpp, bank, browse, screenshots, request):
     long = {**PAYMENT, "creditorName": "<b>" + "Ä" * 60, "remittanceInformationUnstructured": "W" * 140}
     payment, consent = tpp.new_payment(body=long), new_consent(tpp)
     approved, declined = tpp.new_payment(headers=[("TPP-Redirect-URI", "https://tpp.example/")]), new_consent(tpp)
@@ -184,10 +170,7 @@ def test_axe_finds_nothing_in_any_page(
 
 
 @pytest.mark.parametrize("form", [DESKTOP, PHONE, DARK], ids=["desktop", "phone", "dark"])
-def test_the_app_takes_codes_and_decides_in_accessible_pages(
-    form: dict[str, Any], legacy: Legacy, browse: Callable[..., Any], screenshots: Path, receiver: Receiver,
-    request: pytest.FixtureRequest,
-) -> None:  # fmt: skip
+def test_the_app_takes_codes_and_decides_in_accessible_pages(form, legacy, browse, screenshots, receiver, request):
     def check(name: str) -> None:
         require_accessible(page, screenshots / f"{request.node.callspec.id}-app-{name}.png")
 
@@ -218,18 +201,15 @@ def test_the_app_takes_codes_and_decides_in_accessible_pages(
     assert set(receiver.wait(2)[1].json) == {"id", "name"}
 
 
-def test_a_waiting_page_shows_that_the_time_is_over(
-    fresh_bank: SandboxServer, connect: Callable[..., RawProvider], browse: Callable[..., Any]
-) -> None:
+def test_a_waiting_page_shows_that_the_time_is_over(fresh_bank, connect, browse):
     page = browse(approval_link(connect(fresh_bank).new_payment()))
     advance(fresh_bank, 300)
     page.get_by_role("heading", name="The time to approve is over").wait_for()
 
 
 def test_the_pages_are_served_over_https_without_asking_for_a_certificate(
-    bank_pki_folder: Path, tmp_path: Path, connect: Callable[..., RawProvider], make_merchant: MakeMerchant,
-    browse: Callable[..., Any],
-) -> None:  # fmt: skip
+    bank_pki_folder, tmp_path, connect, make_merchant, browse
+):
     with checked_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder, pages_tls=True)) as server:
         tpp = connect(server)
         payment = tpp.new_payment()

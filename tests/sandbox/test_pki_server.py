@@ -30,22 +30,23 @@ TPPKIT = str(Path(sys.executable).with_name("tppkit"))
 
 @dataclass(frozen=True)
 class Served:
-    """A folder, and the process that answers for it."""
+    """A folder, and the addresses of the process that answers for it."""
 
     folder: Path
-    process: subprocess.Popen[bytes]
     urls: dict[str, str]
 
     @property
     def base(self) -> str:
         return self.urls["ocsp_url"].removesuffix("/ocsp")
 
+    def verified(self, issuer: str) -> tuple[object, ...]:
+        """Options of openssl for answers of an issuer's responder."""
+        pem = self.folder / f"{issuer}.pem"
+        return ("-issuer", pem, "-CAfile", self.folder / "root.pem", "-verify_other", pem)
+
     def ocsp(self, *labels: str, options: tuple[str, ...] = (), issuer: str = "issuing-ca-qwac") -> str:
         certificates = [word for label in labels for word in ("-cert", str(self.folder / f"{label}.pem"))]
-        return openssl(
-            "ocsp", "-issuer", self.folder / f"{issuer}.pem", *options, *certificates, "-url", self.urls["ocsp_url"],
-            "-CAfile", self.folder / "root.pem", "-verify_other", self.folder / f"{issuer}.pem",
-        )  # fmt: skip
+        return openssl("ocsp", *self.verified(issuer), *options, *certificates, "-url", self.urls["ocsp_url"])
 
     def revoke(self, label: str, reason: str = "keyCompromise") -> None:
         subprocess.run([TPPKIT, "pki", "revoke", str(self.folder / f"{label}.pem"), "--reason", reason], check=True)
@@ -62,20 +63,19 @@ def served(tmp_path: Path) -> Iterator[Served]:
     folder, ready = tmp_path / "pki", tmp_path / "ready.json"
     write_pki(make_pki(at=utc_now()), folder)
     command = [TPPKIT, "pki", "serve", str(folder), "--port", "0", "--ready-file", str(ready)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        for _ in range(500):
-            if ready.exists() or process.poll() is not None:
-                break
-            time.sleep(0.02)
-        yield Served(folder, process, json.loads(ready.read_text()))
-        process.send_signal(signal.SIGTERM)
-        output = b"".join(process.communicate(timeout=20))
-        assert process.returncode == 0
-        assert b"Traceback" not in output
-    finally:
-        process.kill()
-        process.communicate()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            for _ in range(500):
+                if ready.exists() or process.poll() is not None:
+                    break
+                time.sleep(0.02)
+            yield Served(folder, json.loads(ready.read_text()))
+            process.send_signal(signal.SIGTERM)
+            output = b"".join(process.communicate(timeout=20))
+            assert process.returncode == 0
+            assert b"Traceback" not in output
+        finally:
+            process.kill()
 
 
 def test_openssl_gets_the_status_by_ocsp(served):
@@ -83,9 +83,8 @@ def test_openssl_gets_the_status_by_ocsp(served):
         output = served.ocsp("qwac", options=options)
         assert "Response verify OK" in output
         assert "qwac.pem: good" in output
-        assert "WARNING" not in output.replace(
-            "WARNING: no nonce in response", "" if "-no_nonce" in options else "WARNING"
-        )
+        warned = output.replace("WARNING: no nonce in response", "" if "-no_nonce" in options else "WARNING")
+        assert "WARNING" not in warned
     assert "qseal.pem: good" in served.ocsp("qseal", issuer="issuing-ca-qseal")
     assert "issuing-ca-qwac.pem: good" in served.ocsp("issuing-ca-qwac", issuer="root")
 
@@ -99,13 +98,10 @@ def test_new_certificates_and_revocations_change_the_answers(served):
     assert "other-qwac.pem: good" in served.ocsp("other-qwac")
     open_pki(served.folder).issue("qwac", make_provider(), at=utc_now(), label="new")
     assert "new.pem: good" in served.ocsp("new")
-    request = served.folder.parent / "theirs.csr"
-    request.write_bytes(
-        pem_block("CERTIFICATE REQUEST", make_request(make_provider(), "qwac", KeySource().make_key("a")))
-    )
-    subprocess.run(
-        [TPPKIT, "pki", "issue", "csr", str(served.folder), "--csr", str(request), "--label", "theirs"], check=True
-    )
+    csr, request = served.folder.parent / "theirs.csr", make_request(make_provider(), "qwac", KeySource().make_key("a"))
+    csr.write_bytes(pem_block("CERTIFICATE REQUEST", request))
+    issue = [TPPKIT, "pki", "issue", "csr", str(served.folder), "--csr", str(csr), "--label", "theirs"]
+    subprocess.run(issue, check=True)
     assert "theirs.pem: good" in served.ocsp("theirs")
     served.revoke("theirs")
     assert "theirs.pem: revoked" in served.ocsp("theirs")
@@ -119,24 +115,17 @@ def test_the_list_over_http_is_the_one_in_the_folder(served):
 
 
 def test_lists_that_end_soon_are_signed_again_when_they_are_served(tmp_path):
-    begin = utc_now() - timedelta(days=300)
-    write_pki(make_pki(at=begin), tmp_path / "pki")
-    old = {name: (tmp_path / "pki" / name).read_bytes() for name in ("root.crl", "trusted-lists/LT.xml")}
-    services = PkiServices(tmp_path / "pki", now=utc_now)
+    folder, clock = tmp_path / "pki", [utc_now()]
+    write_pki(make_pki(at=clock[0] - timedelta(days=300)), folder)
+    old = {name: (folder / name).read_bytes() for name in ("root.crl", "trusted-lists/LT.xml")}
+    services = PkiServices(folder, now=lambda: clock[0])
     with TestClient(services.app) as client:
-        for name, content in old.items():
-            got = client.get(f"/{Path(name).name}").content
-            assert got == (tmp_path / "pki" / name).read_bytes() != content
-
-
-def test_a_list_that_ends_soon_while_it_is_served_is_signed_again(tmp_path):
-    clock = [utc_now()]
-    write_pki(make_pki(at=clock[0]), tmp_path / "pki")
-    services = PkiServices(tmp_path / "pki", now=lambda: clock[0])
-    with TestClient(services.app) as client:
-        first = client.get("/root.crl").content
-        clock[0] += timedelta(days=340)
-        assert client.get("/root.crl").content != first
+        for _ in range(2):
+            for name, content in old.items():
+                got = client.get(f"/{Path(name).name}").content
+                assert got == (folder / name).read_bytes() != content
+                old[name] = got
+            clock[0] += timedelta(days=340)  # while they are served
 
 
 @pytest.mark.parametrize("path", ["%00%ff", "!!!!", "%%%", "AAAA"])
@@ -147,31 +136,22 @@ def test_a_get_that_is_not_a_request_is_answered_as_a_post_is(served, path):
 
 
 def test_curl_gets_the_status_with_get(served):
-    request = served.folder.parent / "request.der"
-    openssl(
-        "ocsp", "-issuer", served.folder / "issuing-ca-qwac.pem", "-cert", served.folder / "qwac.pem", "-no_nonce", "-reqout", request
-    )  # fmt: skip
-    answer = served.folder.parent / "answer.der"
-    for encoded in (
-        quote(base64.b64encode(request.read_bytes()), safe=""),
-        base64.b64encode(request.read_bytes()).decode(),
-    ):
-        command = ["curl", "-sSf", "-o", str(answer), "-w", "%{content_type}", f"{served.urls['ocsp_url']}/{encoded}"]
+    request, answer = (served.folder.parent / name for name in ("request.der", "answer.der"))
+    options = (*served.verified("issuing-ca-qwac"), "-cert", served.folder / "qwac.pem")
+    openssl("ocsp", *options, "-no_nonce", "-reqout", request)
+    encoded = base64.b64encode(request.read_bytes()).decode()
+    for path in (quote(encoded, safe=""), encoded):
+        command = ["curl", "-sSf", "-o", str(answer), "-w", "%{content_type}", f"{served.urls['ocsp_url']}/{path}"]
         assert subprocess.run(command, capture_output=True, check=True).stdout == b"application/ocsp-response"
-        output = openssl(
-            "ocsp", "-respin", answer, "-issuer", served.folder / "issuing-ca-qwac.pem", "-cert", served.folder / "qwac.pem",
-            "-CAfile", served.folder / "root.pem", "-verify_other", served.folder / "issuing-ca-qwac.pem",
-        )  # fmt: skip
-        assert "qwac.pem: good" in output
+        assert "qwac.pem: good" in openssl("ocsp", "-respin", answer, *options)
 
 
 def stamped(served: Served, *options: str) -> tuple[Path, Path]:
     data, query, answer = (served.folder.parent / name for name in ("data", "query.tsq", "answer.tsr"))
     data.write_bytes(b"what is stamped")
     openssl("ts", "-query", "-data", data, *options, "-out", query)
-    got = httpx.post(
-        served.urls["tsa_url"], content=query.read_bytes(), headers={"Content-Type": "application/timestamp-query"}
-    )
+    headers = {"Content-Type": "application/timestamp-query"}
+    got = httpx.post(served.urls["tsa_url"], content=query.read_bytes(), headers=headers)
     assert got.headers["content-type"] == "application/timestamp-reply"
     answer.write_bytes(got.content)
     return query, answer
@@ -199,15 +179,11 @@ def test_openssl_verifies_time_stamps(served):
 def test_lists_authorities_and_trusted_lists_are_there(served):
     for label in ("root", "issuing-ca-qwac", "issuing-ca-qseal"):
         got = httpx.get(f"{served.base}/{label}.der")
-        assert (got.headers["content-type"], got.content) == (
-            "application/pkix-cert",
-            EidasCertificate.from_pem((served.folder / f"{label}.pem").read_bytes()).der,
-        )
-        (served.folder.parent / "now.crl").write_bytes(httpx.get(f"{served.base}/{label}.crl").content)
-        output = openssl(
-            "crl", "-in", served.folder.parent / "now.crl", "-noout", "-CAfile", served.folder / f"{label}.pem"
-        )
-        assert "verify OK" in output
+        pem, crl = served.folder / f"{label}.pem", served.folder.parent / "now.crl"
+        assert got.headers["content-type"] == "application/pkix-cert"
+        assert got.content == EidasCertificate.from_pem(pem.read_bytes()).der
+        crl.write_bytes(httpx.get(f"{served.base}/{label}.crl").content)
+        assert "verify OK" in openssl("crl", "-in", crl, "-noout", "-CAfile", pem)
     for name in ("eu-lotl.xml", "LT.xml"):
         got = httpx.get(f"{served.base}/{name}")
         assert got.content == (served.folder / "trusted-lists" / name).read_bytes()

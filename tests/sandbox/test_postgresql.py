@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -15,8 +15,15 @@ import httpx
 import psycopg
 import pytest
 from account_reader import ACCOUNTS, CONSENTS, Reader
-from legacy_provider import ConnectLegacy, Receiver
-from raw_provider import APPROVE, PAYMENT, PAYMENTS, RawProvider, advance, approval_link, checked_sandbox, control
+from raw_provider import (
+    APPROVE,
+    PAYMENT,
+    PAYMENTS,
+    advance,
+    approval_link,
+    checked_sandbox,
+    control,
+)
 from sqlalchemy import Connection, text
 from test_deliveries import Outbox, Receivers
 
@@ -47,7 +54,7 @@ def server(settings: SandboxSettings) -> Iterator[SandboxServer]:
         yield server
 
 
-def test_concurrent_equal_requests_make_one_payment(server: SandboxServer, connect: Callable[..., RawProvider]) -> None:
+def test_concurrent_equal_requests_make_one_payment(server, connect):
     caller = connect(server)
     sealed = caller.sealed(caller.message(PAYMENT))
     with ThreadPoolExecutor(8) as pool:
@@ -56,9 +63,7 @@ def test_concurrent_equal_requests_make_one_payment(server: SandboxServer, conne
     assert len({answer.json()["paymentId"] for answer in answers}) == 1
 
 
-def test_a_payment_is_cancelled_or_approved_and_never_both(
-    server: SandboxServer, connect: Callable[..., RawProvider]
-) -> None:
+def test_a_payment_is_cancelled_or_approved_and_never_both(server, connect):
     caller = connect(server)
     with ThreadPoolExecutor(2) as pool:
         for _ in range(20):
@@ -69,9 +74,7 @@ def test_a_payment_is_cancelled_or_approved_and_never_both(
             assert caller.status(payment) == ("RJCT" if cancelled else "ACSP")
 
 
-def test_a_deleted_consent_stays_revoked_despite_a_concurrent_decision(
-    server: SandboxServer, connect: Callable[..., RawProvider]
-) -> None:
+def test_a_deleted_consent_stays_revoked_despite_a_concurrent_decision(server, connect):
     reader = Reader(connect(server), server)
     with ThreadPoolExecutor(2) as pool:
         for _ in range(20):
@@ -82,9 +85,7 @@ def test_a_deleted_consent_stays_revoked_despite_a_concurrent_decision(
             assert reader.status(consent) == "revoked"
 
 
-def test_concurrent_unattended_reads_are_all_counted(
-    server: SandboxServer, connect: Callable[..., RawProvider]
-) -> None:
+def test_concurrent_unattended_reads_are_all_counted(server, connect):
     reader = Reader(connect(server), server)
     consent = reader.approved(frequencyPerDay=5)
     place = reader.place(consent)
@@ -97,9 +98,7 @@ def test_concurrent_unattended_reads_are_all_counted(
     assert [reader.get(target, consent).status_code for target in targets[:3]] == [200] * 3
 
 
-def test_concurrent_requests_with_one_uuid_pay_once_and_are_reported_in_order(
-    server: SandboxServer, connect_legacy: ConnectLegacy, receiver: Receiver
-) -> None:
+def test_concurrent_requests_with_one_uuid_pay_once_and_are_reported_in_order(server, connect_legacy, receiver):
     legacy, uuid = connect_legacy(server), "U" * 40
     legacy.control("/legacy/provider", {"callback_url": receiver.url})
     token = legacy.access("pis")
@@ -119,7 +118,7 @@ def test_concurrent_requests_with_one_uuid_pay_once_and_are_reported_in_order(
     assert control(server, "/legacy/login", code).status_code == 400
 
 
-def test_concurrent_steps_of_the_clock_add_up(server: SandboxServer) -> None:
+def test_concurrent_steps_of_the_clock_add_up(server):
     before = utc_now()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: advance(server, 3600), range(16)))
@@ -127,9 +126,7 @@ def test_concurrent_steps_of_the_clock_add_up(server: SandboxServer) -> None:
     assert before <= parse_time(shown) - timedelta(hours=16) <= utc_now()
 
 
-def test_a_text_that_postgresql_cannot_store_is_an_unknown_id(
-    server: SandboxServer, connect: Callable[..., RawProvider]
-) -> None:
+def test_a_text_that_postgresql_cannot_store_is_an_unknown_id(server, connect):
     url = f"{server.addresses.approval_url}/approve/%00"
     for response in (httpx.get(url, trust_env=False), httpx.post(url, data=APPROVE, trust_env=False)):
         assert (response.status_code, "This link leads to no payment" in response.text) == (404, True)
@@ -141,9 +138,7 @@ def test_a_text_that_postgresql_cannot_store_is_an_unknown_id(
         assert connect(server).request("GET", path).status_code == 404
 
 
-def test_statements_of_one_read_see_the_same_moment(
-    settings: SandboxSettings, database: str, postgresql_url: str
-) -> None:
+def test_statements_of_one_read_see_the_same_moment(settings, database, postgresql_url):
     url = postgresql_url.replace("/postgres?", f"/{database}?")
 
     async def main(writer: psycopg.Connection[Any]) -> None:
@@ -163,7 +158,7 @@ def test_statements_of_one_read_see_the_same_moment(
         asyncio.run(main(writer))
 
 
-def test_one_that_is_added_while_another_of_its_stream_ends_is_delivered(settings: SandboxSettings) -> None:
+def test_one_that_is_added_while_another_of_its_stream_ends_is_delivered(settings):
     async def main(outbox: Outbox) -> None:
         for number in range(50):
             await outbox.add(1, stream=str(number))
@@ -176,9 +171,7 @@ def test_one_that_is_added_while_another_of_its_stream_ends_is_delivered(setting
     asyncio.run(main(Outbox(settings.database or "", Receivers())))
 
 
-def test_a_server_that_stops_answering_fails_requests_in_time(
-    postgresql_url: str, database: str, settings: SandboxSettings, connect: Callable[..., RawProvider], monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+def test_a_server_that_stops_answering_fails_requests_in_time(postgresql_url, database, settings, connect, monkeypatch):
     monkeypatch.setattr("tppkit.sandbox.database.WAIT_S", 0.5)
     with relay_to(postgresql_url) as (url, silent):
         url = url.replace("postgresql:", "postgresql+psycopg:").replace("/postgres", f"/{database}")

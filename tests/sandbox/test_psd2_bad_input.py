@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from account_reader import ACCOUNTS, ALL, ATTENDED, AVAILABLE, CONSENTS, DAILY, SAVINGS, Reader, request
-from raw_provider import RawProvider, advance, altered, assert_refused, checked_sandbox
+from raw_provider import Connect, advance, altered, assert_refused, checked_sandbox
 
 from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.sandbox import SandboxSettings
 from tppkit.seals import Message
-from tppkit.testpki import Issued, Pki, make_provider
 
 Headers = tuple[tuple[str, str], ...]
 FORMAT, UNKNOWN = (400, "FORMAT_ERROR"), (404, "RESOURCE_UNKNOWN")
@@ -67,9 +66,7 @@ class Case:
 
 
 @pytest.fixture(scope="module")
-def opened(
-    bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory, connect: Callable[..., RawProvider]
-) -> Iterator[Case]:
+def opened(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory, connect: Connect) -> Iterator[Case]:
     folder = tmp_path_factory.mktemp("bad-input")
     with checked_sandbox(SandboxSettings(folder, pki=bank_pki_folder)) as server:
         yield Case(Reader(connect(server), server), folder / "sandbox.sqlite")
@@ -86,21 +83,21 @@ def case(opened: Case) -> Iterator[Case]:
 @pytest.mark.parametrize(
     "address", ["", "localhost", "192.0.2", "192.0.2.7:80", "fe80::1%eth0", "1.2.3.4, 5.6.7.8", None]
 )
-def test_an_address_of_the_customer_that_is_not_one_is_refused(case: Case, name: str, address: str | None) -> None:
+def test_an_address_of_the_customer_that_is_not_one_is_refused(case, name, address):
     headers = ATTENDED * 2 if address is None else (("PSU-IP-Address", address),)
     assert_refused(case.send(name, headers), *FORMAT)
 
 
 @pytest.mark.parametrize("name", READS)
 @pytest.mark.parametrize("body", [b"{}", b" ", b"\xff", b"x" * (MAX_BODY_BYTES + 1)], ids=len)
-def test_an_unexpected_body_is_rejected(case: Case, name: str, body: bytes) -> None:
+def test_an_unexpected_body_is_rejected(case, name, body):
     refused = (413, "FORMAT_ERROR") if len(body) > MAX_BODY_BYTES else FORMAT
     assert_refused(case.send(name, body=body), *refused)
 
 
 @pytest.mark.parametrize("name", READS)
 @pytest.mark.parametrize("request_id", [None, "", "7", "{0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11}"])
-def test_a_request_without_a_valid_id_is_refused(case: Case, name: str, request_id: str | None) -> None:
+def test_a_request_without_a_valid_id_is_refused(case, name, request_id):
     headers = () if request_id is None else (("X-Request-ID", request_id),)
     response = case.send(name, headers=(*headers, ("Consent-ID", case.consent)))
     assert (response.status_code, response.json()["tppMessages"][0]["code"]) == FORMAT
@@ -115,7 +112,7 @@ def test_a_request_without_a_valid_id_is_refused(case: Case, name: str, request_
         lambda path: path + "/x/y", str.upper, lambda path: path.replace("/v1/", "//v1/"), lambda path: path.replace("/v1/", "/v2/"),
     ],
 )  # fmt: skip
-def test_a_path_that_is_not_exactly_the_rows_is_unknown(case: Case, name: str, change: Callable[[str], str]) -> None:
+def test_a_path_that_is_not_exactly_the_rows_is_unknown(case, name, change):
     path, _, query = READS[name][1].partition("?")
     response = case.send(name, target=change(path) + (query and f"?{query}"))
     # A parameter at the end may hold other letters: another consent, which is unknown too.
@@ -140,7 +137,7 @@ def test_a_path_that_is_not_exactly_the_rows_is_unknown(case: Case, name: str, c
                       f"{FROM}&after=%00", f"{FROM}&after=' OR 1=1", f"{FROM}&after=" + "a" * 3000)
     ],
 )  # fmt: skip
-def test_a_query_that_is_not_the_rows_is_refused(case: Case, name: str, query: str) -> None:
+def test_a_query_that_is_not_the_rows_is_refused(case, name, query):
     path = READS[name][1].partition("?")[0]
     assert_refused(case.send(name, target=path + query.replace(" ", "%20").replace("'", "%27")), *FORMAT)
 
@@ -155,14 +152,14 @@ def test_a_query_that_is_not_the_rows_is_refused(case: Case, name: str, query: s
     ],
     ids=lambda value: str(value)[:20],
 )  # fmt: skip
-def test_a_consent_that_is_invalid_is_refused(case: Case, name: str, ids: list[str], status: int, code: str) -> None:
+def test_a_consent_that_is_invalid_is_refused(case, name, ids, status, code):
     named = tuple(("Consent-ID", id_.replace("{c}", case.consent).replace("{r}", case.resource)) for id_ in ids)
     assert_refused(case.reader.provider.send(case.message(name, None, named)), status, code)
 
 
 @pytest.mark.parametrize("name", ["balances", "transactions"])
 @pytest.mark.parametrize("resource", ["unknown", DAILY, "a1", "x" * 3000])
-def test_an_account_that_is_not_of_the_consent_is_unknown(case: Case, name: str, resource: str) -> None:
+def test_an_account_that_is_not_of_the_consent_is_unknown(case, name, resource):
     target = READS[name][1].replace("{r}", resource)
     assert_refused(case.send(name, target=target), 403, "RESOURCE_UNKNOWN")
 
@@ -184,7 +181,7 @@ def test_an_account_that_is_not_of_the_consent_is_unknown(case: Case, name: str,
     ],
     ids=lambda body: repr(body)[:50],
 )  # fmt: skip
-def test_a_body_that_is_not_a_consent_request_is_refused(case: Case, body: Any) -> None:
+def test_a_body_that_is_not_a_consent_request_is_refused(case, body):
     assert_refused(case.create(body=body), *FORMAT)
 
 
@@ -201,20 +198,11 @@ def test_a_body_that_is_not_a_consent_request_is_refused(case: Case, body: Any) 
     ],
     ids=lambda value: str(value)[:60],
 )  # fmt: skip
-def test_a_consent_request_with_a_bad_part_is_refused(case: Case, parts: Any, status: int, code: str) -> None:
+def test_a_consent_request_with_a_bad_part_is_refused(case, parts, status, code):
     assert_refused(case.create(**parts), status, code)
 
 
-def test_the_role_of_payments_creates_no_consent(
-    case: Case, bank_pki: Pki, connect: Callable[..., RawProvider]
-) -> None:
-    qwac = bank_pki.issue_qwac(make_provider(roles=("PSP_PI",)), label="pi-qwac")
-    assert_refused(Reader(connect(case.reader.server, qwac=qwac), case.reader.server).create(), 403, "ROLE_INVALID")
-
-
-def test_a_certificate_of_another_authority_reads_nothing(
-    case: Case, second_provider: tuple[Issued, Issued], connect: Callable[..., RawProvider]
-) -> None:
+def test_a_certificate_of_another_authority_reads_nothing(case, second_provider, connect):
     other = connect(case.reader.server, qwac=second_provider[0], qseal=second_provider[1])
     for name in READS:
         ours = other.send(case.message(name, case.consent))
@@ -225,7 +213,7 @@ def test_a_certificate_of_another_authority_reads_nothing(
         assert len(texts) == 1
 
 
-def test_attended_reads_and_polls_store_nothing(case: Case) -> None:
+def test_attended_reads_and_polls_store_nothing(case):
     for name in ("consent", "consent_status", *DATA):
         assert case.send(name, ATTENDED).status_code == 200
 
@@ -237,7 +225,7 @@ def test_attended_reads_and_polls_store_nothing(case: Case) -> None:
         ("wait", "expired", "CONSENT_EXPIRED"),
     ],
 )  # fmt: skip
-def test_a_consent_that_is_not_valid_reads_nothing(opened: Case, ending: str, status: str, code: str) -> None:
+def test_a_consent_that_is_not_valid_reads_nothing(opened, ending, status, code):
     reader, consent = opened.reader, opened.reader.created()
     if ending in ("decline", "revoke"):
         assert reader.decide(consent, ending).json() == {"consentId": consent, "status": status}

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from account_reader import ACCOUNTS, ALL, AVAILABLE, CONSENTS, DAILY, SMALL, Reader, request
-from raw_provider import RawProvider, assert_refused, checked_sandbox, control
+from raw_provider import Connect, assert_refused, control
 
 from tppkit._clock import utc_now
 from tppkit.protocol.psd2.rules import PAGE_SIZE
-from tppkit.sandbox import SandboxServer, SandboxSettings
+from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.bank.zone import bank_day
 
 WIDE = "?dateFrom=2020-01-01"
 
 
 @pytest.fixture
-def reader(bank: SandboxServer, connect: Callable[..., RawProvider]) -> Reader:
+def reader(bank: SandboxServer, connect: Connect) -> Reader:
     return Reader(connect(bank), bank)
 
 
@@ -29,7 +26,7 @@ def named(*grants: str, iban: str = DAILY) -> dict[str, Any]:
     return {grant: [{"iban": iban}] for grant in grants}
 
 
-def test_the_answer_to_a_creation_has_id_status_and_links(reader: Reader) -> None:
+def test_the_answer_to_a_creation_has_id_status_and_links(reader):
     created = reader.create(headers=(("TPP-Redirect-URI", "https://tpp.example/back?x=1"),))
     body = created.json()
     place = f"{CONSENTS}/{body['consentId']}"
@@ -45,7 +42,7 @@ def test_the_answer_to_a_creation_has_id_status_and_links(reader: Reader) -> Non
     }  # fmt: skip
 
 
-def test_a_repeated_creation_is_answered_as_before_and_another_one_refused(reader: Reader) -> None:
+def test_a_repeated_creation_is_answered_as_before_and_another_one_refused(reader):
     sealed = reader.provider.sealed(reader.message())
     first, again = reader.provider.send(sealed), reader.provider.send(sealed)
     assert (first.status_code, first.content) == (again.status_code, again.content)
@@ -60,7 +57,7 @@ def test_a_repeated_creation_is_answered_as_before_and_another_one_refused(reade
         (named("transactions"), 401, 200), (named("accounts", "balances", "transactions"), 200, 200),
     ],
 )  # fmt: skip
-def test_access_grants_what_it_names(reader: Reader, access: dict[str, Any], balances: int, transactions: int) -> None:
+def test_access_grants_what_it_names(reader, access, balances, transactions):
     consent = reader.approved(access)
     place = reader.place(consent)
     assert reader.get(f"{place}/balances", consent).status_code == balances
@@ -69,7 +66,7 @@ def test_access_grants_what_it_names(reader: Reader, access: dict[str, Any], bal
     assert ("balances" in account) is (balances == 200)
 
 
-def test_an_account_of_another_consent_is_unknown_and_refused_calls_do_not_count(reader: Reader) -> None:
+def test_an_account_of_another_consent_is_unknown_and_refused_calls_do_not_count(reader):
     one, other = reader.approved(frequencyPerDay=1), reader.approved()
     for _ in range(3):
         for path in ("balances", "transactions" + WIDE):
@@ -77,7 +74,7 @@ def test_an_account_of_another_consent_is_unknown_and_refused_calls_do_not_count
     assert [reader.get(ACCOUNTS, one, headers=()).status_code for _ in range(2)] == [200, 429]
 
 
-def test_pending_transfers_come_whole_with_the_first_page_alone(reader: Reader) -> None:
+def test_pending_transfers_come_whole_with_the_first_page_alone(reader):
     payment = reader.provider.new_payment()
     approved = control(reader.server, f"/payments/{payment['paymentId']}/approve", {"iban": DAILY})
     assert approved.json()["transactionStatus"] == "ACSP"
@@ -99,7 +96,7 @@ def test_pending_transfers_come_whole_with_the_first_page_alone(reader: Reader) 
     assert page(f"{place}{WIDE}&bookingStatus=pending&after={after}") == past
 
 
-def test_the_last_day_of_a_window_is_today_at_most(reader: Reader) -> None:
+def test_the_last_day_of_a_window_is_today_at_most(reader):
     consent = reader.approved()
     place = f"{reader.place(consent)}/transactions"
     today = bank_day(utc_now()).isoformat()
@@ -111,7 +108,7 @@ def test_the_last_day_of_a_window_is_today_at_most(reader: Reader) -> None:
     assert reader.get(f"{place}?dateFrom=0001-01-01", consent).status_code == 200
 
 
-def test_an_account_with_one_currency_has_it_and_a_customer_may_choose_for_a_business(reader: Reader) -> None:
+def test_an_account_with_one_currency_has_it_and_a_customer_may_choose_for_a_business(reader):
     consent = reader.created()
     chosen = {"customer": "customer-3", "iban": "LT459999900000000003"}
     assert reader.decide(consent, "approve", **chosen).json()["status"] == "valid"
@@ -122,7 +119,7 @@ def test_an_account_with_one_currency_has_it_and_a_customer_may_choose_for_a_bus
 
 
 @pytest.mark.parametrize("choice", [{"customer": "customer-2", "iban": DAILY}, {"customer": "nobody"}, {"iban": "LT"}])
-def test_a_customer_chooses_own_accounts_only(reader: Reader, choice: dict[str, str]) -> None:
+def test_a_customer_chooses_own_accounts_only(reader, choice):
     consent = reader.created()
     refused = reader.decide(consent, "approve", **choice)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "account.unfit")
@@ -130,22 +127,19 @@ def test_a_customer_chooses_own_accounts_only(reader: Reader, choice: dict[str, 
 
 
 @pytest.mark.parametrize("action", ["approve", "decline", "revoke"])
-def test_a_decision_about_a_consent_that_does_not_exist_is_refused(reader: Reader, action: str) -> None:
+def test_a_decision_about_a_consent_that_does_not_exist_is_refused(reader, action):
     for consent_id in ("unknown", "a" * 65, "%00"):
         refused = reader.decide(consent_id, action)
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "consent.unknown")
 
 
-def test_a_restart_keeps_consents_and_their_counts(
-    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
-) -> None:
-    settings = replace(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder), seed=7)
-    with checked_sandbox(settings) as server:
+def test_a_restart_keeps_consents_and_their_counts(open_bank, connect):
+    with open_bank(seed=7) as server:
         reader = Reader(connect(server), server)
         consent = reader.approved(named("accounts", iban=SMALL), iban=SMALL, frequencyPerDay=1)
         listed = reader.accounts(consent)
         assert reader.get(ACCOUNTS, consent, headers=()).status_code == 200
-    with checked_sandbox(settings) as server:
+    with open_bank(seed=7) as server:
         reader = Reader(connect(server), server)
         assert reader.accounts(consent) == listed
         assert_refused(reader.get(ACCOUNTS, consent, headers=()), 429, "ACCESS_EXCEEDED")

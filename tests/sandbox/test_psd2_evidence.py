@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from raw_provider import INSTANT, PAYMENT, RawProvider, advance, altered, assert_refused, checked_sandbox, decide
+from raw_provider import (
+    INSTANT,
+    PAYMENT,
+    advance,
+    altered,
+    approval_link,
+    assert_refused,
+)
 
 from tppkit._clock import utc_now
 from tppkit.evidence import AuditSummary, EvidenceRecord, audit_archive, read_lines
 from tppkit.httpsig.http_date import format_http_date
-from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
-from tppkit.seals import PSD2_V1, Message, Seal, sign_request
-from tppkit.testpki import Issued, Pki
+from tppkit.sandbox import SandboxServer
+from tppkit.seals import PSD2_V1, Seal, sign_request
 from tppkit.trust import PathVerifier, load_anchors
-
-
-@pytest.fixture
-def caller(fresh_bank: SandboxServer, connect: Callable[..., RawProvider]) -> RawProvider:
-    return connect(fresh_bank)
 
 
 def folder(server: SandboxServer) -> Path:
@@ -54,74 +54,50 @@ def audit(server: SandboxServer) -> AuditSummary:
     return counted
 
 
-def test_a_payment_is_stored_with_its_seal_and_its_answer(caller: RawProvider, fresh_bank: SandboxServer) -> None:
-    request_id = str(uuid4())
-    sealed = caller.sealed(caller.message(request_id=request_id))
-    payment = caller.send(sealed).json()
-    (record,) = kept(fresh_bank)
-    assert (record.http_status, record.error_code, record.payment_ref) == (201, None, payment["paymentId"])
-    assert (record.x_request_id, record.method, record.target) == (request_id, sealed.method, sealed.target)
-    assert record.body == sealed.body
-
-
-def test_every_verified_request_is_kept_with_its_status_and_code(
-    caller: RawProvider, fresh_bank: SandboxServer
-) -> None:
-    request_id = str(uuid4())
-    caller.initiate(request_id=request_id)
-    caller.initiate({**PAYMENT, "creditorName": "Another"}, request_id=request_id)
-    caller.initiate(b"{}")
-    caller.initiate(b"")
-    caller.initiate({**PAYMENT, "instructedAmount": {"currency": "EUR", "amount": "999999.00"}}, product=INSTANT)
-    caller.initiate(product="unknown-product")
-    caller.initiate(headers=[("TPP-Redirect-URI", "ftp://x")])
-    assert [(record.http_status, record.error_code) for record in kept(fresh_bank)] == [
-        (201, None),
-        (409, "REQUEST_ID_REUSE"),
-        (400, "FORMAT_ERROR"),
-        (400, "FORMAT_ERROR"),
-        (400, "PRODUCT_INVALID"),
-        (404, "PRODUCT_UNKNOWN"),
-        (400, "FORMAT_ERROR"),
-    ]
-    assert (audit(fresh_bank).exit_code, audit(fresh_bank).records) == (0, 7)
+def test_every_verified_request_is_kept_with_its_status_and_code(caller, fresh_bank):
+    request_id, much = str(uuid4()), {"instructedAmount": {"currency": "EUR", "amount": "999999.00"}}
+    sent: tuple[tuple[object, dict[str, object], int, str | None], ...] = (
+        (PAYMENT, {"request_id": request_id}, 201, None),
+        ({**PAYMENT, "creditorName": "Another"}, {"request_id": request_id}, 409, "REQUEST_ID_REUSE"),
+        (b"{}", {}, 400, "FORMAT_ERROR"),
+        (b"", {}, 400, "FORMAT_ERROR"),
+        ({**PAYMENT, **much}, {"product": INSTANT}, 400, "PRODUCT_INVALID"),
+        (PAYMENT, {"product": "unknown-product"}, 404, "PRODUCT_UNKNOWN"),
+        (PAYMENT, {"headers": [("TPP-Redirect-URI", "ftp://x")]}, 400, "FORMAT_ERROR"),
+    )
+    for body, options, *_ in sent:
+        caller.initiate(body, **options)
+    assert [(record.http_status, record.error_code) for record in kept(fresh_bank)] == [one[2:] for one in sent]
+    assert (audit(fresh_bank).exit_code, audit(fresh_bank).records) == (0, len(sent))
 
 
 @pytest.mark.parametrize(
-    ("body", "unsigned", "kept_answers"),
+    ("body", "unsigned", "answer"),
     [
-        (PAYMENT, (), [201]),
-        (b"{}", (), [400]),
-        (PAYMENT, (("TPP-Redirect-URI", "ftp://x"),), [201]),
-        (PAYMENT, (("Content-Type", "text/plain"),), [201]),
+        (PAYMENT, (), 201),
+        (b"{}", (), 400),
+        (PAYMENT, (("TPP-Redirect-URI", "ftp://x"),), 201),
+        (PAYMENT, (("Content-Type", "text/plain"),), 201),
     ],
     ids=["accepted", "refused", "another redirect address", "another content type"],
 )
 def test_a_captured_request_sent_many_times_does_not_fill_the_archive(
-    body: object, unsigned: tuple[tuple[str, str], ...], kept_answers: list[int], caller: RawProvider,
-    fresh_bank: SandboxServer, caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+    body, unsigned, answer, caller, fresh_bank, caplog
+):
     caplog.set_level("INFO", logger="tppkit.sandbox.evidence")
     captured = caller.sealed(caller.message(body))
     caller.send(captured)
     names = {name.lower() for name, _ in unsigned}
-    resent = Message(
-        captured.method,
-        captured.target,
-        (*(header for header in captured.headers if header[0].lower() not in names), *unsigned),
-        captured.body,
-    )
+    signed = tuple(header for header in captured.headers if header[0].lower() not in names)
     for _ in range(20):
-        caller.send(resent)
-    assert [record.http_status for record in kept(fresh_bank)] == kept_answers
+        caller.send(altered(captured, headers=(*signed, *unsigned)))
+    assert [record.http_status for record in kept(fresh_bank)] == [answer]
     assert audit(fresh_bank).exit_code == 0
     counted = [record.getMessage() for record in caplog.records if record.name == "tppkit.sandbox.evidence"]
-    assert counted[-1].endswith(f"was answered 21 times with {kept_answers[-1]}")
+    assert counted[-1].endswith(f"was answered 21 times with {answer}")
 
 
-def test_a_repetition_under_another_seal_is_kept_once_more(
-    caller: RawProvider, fresh_bank: SandboxServer, bank_pki: Pki
-) -> None:
+def test_a_repetition_under_another_seal_is_kept_once_more(caller, fresh_bank, bank_pki):
     profile = replace(PSD2_V1, covered=(*PSD2_V1.covered, "date"))
     dated = Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key, profile=profile)
     message = caller.message(PAYMENT).with_headers(("Date", format_http_date(utc_now())))
@@ -133,9 +109,7 @@ def test_a_repetition_under_another_seal_is_kept_once_more(
     assert first.signing_input_sha256 != second.signing_input_sha256
 
 
-def test_the_same_id_of_another_payment_is_kept_again_after_the_hour(
-    caller: RawProvider, fresh_bank: SandboxServer
-) -> None:
+def test_the_same_id_of_another_payment_is_kept_again_after_the_hour(caller, fresh_bank):
     request_id = str(uuid4())
     for _ in range(2):
         caller.initiate(request_id=request_id)
@@ -144,12 +118,7 @@ def test_the_same_id_of_another_payment_is_kept_again_after_the_hour(
     assert [record.http_status for record in kept(fresh_bank)] == [201, 201]
 
 
-def test_an_unverified_request_is_not_stored(
-    caller: RawProvider,
-    fresh_bank: SandboxServer,
-    connect: Callable[..., RawProvider],
-    second_provider: tuple[Issued, Issued],
-) -> None:
+def test_an_unverified_request_is_not_stored(caller, fresh_bank, connect, second_provider):
     sealed = caller.sealed(caller.message())
     caller.send(caller.message())
     caller.send(altered(sealed, body=sealed.body + b" "))
@@ -158,12 +127,7 @@ def test_an_unverified_request_is_not_stored(
     assert kept(fresh_bank) == []
 
 
-def test_requests_of_several_providers_pass_the_audit(
-    caller: RawProvider,
-    fresh_bank: SandboxServer,
-    connect: Callable[..., RawProvider],
-    second_provider: tuple[Issued, Issued],
-) -> None:
+def test_requests_of_several_providers_pass_the_audit(caller, fresh_bank, connect, second_provider):
     other = connect(fresh_bank, qwac=second_provider[0], qseal=second_provider[1])
     for provider in (caller, other, caller):
         provider.new_payment()
@@ -173,7 +137,7 @@ def test_requests_of_several_providers_pass_the_audit(
     assert [row.organization_identifier for row in rows] == names
 
 
-def test_the_time_of_receipt_is_real_time(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+def test_the_time_of_receipt_is_real_time(caller, fresh_bank):
     before = utc_now()
     advance(fresh_bank, 410 * 86_400)
     caller.new_payment()
@@ -183,14 +147,11 @@ def test_the_time_of_receipt_is_real_time(caller: RawProvider, fresh_bank: Sandb
     assert audit(fresh_bank).exit_code == 0
 
 
-def test_a_restart_on_the_same_folder_keeps_payments_and_continues_with_the_archive(
-    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
-) -> None:
-    settings = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder)
+def test_a_restart_on_the_same_folder_keeps_payments_and_continues_with_the_archive(open_bank, connect):
     request_id = str(uuid4())
-    with checked_sandbox(settings) as server:
+    with open_bank() as server:
         before = connect(server).new_payment(request_id=request_id)
-    with checked_sandbox(settings) as server:
+    with open_bank() as server:
         caller = connect(server)
         assert caller.status(before) == "RCVD"
         assert caller.new_payment(request_id=request_id) == before
@@ -200,35 +161,20 @@ def test_a_restart_on_the_same_folder_keeps_payments_and_continues_with_the_arch
         assert audit(server).exit_code == 0
 
 
-def test_a_restart_with_the_same_seed_makes_new_payments(
-    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
-) -> None:
-    settings = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder, seed=5)
-    ids = []
-    for _ in range(3):
-        with checked_sandbox(settings) as server:
-            ids += [connect(server).new_payment()["paymentId"] for _ in range(2)]
-    assert len(set(ids)) == 6
-
-
-def test_the_same_seed_gives_the_same_ids(
-    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
-) -> None:
-    def run(name: str, seed: int) -> list[tuple[str, str]]:
-        with checked_sandbox(SandboxSettings(tmp_path / name, pki=bank_pki_folder, seed=seed)) as server:
+def test_the_same_seed_gives_the_same_ids_in_a_new_folder_and_new_ones_after_a_restart(open_bank, connect):
+    def run(folder: str, seed: int) -> list[tuple[str, str]]:
+        with open_bank(folder, seed=seed) as server:
             payments = [connect(server).new_payment() for _ in range(2)]
-        return [(p["paymentId"], p["_links"]["scaRedirect"]["href"].rpartition("/")[2]) for p in payments]
+        return [(payment["paymentId"], approval_link(payment).rpartition("/")[2]) for payment in payments]
 
     first = run("first", 7)
     assert run("second", 7) == first
     assert not set(run("third", 8)) & set(first)
+    assert len({*first, *run("first", 7), *run("first", 7)}) == 6
 
 
-def test_while_the_archive_fails_sealed_requests_are_rejected_and_no_record_is_lost(
-    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
-) -> None:
-    settings = SandboxSettings(tmp_path / "bank", pki=bank_pki_folder)
-    with run_sandbox(settings) as server:
+def test_while_the_archive_fails_sealed_requests_are_rejected_and_no_record_is_lost(open_bank, connect):
+    with open_bank(checked=False) as server:
         server.sandbox.archive.close()
         caller = connect(server)
         payment = caller.new_payment()  # its record waits in the database
@@ -239,14 +185,7 @@ def test_while_the_archive_fails_sealed_requests_are_rejected_and_no_record_is_l
             time.sleep(0.02)
         assert_refused(response, 503, "SERVICE_UNAVAILABLE")
         assert caller.status(payment) == "RCVD"
-    with checked_sandbox(settings) as server:
+    with open_bank() as server:
         assert payment["paymentId"] in {record.payment_ref for record in kept(server)}
         assert connect(server).initiate().status_code == 201
         assert audit(server).exit_code == 0
-
-
-def test_a_decision_of_the_payer_leaves_the_archive_as_it_is(caller: RawProvider, fresh_bank: SandboxServer) -> None:
-    payment = caller.new_payment()
-    before = kept(fresh_bank)
-    decide(payment, "approve")
-    assert kept(fresh_bank) == before

@@ -8,7 +8,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from raw_provider import RawProvider, altered, assert_refused
+from raw_provider import altered, assert_refused
 from sealing import seal_by_hand
 
 from tppkit.httpsig import make_digest
@@ -60,7 +60,7 @@ def test_a_seal_of_another_organisation_is_refused(bank, connect, second_provide
     assert_refused(connect(bank, qseal=second_provider[1]).initiate(), 401, "SIGNATURE_INVALID")
 
 
-def test_the_answer_to_another_digest_names_the_one_that_is_demanded(tpp: RawProvider, bank_pki: Pki) -> None:
+def test_the_answer_to_another_digest_names_the_one_that_is_demanded(tpp, bank_pki):
     message = tpp.message()
     sealed = seal_by_hand(message, bank_pki.qseal, digest=make_digest(message.body, algorithm="SHA-512"))
     refused = tpp.send(sealed)

@@ -453,7 +453,7 @@ def own_entries(entries: list[dict[str, Any]]) -> list[tuple[str, Decimal]]:
     return [(name, Decimal(amount["amount"])) for name, amount in named if name.startswith("machine")]
 
 
-def test_the_bank_behaves_like_its_model(seeded: tuple[Path, Pki, dict[str, Decimal]]) -> None:
+def test_the_bank_behaves_like_its_model(seeded):
     chosen = settings(max_examples=settings.default.max_examples // 5, stateful_step_count=40)
     run_state_machine_as_test(lambda: BankMachine(*seeded), settings=chosen)
 
@@ -462,9 +462,7 @@ def test_the_bank_behaves_like_its_model(seeded: tuple[Path, Pki, dict[str, Deci
     ("midnight", "hours"),
     [(datetime(2026, 10, 24, 21, tzinfo=UTC), 25), (datetime(2027, 3, 27, 22, tzinfo=UTC), 23)],
 )
-def test_a_day_of_the_bank_has_23_or_25_hours(
-    midnight: datetime, hours: int, seeded: tuple[Path, Pki, dict[str, Decimal]]
-) -> None:
+def test_a_day_of_the_bank_has_23_or_25_hours(midnight, hours, seeded):
     machine = BankMachine(*seeded)
     machine.advance(int((midnight - AT).total_seconds()))
     ends, goes_on = machine.ask(ALL, 1, 0, DAILY), machine.ask(ALL, 1, 1, DAILY)
@@ -478,7 +476,7 @@ def test_a_day_of_the_bank_has_23_or_25_hours(
     machine.bank.remove()
 
 
-def test_a_decision_and_an_execution_at_exactly_their_time(seeded: tuple[Path, Pki, dict[str, Decimal]]) -> None:
+def test_a_decision_and_an_execution_at_exactly_their_time(seeded):
     bank = BankMachine(*seeded).bank
     late, payment = bank.provider.new_payment(), bank.provider.new_payment()
     bank.control("/clock/advance", {"seconds": 299.999999})

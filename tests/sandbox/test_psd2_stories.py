@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -23,12 +23,11 @@ from account_reader import (
     Reader,
     request,
 )
-from bank_process import BankProcess
 from raw_provider import (
     INSTANT,
     PAYMENT,
     SEPA,
-    RawProvider,
+    Connect,
     advance,
     altered,
     approval_link,
@@ -43,13 +42,13 @@ from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.bank.customers import find_account
 from tppkit.sandbox.bank.ledger import CLEARING, Booking, Move, post
 from tppkit.sandbox.bank.zone import bank_day, day_start
-from tppkit.testpki import Issued, Pki, make_provider
+from tppkit.testpki import make_provider
 
 DAY_S = 86_400
 
 
 @pytest.fixture
-def reader(fresh_bank: SandboxServer, connect: Callable[..., RawProvider]) -> Reader:
+def reader(fresh_bank: SandboxServer, connect: Connect) -> Reader:
     return Reader(connect(fresh_bank), fresh_bank)
 
 
@@ -71,7 +70,7 @@ def to_next_midnight(server: SandboxServer, *, days: int = 0) -> None:
     advance(server, (end - now).total_seconds() - 60)
 
 
-def test_story_1_two_consents_for_one_account_have_different_resource_ids_that_stay(reader: Reader) -> None:
+def test_story_1_two_consents_for_one_account_have_different_resource_ids_that_stay(reader):
     one, other = reader.approved(), reader.approved()
     first = [reader.accounts(consent) for consent in (one, other)]
     assert [account["iban"] for (account,) in first] == [DAILY, DAILY]
@@ -81,9 +80,7 @@ def test_story_1_two_consents_for_one_account_have_different_resource_ids_that_s
 
 
 @pytest.mark.parametrize(("iban", "currencies"), [(DAILY, ["EUR", "USD", "GBP"]), (SHOP, ["EUR", "USD"])])
-def test_story_2_a_consent_lists_the_one_account_that_the_customer_picked(
-    reader: Reader, iban: str, currencies: list[str]
-) -> None:
+def test_story_2_a_consent_lists_the_one_account_that_the_customer_picked(reader, iban, currencies):
     consent = reader.created()
     assert reader.decide(consent, "approve", customer="customer-1", iban=iban).status_code == 200
     (account,) = reader.accounts(consent)
@@ -95,7 +92,7 @@ def test_story_2_a_consent_lists_the_one_account_that_the_customer_picked(
     assert reader.accounts(consent, "?withBalance=true") == [{**account, "balances": balances["balances"]}]
 
 
-def test_story_3_available_accounts_gives_neither_balances_nor_transactions(reader: Reader) -> None:
+def test_story_3_available_accounts_gives_neither_balances_nor_transactions(reader):
     consent = reader.approved(AVAILABLE)
     (account,) = reader.accounts(consent, "?withBalance=true")
     assert "balances" not in account
@@ -104,7 +101,7 @@ def test_story_3_available_accounts_gives_neither_balances_nor_transactions(read
         assert_refused(refused, 401, "CONSENT_INVALID")
 
 
-def test_story_4_a_named_account_must_be_chosen_by_a_customer_who_has_it(reader: Reader) -> None:
+def test_story_4_a_named_account_must_be_chosen_by_a_customer_who_has_it(reader):
     consent = reader.created({"accounts": [{"iban": SMALL}]})
     for choice in ({"customer": "customer-1"}, {"customer": "customer-1", "iban": DAILY}, {"iban": DAILY}):
         refused = reader.decide(consent, "approve", **choice)
@@ -114,7 +111,7 @@ def test_story_4_a_named_account_must_be_chosen_by_a_customer_who_has_it(reader:
     assert [account["iban"] for account in reader.accounts(consent)] == [SMALL]
 
 
-def test_story_5_a_consent_ends_with_the_180th_day_of_the_bank(reader: Reader) -> None:
+def test_story_5_a_consent_ends_with_the_180th_day_of_the_bank(reader):
     today = bank_day(utc_now())
     consent = reader.approved(validUntil=(today + timedelta(days=400)).isoformat())
     shown = reader.get(f"{CONSENTS}/{consent}").json()["validUntil"]
@@ -126,7 +123,7 @@ def test_story_5_a_consent_ends_with_the_180th_day_of_the_bank(reader: Reader) -
     assert_refused(reader.get(ACCOUNTS, consent), 401, "CONSENT_EXPIRED")
 
 
-def test_story_6_unattended_reads_are_limited_for_each_day_of_the_bank(reader: Reader) -> None:
+def test_story_6_unattended_reads_are_limited_for_each_day_of_the_bank(reader):
     to_next_midnight(reader.server)
     consent = reader.approved(frequencyPerDay=2)
 
@@ -146,7 +143,7 @@ def test_story_6_unattended_reads_are_limited_for_each_day_of_the_bank(reader: R
     assert [reader.get(target, consent, headers=()).status_code for target in (follows, page)] == [429, 429]
 
 
-def test_story_7_a_deleted_consent_is_revoked_for_good(reader: Reader) -> None:
+def test_story_7_a_deleted_consent_is_revoked_for_good(reader):
     consent = reader.approved()
     for _ in range(2):
         deleted = reader.get(f"{CONSENTS}/{consent}", method="DELETE")
@@ -163,7 +160,7 @@ def test_story_7_a_deleted_consent_is_revoked_for_good(reader: Reader) -> None:
         "?bookingStatus=pending",
     ],
 )  # fmt: skip
-def test_story_8_an_inconsistent_query_is_rejected(reader: Reader, query: str) -> None:
+def test_story_8_an_inconsistent_query_is_rejected(reader, query):
     consent = reader.approved()
     assert_refused(reader.get(f"{reader.place(consent)}/transactions{query}", consent), 400, "FORMAT_ERROR")
 
@@ -179,7 +176,7 @@ def pages(reader: Reader, consent: str, target: str | None) -> Iterator[dict[str
         assert target is None or target.startswith(ACCOUNTS)
 
 
-def test_story_9_pages_list_each_entry_once_while_new_ones_arrive(reader: Reader, tmp_path: Path) -> None:
+def test_story_9_pages_list_each_entry_once_while_new_ones_arrive(reader, tmp_path):
     database = tmp_path / "sandbox" / "sandbox.sqlite"
     begin, end = datetime(2020, 1, 4, 22, tzinfo=UTC), datetime(2020, 1, 20, 22, tzinfo=UTC)  # midnights in Vilnius
     inside = [(f"in-{n:03}", begin + (end - begin) * n / 248) for n in range(248)]
@@ -199,7 +196,7 @@ def test_story_9_pages_list_each_entry_once_while_new_ones_arrive(reader: Reader
     assert {entry["transactionAmount"]["amount"] for entry in entries} == {"0.01"}
 
 
-def test_only_pages_that_continue_a_counted_one_are_free(reader: Reader) -> None:
+def test_only_pages_that_continue_a_counted_one_are_free(reader):
     to_next_midnight(reader.server)
     consent = reader.approved(frequencyPerDay=1)
     window = f"{reader.place(consent)}/transactions?dateFrom=2000-01-01"
@@ -232,7 +229,7 @@ def approve(server: SandboxServer, payment: dict[str, Any], **choice: str) -> ht
     return control(server, f"/payments/{payment['paymentId']}/approve", choice or None)
 
 
-def test_story_10_an_approved_payment_is_pending_in_every_window_and_then_booked(reader: Reader) -> None:
+def test_story_10_an_approved_payment_is_pending_in_every_window_and_then_booked(reader):
     consent = reader.approved()
     before, payment = amount_held(reader, consent), reader.provider.new_payment()
     assert approve(reader.server, payment, iban=DAILY).json()["transactionStatus"] == "ACSP"
@@ -257,9 +254,7 @@ def test_story_10_an_approved_payment_is_pending_in_every_window_and_then_booked
     assert amount_held(reader, consent) == before - Decimal("12.50")
 
 
-def test_story_11_the_role_is_checked_before_the_consent(
-    reader: Reader, bank_pki: Pki, connect: Callable[..., RawProvider]
-) -> None:
+def test_story_11_the_role_is_checked_before_the_consent(reader, bank_pki, connect):
     payments_only = bank_pki.issue_qwac(make_provider(roles=("PSP_PI",)), label="pi-qwac")
     initiator = Reader(connect(reader.server, qwac=payments_only), reader.server)
     consent = reader.approved(frequencyPerDay=1)
@@ -268,9 +263,7 @@ def test_story_11_the_role_is_checked_before_the_consent(
     assert reader.get(ACCOUNTS, consent, headers=()).status_code == 200
 
 
-def test_story_12_a_consent_needs_the_seal_of_the_same_provider(
-    reader: Reader, second_provider: tuple[Issued, Issued], connect: Callable[..., RawProvider]
-) -> None:
+def test_story_12_a_consent_needs_the_seal_of_the_same_provider(reader, second_provider, connect):
     message = reader.message(request(ALL))
     sealed = reader.provider.sealed(message)
     other = connect(reader.server, qseal=second_provider[1])
@@ -283,7 +276,7 @@ def test_story_12_a_consent_needs_the_seal_of_the_same_provider(
     assert reader.provider.send(sealed).status_code == 201  # the id was not used by what was refused
 
 
-def test_story_13_only_the_customer_with_the_debtor_account_can_approve(reader: Reader) -> None:
+def test_story_13_only_the_customer_with_the_debtor_account_can_approve(reader):
     payment = reader.provider.new_payment(body={**PAYMENT, "debtorAccount": {"iban": SMALL}})
     for choice in ({"customer": "customer-1"}, {"customer": "customer-1", "iban": DAILY}, {"customer": "customer-3"}):
         refused = approve(reader.server, payment, **choice)
@@ -293,7 +286,7 @@ def test_story_13_only_the_customer_with_the_debtor_account_can_approve(reader: 
     assert reader.provider.status(payment) == "ACSP"
 
 
-def test_story_14_using_the_page_keeps_the_payment_open(reader: Reader) -> None:
+def test_story_14_using_the_page_keeps_the_payment_open(reader):
     payment = reader.provider.new_payment()
     for seconds in (290, 125, 125):  # opened at 4:50, used until 9:00
         advance(reader.server, seconds)
@@ -304,9 +297,7 @@ def test_story_14_using_the_page_keeps_the_payment_open(reader: Reader) -> None:
 
 
 @pytest.mark.parametrize(("product", "soon", "later"), [(INSTANT, "RJCT", "RJCT"), (SEPA, "ACSP", "ACSC")])
-def test_story_15_a_bank_becomes_unreachable_between_initiation_and_execution(
-    reader: Reader, product: str, soon: str, later: str
-) -> None:
+def test_story_15_a_bank_becomes_unreachable_between_initiation_and_execution(reader, product, soon, later):
     consent = reader.approved()
     before, payment = amount_held(reader, consent), reader.provider.new_payment(product=product)
     approve(reader.server, payment, iban=DAILY)
@@ -318,9 +309,7 @@ def test_story_15_a_bank_becomes_unreachable_between_initiation_and_execution(
     assert (reader.provider.status(payment), amount_held(reader, consent)) == (later, before - paid)
 
 
-def test_story_16_the_instant_cap_and_the_request_id_of_a_rejected_payment(
-    bank: SandboxServer, tpp: RawProvider
-) -> None:
+def test_story_16_the_instant_cap_and_the_request_id_of_a_rejected_payment(bank, tpp):
     def instant(amount: str, request_id: str) -> httpx.Response:
         body = {**PAYMENT, "instructedAmount": {"currency": "EUR", "amount": amount}}
         return tpp.initiate(body, product=INSTANT, request_id=request_id)
@@ -332,7 +321,7 @@ def test_story_16_the_instant_cap_and_the_request_id_of_a_rejected_payment(
     assert instant("100000.00", ids[1]).status_code == 201
 
 
-def test_story_17_a_killed_sandbox_keeps_its_clock_and_forgets_ids_after_the_hour(killed_bank: BankProcess) -> None:
+def test_story_17_a_killed_sandbox_keeps_its_clock_and_forgets_ids_after_the_hour(killed_bank):
     with killed_bank.running() as (process, tpp), tpp.http:
         message = tpp.sealed(tpp.message())
         payment = tpp.send(message).json()

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from raw_provider import PAYMENTS, RawProvider, advance, approval_link, checked_sandbox, decide
+from raw_provider import PAYMENTS, OpenBank, advance, approval_link, decide
 
 from tppkit.protocol.refusals import Refusals
-from tppkit.sandbox import SandboxServer, SandboxSettings
+from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.control import CONTROL_REFUSALS
 from tppkit.sandbox.request_log import LatestRequests, RequestLog, without_secrets
 from tppkit.sandbox.request_log import Logged as Answered
 from tppkit.web.sources import RAW_TARGET
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
+UUID = "12345678-1234-1234-1234-123456789012"
+TIME = "2026-06-01T12:00:00.123456+00:00"
 
 
 class Logged(NamedTuple):
@@ -31,15 +33,15 @@ class Logged(NamedTuple):
 
 
 @pytest.fixture
-def logged(bank_pki_folder: Path, tmp_path: Path) -> Iterator[Logged]:
+def logged(open_bank: OpenBank) -> Iterator[Logged]:
     lines: list[str] = []
-    with checked_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder), log=lines.append) as server:
+    with open_bank(log=lines.append) as server:
         yield Logged(server, lines)
 
 
-def test_each_request_has_one_line(logged: Logged, connect: type[RawProvider]) -> None:
+def test_each_request_has_one_line(logged, connect):
     server, lines = logged
-    caller = connect(server)  # type: ignore[call-arg, arg-type]
+    caller = connect(server)
     payment = caller.new_payment()
     caller.send(caller.message())
     caller.request("GET", "/?a=b")
@@ -58,11 +60,11 @@ def test_each_request_has_one_line(logged: Logged, connect: type[RawProvider]) -
     assert approval_link(payment).rpartition("/")[2] not in "".join(lines)
 
 
-def test_a_closed_pipe_of_the_log_fails_no_request(bank_pki_folder: Path, tmp_path: Path) -> None:
+def test_a_closed_pipe_of_the_log_fails_no_request(open_bank):
     def gone(line: str) -> None:
         raise BrokenPipeError
 
-    with checked_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder), log=gone) as server:
+    with open_bank(log=gone) as server:
         assert httpx.get(server.addresses.control_url + "/clock", trust_env=False).status_code == 200
 
 
@@ -75,7 +77,7 @@ def test_a_closed_pipe_of_the_log_fails_no_request(bank_pki_folder: Path, tmp_pa
         (b"/" + b"a" * 5000, "/" + "a" * 1023),
     ],
 )
-def test_a_target_cannot_forge_a_line(target: bytes, shown: str, logged: Logged) -> None:
+def test_a_target_cannot_forge_a_line(target, shown, logged):
     with socket.create_connection(("127.0.0.1", logged.server.ports["control"])) as raw:
         raw.sendall(b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         while raw.recv(4096):
@@ -86,123 +88,100 @@ def test_a_target_cannot_forge_a_line(target: bytes, shown: str, logged: Logged)
 @pytest.mark.parametrize(
     "target", ["/approve/TOKEN", "/%61pprove/TOKEN", "//approve//TOKEN?x", "/approve%2FTOKEN", "/Approve%252fTOKEN", "http://localhost/approve/TOKEN"]
 )  # fmt: skip
-def test_a_token_is_never_shown(target: str) -> None:
+def test_a_token_is_never_shown(target):
     assert "TOKEN" not in without_secrets(target)
 
 
 @pytest.mark.parametrize(
     ("target", "shown"),
     [
+        # An access token is hidden, the uuid of a payment is not.
         ("/ais/TOKEN/BALANCE", "/ais/***/BALANCE"),
         ("/ais/TOKEN?x", "/ais/***?x"),
         ("/pis/TOKEN/TX/4711", "/pis/***/TX/4711"),
         ("/%61is//TOKEN/LIST", "/%61is//***/LIST"),
         ("/pis%2FTOKEN%2FTX/4711", "/pis%2F***/4711"),
         ("/legacy/access/TOKEN/approve", "/legacy/access/***/approve"),
-    ],
-)
-def test_an_access_token_is_not_shown_but_the_uuid_of_a_payment_is(target: str, shown: str) -> None:
-    assert without_secrets(target) == shown
-
-
-@pytest.mark.parametrize(
-    ("target", "shown"),
-    [
+        # Only the host of a login code is shown.
         ("/scan?LOGIN%3Ashop.example%2Flogin%2FSECRET", "/scan?LOGIN%3Ashop.example***"),
         ("/scan?LOGIN%3ashop.example:8443/SECRET", "/scan?LOGIN%3ashop.example***"),
         ("/scan?LOGIN:shop.example/it's?SECRET", "/scan?LOGIN:shop.example***"),
         ("/scan?%4cOGIN%253Ashop.example%252FSECRET", "/scan?%4cOGIN%253Ashop.example***"),
         ("/app?code=LOGIN%3A%5B::1%5D%2FSECRET&host=live", "/app?code=LOGIN%3A***"),
         ("a login code begins with LOGIN:, not 'TX:'", "a login code begins with LOGIN:, not 'TX:'"),
-    ],
-)
-def test_only_the_host_of_a_login_code_is_shown(target: str, shown: str) -> None:
-    assert without_secrets(target) == shown
-
-
-@pytest.mark.parametrize(
-    ("target", "shown"),
-    [
+        # Card numbers and tokens of pages are hidden, IBANs and ids are not.
         ("/v1/orders/4111111111111111/", "/v1/orders/***/"),
         ("/v1/orders/%34111111111111%2531/", "/v1/orders/***/"),
         ("/x?a=4222222222222&b=1", "/x?a=***&b=1"),
         ("/x?iban=DE89370400440532013000", "/x?iban=DE89370400440532013000"),
-        ("/v1/orders/12345678-1234-1234-1234-123456789012/", "/v1/orders/12345678-1234-1234-1234-123456789012/"),
+        (f"/v1/orders/{UUID}/", f"/v1/orders/{UUID}/"),
         ("/4111-1111-1111-1111", "/***"),
         ("/v1/orders/4111%201111%201111%252D1111/", "/v1/orders/***/"),
         ("/x?card=4111+1111.1111_1111&a=b", "/x?card=***&a=b"),
         ("/pan4111111111111111END", "/pan***END"),
         ("/PA41111111111/AB12ABCDE41111111_11111111", "/PA41111111111/AB12ABCDE***"),
-        ("/12345678-1234-1234-1234-123456789012/4111111111111111", "/12345678-1234-1234-1234-123456789012/***"),
-        ("/12345678-1234-1234-1234-1234567890124111", "/***"),
+        (f"/{UUID}/4111111111111111", f"/{UUID}/***"),
+        (f"/{UUID}4111", "/***"),
         ("/x?iban=DE00370400440532013000", "/x?iban=DE***"),  # its check digits are wrong
-        (
-            "/x?at=2026-06-01T12:00:00.123456+00:00&amount=999999999.99",
-            "/x?at=2026-06-01T12:00:00.123456+00:00&amount=999999999.99",
-        ),
+        (f"/x?at={TIME}&amount=999999999.99", f"/x?at={TIME}&amount=999999999.99"),
         ("/gateway/orders/TOKEN", "/gateway/orders/***"),
         ("/%67ateway/links%2FTOKEN?x", "/%67ateway/links%2F***?x"),
-        (
-            "/gateway/orders/12345678-1234-1234-1234-12345678901a/pay",
-            "/gateway/orders/12345678-1234-1234-1234-12345678901a/pay",
-        ),
+        (f"/gateway/orders/{UUID}/pay", f"/gateway/orders/{UUID}/pay"),
     ],
 )
-def test_a_card_number_and_the_token_of_a_page_are_not_shown_but_an_iban_and_an_id_are(target: str, shown: str) -> None:
+def test_secrets_of_a_target_are_not_shown(target, shown):
     assert without_secrets(target) == shown
 
 
-def test_the_reason_of_a_refusal_does_not_show_a_token_either(
-    logged: Logged, connect: type[RawProvider], caplog: pytest.LogCaptureFixture
-) -> None:
-    payment = connect(logged.server).new_payment()  # type: ignore[call-arg, arg-type]
+def test_the_reason_of_a_refusal_does_not_show_a_token_either(logged, connect, caplog):
+    payment = connect(logged.server).new_payment()
     token = approval_link(payment).rpartition("/")[2]
-    connect(logged.server).request("GET", f"/approve/{token}")  # type: ignore[call-arg, arg-type]
+    connect(logged.server).request("GET", f"/approve/{token}")
     assert logged.lines[-1] == "GET /approve/*** 404 RESOURCE_UNKNOWN"
     assert token not in caplog.text
     assert "endpoint.unknown" in caplog.text
 
 
-def test_an_application_that_fails_is_answered_500_by_the_server() -> None:
-    async def fails(scope: object, receive: object, send: object) -> None:
-        raise ZeroDivisionError
-
-    lines: list[str] = []
-    scope = {"type": "http", "method": "GET", "extensions": {RAW_TARGET: {"target": b"/"}}}
-    with pytest.raises(ZeroDivisionError):
-        asyncio.run(RequestLog(fails, lambda one: lines.append(one.line), CONTROL_REFUSALS)(scope, None, None))  # type: ignore[arg-type]
-    assert lines == ["GET / 500"]
-
-
-def test_the_code_is_read_as_the_interface_writes_it() -> None:
-    async def refuses(scope: object, receive: object, send: Callable[[dict[str, object]], Awaitable[None]]) -> None:
-        await send({"type": "http.response.start", "status": 400})
-        await send({"type": "http.response.body", "body": b'{"why":"BAD"}'})
+def lines_of(app: Any, refusals: Refusals) -> list[str]:
+    """What is logged of a request to an application."""
 
     async def send(event: object) -> None: ...
 
     lines: list[str] = []
-    refusals = Refusals(rows=(), write=lambda _: b"", find=lambda body: (body["why"], None))
     scope = {"type": "http", "method": "GET", "extensions": {RAW_TARGET: {"target": b"/"}}}
-    asyncio.run(RequestLog(refuses, lambda one: lines.append(one.line), refusals)(scope, None, send))  # type: ignore[arg-type]
-    assert lines == ["GET / 400 BAD"]
+    with suppress(ZeroDivisionError):
+        asyncio.run(RequestLog(app, lambda one: lines.append(one.line), refusals)(scope, None, send))  # type: ignore[arg-type]
+    return lines
 
 
-def test_the_latest_requests_are_listed_with_verdict_and_code(logged: Logged, connect: type[RawProvider]) -> None:
-    caller = connect(logged.server)  # type: ignore[call-arg, arg-type]
+def test_an_application_that_fails_is_answered_500_by_the_server():
+    async def fails(scope: object, receive: object, send: object) -> None:
+        raise ZeroDivisionError
+
+    assert lines_of(fails, CONTROL_REFUSALS) == ["GET / 500"]
+
+
+def test_the_code_is_read_as_the_interface_writes_it():
+    async def refuses(scope: object, receive: object, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 400})
+        await send({"type": "http.response.body", "body": b'{"why":"BAD"}'})
+
+    refusals = Refusals(rows=(), write=lambda _: b"", find=lambda body: (body["why"], None))
+    assert lines_of(refuses, refusals) == ["GET / 400 BAD"]
+
+
+def test_the_latest_requests_are_listed_with_verdict_and_code(logged, connect):
+    caller = connect(logged.server)
     caller.new_payment()
     caller.send(caller.message())
     httpx.get(logged.server.addresses.approval_url, trust_env=False)
     answer = httpx.get(logged.server.addresses.control_url + "/requests", trust_env=False).json()
     shown = [(one["method"], one["target"], one["status"], one["verdict"], one["code"]) for one in answer]
-    assert shown == [
-        ("POST", PAYMENTS, 401, "fails", "SIGNATURE_MISSING"),
-        ("POST", PAYMENTS, 201, "holds", None),
-    ]
+    assert shown == [("POST", PAYMENTS, 401, "fails", "SIGNATURE_MISSING"), ("POST", PAYMENTS, 201, "holds", None)]
     assert "signature.missing" in answer[0]["text"]
 
 
-def test_old_requests_are_dropped() -> None:
+def test_old_requests_are_dropped():
     latest = LatestRequests(lambda: AT)
     for number in range(1000):
         latest.keep(Answered("GET", f"/{number}", 200, "", ""))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from refusals import refused
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.protocol.psd2 import PAYMENT, PaymentProduct
 from tppkit.protocol.psd2.payment import Progress
@@ -44,34 +45,28 @@ def at(*times: datetime) -> Callable[[], datetime]:
     return iter(times).__next__
 
 
-def test_the_clock_is_ahead_by_its_offset(clock: SandboxClock) -> None:
-    assert asyncio.run(clock.advance(timedelta(minutes=5))) == BASE + timedelta(minutes=5)
-    asyncio.run(clock.advance(timedelta(seconds=1)))
-    assert clock.now() == BASE + timedelta(minutes=5, seconds=1)
+async def test_the_clock_is_ahead_of_the_one_below_by_its_offset(database):
+    below = [BASE]
+    clock = make_clock(database, base=lambda: below[-1])
+    assert await clock.advance(timedelta(minutes=5)) == BASE + timedelta(minutes=5)
+    await clock.advance(timedelta(seconds=1))
+    below.append(BASE + HOUR)
+    assert clock.now() == BASE + HOUR + timedelta(minutes=5, seconds=1)
 
 
-def test_it_continues_with_the_clock_below(database: Database) -> None:
-    times = at(BASE, BASE, BASE + HOUR)
-    clock = make_clock(database, base=times)
-    asyncio.run(clock.advance(timedelta(days=1)))
-    assert clock.now() == BASE + timedelta(days=1, hours=1)
-
-
-def test_the_clock_continues_when_the_machines_clock_is_set_back(database: Database) -> None:
+def test_the_clock_continues_when_the_machines_clock_is_set_back(database):
     clock = make_clock(database, base=at(BASE, BASE - HOUR, BASE - HOUR + timedelta(seconds=5)))
     assert [clock.now() for _ in range(3)] == [BASE, BASE, BASE + timedelta(seconds=5)]
 
 
 @pytest.mark.parametrize("restarted", [BASE + HOUR, BASE - HOUR])
-def test_it_is_kept_in_the_database_and_never_moves_back(
-    restarted: datetime, clock: SandboxClock, database: Database
-) -> None:
+def test_it_is_kept_in_the_database_and_never_moves_back(restarted, clock, database):
     ahead = asyncio.run(clock.advance(timedelta(days=1)))
     assert make_clock(database, base=lambda: restarted).now() == max(ahead, restarted + timedelta(days=1))
 
 
 @pytest.mark.parametrize("field", ["active_at", "approved_at"])
-def test_the_clock_never_moves_behind_a_stored_event(field: str, database: Database) -> None:
+def test_the_clock_never_moves_behind_a_stored_event(field, database):
     progress = Progress(PAYMENT.initial, **{"active_at": BASE, field: BASE + HOUR})
     payment = tables.StoredPayment("p-1", "A", PaymentProduct.SEPA, b"{}", "t-1", None, progress)
     database.run_at_start(lambda db: tables.add_payment(db, payment))
@@ -79,7 +74,7 @@ def test_the_clock_never_moves_behind_a_stored_event(field: str, database: Datab
 
 
 @pytest.mark.parametrize(("state", "then"), [("booked", BASE + HOUR), ("failed", BASE + HOUR), ("pending", BASE)])
-def test_it_never_moves_back_behind_an_execution(state: str, then: datetime, database: Database) -> None:
+def test_it_never_moves_back_behind_an_execution(state, then, database):
     names = "Owner", "DE89370400440532013000", "Shop", None
     transfer = Transfer(tables.SOURCE, "p-1", "a", 1, *names, True, BASE, BASE + HOUR, state)
     database.run_at_start(lambda db: start_transfer(db, transfer))
@@ -89,14 +84,13 @@ def test_it_never_moves_back_behind_an_execution(state: str, then: datetime, dat
 @pytest.mark.parametrize(
     "step", [timedelta(microseconds=-1), timedelta(days=-1), MAX_ADVANCE + timedelta(microseconds=1), timedelta.max]
 )
-def test_a_step_back_or_too_far_is_refused_and_changes_nothing(step: timedelta, clock: SandboxClock) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        asyncio.run(clock.advance(step))
-    assert caught.value.code == "clock.backwards"
+async def test_a_step_back_or_too_far_is_refused_and_changes_nothing(step, clock):
+    with refused(ConfigurationError, "clock.backwards"):
+        await clock.advance(step)
     assert clock.now() == BASE
 
 
-def test_an_advance_that_is_not_stored_moves_nothing(clock: SandboxClock, database: Database) -> None:
+def test_an_advance_that_is_not_stored_moves_nothing(clock, database):
     refuse = text("CREATE TRIGGER full BEFORE UPDATE ON clock BEGIN SELECT RAISE(ABORT, 'full'); END")
     database.run_at_start(lambda db: db.execute(refuse))
     with pytest.raises(TransportError):
@@ -104,13 +98,13 @@ def test_an_advance_that_is_not_stored_moves_nothing(clock: SandboxClock, databa
     assert clock.now() == BASE
 
 
-def test_it_can_be_advanced_ten_years_in_all(clock: SandboxClock) -> None:
-    asyncio.run(clock.advance(MAX_ADVANCE))
+async def test_it_can_be_advanced_ten_years_in_all(clock):
+    await clock.advance(MAX_ADVANCE)
     with pytest.raises(ConfigurationError):
-        asyncio.run(clock.advance(timedelta(seconds=1)))
+        await clock.advance(timedelta(seconds=1))
 
 
-def test_it_stops_at_each_due_time_once_a_second_at_most(clock: SandboxClock) -> None:
+def test_it_stops_at_each_due_time_once_a_second_at_most(clock):
     stops: list[timedelta] = []
     due = [HOUR, HOUR + timedelta(milliseconds=1), timedelta(days=400)]
 
@@ -126,7 +120,7 @@ def test_it_stops_at_each_due_time_once_a_second_at_most(clock: SandboxClock) ->
     assert clock.now() == BASE + timedelta(days=1)
 
 
-def test_scheduling_an_event_looks_for_deliveries_only_if_there_may_be_some(database: Database) -> None:
+def test_scheduling_an_event_looks_for_deliveries_only_if_there_may_be_some(database):
     looked: list[bool] = []
     events = Events(database, lambda: BASE, (), then=lambda: looked.append(True))
     events.schedule(BASE + HOUR, delivers=False)

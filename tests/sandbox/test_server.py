@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
-from raw_provider import RawProvider
 
 from refusals import refused
 from tppkit.errors import ArchiveError, ConfigurationError
-from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
-from tppkit.testpki import Pki, key_pem, write_pki
+from tppkit.sandbox import SandboxServer, SandboxSettings
+from tppkit.testpki import key_pem, write_pki
 
 
 @contextmanager
@@ -27,12 +26,12 @@ def listening(offset: int = 0) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("offset", [0, 1, 3], ids=["psd2", "approval", "control"])
-def test_a_port_that_is_in_use_is_refused(offset: int, tmp_path: Path, bank_pki_folder: Path) -> None:
+def test_a_port_that_is_in_use_is_refused(offset, tmp_path, bank_pki_folder):
     with listening(offset) as port, refused(ConfigurationError, "port.unavailable"):
         SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, port=port))
 
 
-def test_a_port_is_bound_before_the_server_answers(tmp_path: Path, bank_pki_folder: Path) -> None:
+def test_a_port_is_bound_before_the_server_answers(tmp_path, bank_pki_folder):
     first = SandboxServer(SandboxSettings(tmp_path / "first", pki=bank_pki_folder))
     port = int(first.addresses.psd2_url.rpartition(":")[2])
     try:
@@ -42,31 +41,26 @@ def test_a_port_is_bound_before_the_server_answers(tmp_path: Path, bank_pki_fold
         first.close()
 
 
-@pytest.mark.parametrize("port", [-5, 65_534, 70_000])
-def test_a_port_that_does_not_exist_is_refused(port: int, tmp_path: Path, bank_pki_folder: Path) -> None:
+@pytest.mark.parametrize("place", [{"port": -5}, {"port": 65_534}, {"port": 70_000}, {"host": "192.0.2.1"}], ids=str)
+def test_a_port_that_does_not_exist_or_an_address_of_another_machine_is_refused(place, tmp_path, bank_pki_folder):
     with refused(ConfigurationError, "port.unavailable"):
-        SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, port=port))
+        SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, **place))
 
 
-def test_an_address_of_another_machine_is_refused(tmp_path: Path, bank_pki_folder: Path) -> None:
-    with refused(ConfigurationError, "port.unavailable"):
-        SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, host="192.0.2.1"))
-
-
-def test_two_sandboxes_on_one_folder_are_refused(fresh_bank: SandboxServer) -> None:
+def test_two_sandboxes_on_one_folder_are_refused(fresh_bank):
     with refused(ArchiveError, "archive.locked"):
         SandboxServer(fresh_bank.sandbox.settings)
 
 
 @pytest.mark.parametrize("name", ["server.key", "server-chain.pem"])
-def test_a_folder_without_a_server_certificate_is_refused(name: str, bank_pki: Pki, tmp_path: Path) -> None:
+def test_a_folder_without_a_server_certificate_is_refused(name, bank_pki, tmp_path):
     write_pki(bank_pki, tmp_path / "pki")
     (tmp_path / "pki" / name).unlink()
     with refused(ConfigurationError, "pki.unusable"):
         SandboxServer(SandboxSettings(tmp_path / "sandbox", pki=tmp_path / "pki"))
 
 
-def test_a_start_that_failed_leaves_nothing_open(bank_pki: Pki, tmp_path: Path) -> None:
+def test_a_start_that_failed_leaves_nothing_open(bank_pki, tmp_path):
     settings = SandboxSettings(tmp_path / "sandbox", pki=tmp_path / "pki")
     write_pki(bank_pki, settings.pki or tmp_path)
     key = tmp_path / "pki" / "server.key"
@@ -80,16 +74,14 @@ def test_a_start_that_failed_leaves_nothing_open(bank_pki: Pki, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("database", ["nonsense", "mysql://h/d", "postgresql://h:x/d", "sqlite:///file:x?uri=true"])
-def test_a_database_that_cannot_be_opened_leaves_the_archive_free(
-    tmp_path: Path, bank_pki_folder: Path, database: str
-) -> None:
+def test_a_database_that_cannot_be_opened_leaves_the_archive_free(tmp_path, bank_pki_folder, database):
     settings = SandboxSettings(tmp_path, pki=bank_pki_folder, database=database)
     for _ in range(2):
         with refused(ConfigurationError, "database.unusable"):
             SandboxServer(settings)
 
 
-def test_a_database_whose_evidence_belongs_to_another_folder_is_refused(tmp_path: Path, bank_pki_folder: Path) -> None:
+def test_a_database_whose_evidence_belongs_to_another_folder_is_refused(tmp_path, bank_pki_folder):
     settings = SandboxSettings(tmp_path / "a", pki=bank_pki_folder, database=f"sqlite:///{tmp_path / 'shared.sqlite'}")
     for _ in range(2):
         SandboxServer(settings).close()
@@ -97,63 +89,43 @@ def test_a_database_whose_evidence_belongs_to_another_folder_is_refused(tmp_path
         SandboxServer(replace(settings, directory=tmp_path / "b"))
 
 
-def test_without_a_pki_one_is_made_and_kept(tmp_path: Path) -> None:
-    settings = SandboxSettings(tmp_path / "sandbox")
-    with run_sandbox(settings) as server:
-        made = Path(server.addresses.pki)
-        key = (made / "server.key").read_bytes()
-    assert made == tmp_path / "sandbox" / "pki"
-    with run_sandbox(settings) as server:
-        assert (Path(server.addresses.pki) / "server.key").read_bytes() == key
+def test_without_a_pki_one_is_made_and_kept(open_bank, tmp_path):
+    keys = []
+    for _ in range(2):
+        with open_bank(pki=None) as server:
+            assert Path(server.addresses.pki) == tmp_path / "sandbox" / "pki"
+            keys.append((tmp_path / "sandbox" / "pki" / "server.key").read_bytes())
+    assert keys[0] == keys[1]
 
 
-def test_no_host_names_its_server_software(bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
+def test_no_host_names_its_server_software(bank, connect):
     answers = [connect(bank).request("GET", "/"), httpx.get(bank.addresses.approval_url, trust_env=False)]
     assert not [answer for answer in answers if "server" in answer.headers]
 
 
-def test_a_sandbox_that_was_stopped_answers_no_more_and_frees_its_folder(tmp_path: Path, bank_pki_folder: Path) -> None:
-    settings = SandboxSettings(tmp_path, pki=bank_pki_folder)
-    with run_sandbox(settings) as server:
+def test_a_sandbox_that_was_stopped_answers_no_more_and_frees_its_folder(open_bank):
+    with open_bank() as server:
         url = server.addresses.control_url
     with pytest.raises(httpx.ConnectError):
         httpx.get(url, trust_env=False)
-    with run_sandbox(settings):
+    with open_bank():
         pass
 
 
-def test_the_ready_file_has_all_addresses_and_is_readable_by_its_owner_only(
-    bank: SandboxServer, tmp_path: Path
-) -> None:
+def test_the_ready_file_has_all_addresses_is_readable_by_its_owner_only_and_replaces_an_older_one(bank, tmp_path):
     path = tmp_path / "ready.json"
+    path.write_text("old")
     bank.addresses.write(path)
     ready = json.loads(path.read_bytes())
-    assert ready["psd2_url"] == bank.addresses.psd2_url
-    names = {
-        "psd2_url",
-        "approval_url",
-        "gateway_url",
-        "vault_url",
-        "legacy_url",
-        "legacy_live_url",
-        "control_url",
-        "api_key",
-        "pki",
-    }
+    assert (ready["psd2_url"], ready["pki"]) == (bank.addresses.psd2_url, bank.addresses.pki)
+    urls = {f"{host}_url" for host in ("psd2", "approval", "gateway", "vault", "legacy", "legacy_live", "control")}
     keys = {"legacy_api_key", "legacy_live_api_key", "legacy_public_key", "legacy_live_public_key", "project_id"}
-    assert set(ready) == names | keys
+    assert set(ready) == {*urls, *keys, "api_key", "pki"}
     assert path.stat().st_mode & 0o777 == 0o600
     assert [entry.name for entry in tmp_path.iterdir()] == ["ready.json"]
 
 
-def test_an_older_ready_file_is_replaced(bank: SandboxServer, tmp_path: Path) -> None:
-    path = tmp_path / "ready.json"
-    path.write_text("old")
-    bank.addresses.write(path)
-    assert json.loads(path.read_bytes())["pki"] == bank.addresses.pki
-
-
 @pytest.mark.parametrize("name", ["nowhere/ready.json", "."])
-def test_a_ready_file_that_cannot_be_written_is_reported(name: str, bank: SandboxServer, tmp_path: Path) -> None:
+def test_a_ready_file_that_cannot_be_written_is_reported(name, bank, tmp_path):
     with refused(ConfigurationError, "file.unwritable"):
         bank.addresses.write(tmp_path / name)

@@ -32,11 +32,11 @@ def get(app: Any) -> int:
     return asyncio.run(ask())
 
 
-def test_an_application_that_fails_after_its_answer_has_answered(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_application_that_fails_after_its_answer_has_answered(caplog):
     assert get(Starlette(routes=[Route("/", failing_page)])) == 500
     assert "ValueError: of the test" in caplog.text
 
 
-def test_an_application_that_fails_before_its_answer_is_a_failed_connection() -> None:
+def test_an_application_that_fails_before_its_answer_is_a_failed_connection():
     with pytest.raises(httpx.ConnectError, match="without a whole answer"):
         get(failing)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from callback_servers import Server, request, run_server, running
-from merchant import MakeMerchant, Merchant
+from merchant import Merchant
 from serving import wait_until
 
 from tppkit.protocol.gateway.webhooks import StatusChanged
@@ -41,8 +41,8 @@ def environment_of(merchant: Merchant, pki: Pki, folder: Path) -> dict[str, str]
 
 @pytest.mark.parametrize("name", list(PROGRAMS))
 def test_an_example_server_delivers_the_goods_that_a_customer_paid_for(
-    name: str, fresh_bank: Any, make_merchant: MakeMerchant, bank_pki: Pki, tmp_path: Path
-) -> None:
+    name, fresh_bank, make_merchant, bank_pki, tmp_path
+):
     program, command = PROGRAMS[name]
     assert len([line for line in program.splitlines() if line]) <= 21
     (tmp_path / "shop.py").write_text(program)
@@ -73,8 +73,8 @@ def test_an_example_server_delivers_the_goods_that_a_customer_paid_for(
 
 
 def test_a_webhook_of_the_sandbox_reaches_a_program_over_https(
-    fresh_bank: Any, make_merchant: MakeMerchant, bank_pki: Pki, bank_pki_folder: Path, tmp_path: Path
-) -> None:
+    fresh_bank, make_merchant, bank_pki, bank_pki_folder, tmp_path
+):
     (tmp_path / "shop.py").write_text(FASTAPI)
     files = ("--ssl-certfile", f"{bank_pki_folder}/server-chain.pem", "--ssl-keyfile", f"{bank_pki_folder}/server.key")
     server, work = (Server(command, folder=tmp_path, path=tmp_path) for command in ((*UVICORN, *files), WORK))
@@ -87,9 +87,7 @@ def test_a_webhook_of_the_sandbox_reaches_a_program_over_https(
             wait_until(lambda: "deliver 4711\n" in log.read_text(), "the delivery")
 
 
-def test_the_other_blocks_run(
-    merchant: Merchant, bank_pki: Pki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_other_blocks_run(merchant, bank_pki, tmp_path, monkeypatch):
     module: Any = ModuleType("page")
     for name, value in environment_of(merchant, bank_pki, tmp_path).items():
         monkeypatch.setenv(name, value)
