@@ -32,22 +32,24 @@ AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 SLOW = frozenset(
     {
         "certificates/test_hostile_certificates.py", "certificates/test_pkilint.py", "certificates/test_sources.py",
-        "cli/test_cli_callback.py", "cli/test_cli_callback_listen.py", "cli/test_cli_help.py", "cli/test_cli_inbox.py",
-        "cli/test_cli_main.py", "cli/test_cli_pki.py", "cli/test_cli_pki_interrupted.py", "cli/test_cli_sandbox.py",
-        "cli/test_cli_seal_diagnose.py", "cli/test_curl_command.py", "client/test_connections.py", "client/test_credentials.py",
-        "client/test_driver.py", "client/test_fetch.py", "client/test_gateway_client.py", "client/test_identity.py",
-        "client/test_identity_sources.py", "client/test_legacy_client.py", "client/test_probe.py", "client/test_psd2_accounts.py",
-        "client/test_psd2_answers.py", "client/test_psd2_calls.py", "client/test_seal_auth.py", "client/test_vault_client.py",
-        "evidence/test_archive_crash.py", "evidence/test_columns.py", "evidence/test_outbox.py", "httpsig/signers/test_kms.py",
-        "inbox/test_inbox_kills.py", "inbox/test_inbox_transactions.py", "protocol/test_legacy_models.py",
-        "protocol/test_psd2_model_properties.py", "qr/test_qr_picture.py", "qr/test_qr_reading.py", "sandbox/test_control.py",
-        "sandbox/test_database.py", "sandbox/test_dialects.py", "sandbox/test_exhaustion.py", "sandbox/test_gateway_bad_input.py",
-        "sandbox/test_gateway_cards.py", "sandbox/test_gateway_check.py", "sandbox/test_gateway_curl.py",
-        "sandbox/test_gateway_events.py", "sandbox/test_gateway_firewall.py", "sandbox/test_gateway_kills.py",
-        "sandbox/test_gateway_links.py", "sandbox/test_gateway_lost_answers.py", "sandbox/test_gateway_openapi.py",
-        "sandbox/test_gateway_orders.py", "sandbox/test_gateway_pages.py", "sandbox/test_gateway_pages_browser.py",
-        "sandbox/test_gateway_races.py", "sandbox/test_gateway_searches.py", "sandbox/test_gateway_stateful.py",
-        "sandbox/test_gateway_stories.py", "sandbox/test_gateway_webhooks.py", "sandbox/test_http1.py", "sandbox/test_kills.py",
+        "cli/test_cli_callback.py", "cli/test_cli_callback_listen.py", "cli/test_cli_help.py", "cli/test_cli_main.py",
+        "cli/test_cli_pki.py", "cli/test_cli_pki_interrupted.py", "cli/test_cli_sandbox.py",
+        "cli/test_cli_seal_diagnose.py", "cli/test_curl_command.py", "client/test_connections.py",
+        "client/test_credentials.py", "client/test_driver.py", "client/test_fetch.py", "client/test_gateway_client.py",
+        "client/test_identity.py", "client/test_identity_sources.py", "client/test_legacy_client.py",
+        "client/test_probe.py", "client/test_psd2_accounts.py", "client/test_psd2_answers.py",
+        "client/test_psd2_calls.py", "client/test_seal_auth.py", "client/test_vault_client.py",
+        "evidence/test_archive_crash.py", "evidence/test_columns.py", "evidence/test_outbox.py",
+        "httpsig/signers/test_kms.py", "inbox/test_inbox_kills.py", "protocol/test_legacy_models.py",
+        "protocol/test_psd2_model_properties.py", "qr/test_qr_picture.py", "qr/test_qr_reading.py",
+        "sandbox/test_control.py", "sandbox/test_database.py", "sandbox/test_dialects.py",
+        "sandbox/test_exhaustion.py", "sandbox/test_gateway_bad_input.py", "sandbox/test_gateway_cards.py",
+        "sandbox/test_gateway_check.py", "sandbox/test_gateway_curl.py", "sandbox/test_gateway_events.py",
+        "sandbox/test_gateway_firewall.py", "sandbox/test_gateway_kills.py", "sandbox/test_gateway_links.py",
+        "sandbox/test_gateway_lost_answers.py", "sandbox/test_gateway_openapi.py", "sandbox/test_gateway_orders.py",
+        "sandbox/test_gateway_pages.py", "sandbox/test_gateway_pages_browser.py", "sandbox/test_gateway_races.py",
+        "sandbox/test_gateway_searches.py", "sandbox/test_gateway_stateful.py", "sandbox/test_gateway_stories.py",
+        "sandbox/test_gateway_webhooks.py", "sandbox/test_http1.py", "sandbox/test_kills.py",
         "sandbox/test_legacy_access.py", "sandbox/test_legacy_bad_input.py", "sandbox/test_legacy_callbacks.py",
         "sandbox/test_legacy_curl.py", "sandbox/test_legacy_kills.py", "sandbox/test_legacy_logins.py",
         "sandbox/test_legacy_pages.py", "sandbox/test_legacy_payments.py", "sandbox/test_legacy_stories.py",
@@ -57,16 +59,17 @@ SLOW = frozenset(
         "sandbox/test_psd2_evidence.py", "sandbox/test_psd2_execution.py", "sandbox/test_psd2_hostile.py",
         "sandbox/test_psd2_idempotency.py", "sandbox/test_psd2_pages.py", "sandbox/test_psd2_payments.py",
         "sandbox/test_psd2_requests.py", "sandbox/test_psd2_stateful.py", "sandbox/test_psd2_stories.py",
-        "sandbox/test_public_address.py", "sandbox/test_request_log.py", "sandbox/test_revocations.py", "sandbox/test_server.py",
-        "sandbox/test_tls.py", "sandbox/test_webhook_examples.py", "sandbox/test_webhook_receiver.py",
-        "seals/diagnose/test_diagnose_vectors.py", "seals/diagnose/test_hostile_requests.py", "seals/diagnose/test_masking.py",
-        "seals/diagnose/test_mistakes.py", "test_docs_identity.py", "test_fuzz_targets.py", "test_imports.py", "test_mutate.py",
-        "test_openapi.py", "test_pages.py", "testing/test_fixtures.py", "testing/test_pan.py", "testpki/test_fault_catalogue.py",
-        "testpki/test_pki_folder.py", "testpki/test_pki_openssl.py", "testpki/test_pki_profiles.py", "testpki/test_pki_readme.py",
-        "trust/test_real_trusted_lists.py", "web/test_broken_bodies.py", "web/test_callback_examples.py",
-        "web/test_callback_origins.py", "web/test_callback_routes.py", "web/test_callback_targets.py", "web/test_examples.py",
-        "web/test_proxy_servers.py", "web/test_receiver_page.py", "web/test_replay_stores.py", "web/test_routing_servers.py",
-        "web/test_seal_servers.py", "web/test_trailers.py",
+        "sandbox/test_public_address.py", "sandbox/test_request_log.py", "sandbox/test_revocations.py",
+        "sandbox/test_server.py", "sandbox/test_tls.py", "sandbox/test_tls_connection.py",
+        "sandbox/test_webhook_examples.py", "sandbox/test_webhook_receiver.py",
+        "seals/diagnose/test_diagnose_vectors.py", "seals/diagnose/test_hostile_requests.py",
+        "seals/diagnose/test_masking.py", "seals/diagnose/test_mistakes.py", "test_docs_identity.py",
+        "test_fuzz_targets.py", "test_imports.py", "test_mutate.py", "test_openapi.py", "test_pages.py",
+        "testing/test_fixtures.py", "testing/test_pan.py", "testpki/test_fault_catalogue.py",
+        "testpki/test_pki_folder.py", "testpki/test_pki_openssl.py", "testpki/test_pki_profiles.py",
+        "testpki/test_pki_readme.py", "trust/test_real_trusted_lists.py", "web/test_callback_routes.py",
+        "web/test_callback_targets.py", "web/test_examples.py", "web/test_proxy_servers.py",
+        "web/test_receiver_page.py", "web/test_replay_stores.py", "web/test_seal_servers.py",
     }
 )  # fmt: skip
 
@@ -80,8 +83,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs more than this project and a few seconds."""
     for item in items:
-        database = "postgresql_url" in getattr(item, "fixturenames", ()) or "postgresql" in item.name.partition("[")[2]
-        if database or item.path.relative_to(TESTS).as_posix() in SLOW:
+        asks = [*getattr(item, "fixturenames", ()), item.name.partition("[")[2]]
+        if any("postgresql" in one for one in asks) or item.path.relative_to(TESTS).as_posix() in SLOW:
             item.add_marker("slow")
 
 

@@ -47,7 +47,7 @@ def surroundings(tmp_path: Path) -> Iterator[dict[str, str]]:
         server.stop()
 
 
-def test_every_code_block_of_the_guide_runs_in_order(tmp_path: Path, surroundings: dict[str, str]) -> None:
+def test_every_code_block_of_the_guide_runs_in_order(tmp_path, surroundings):
     blocks = BLOCK.findall(GUIDE.read_text("utf-8"))
     assert {kind for kind, _ in blocks} == {"sh", "python"}
     for text in (text for kind, text in blocks if kind == "sh"):

@@ -30,7 +30,7 @@ def details(**fields: Any) -> dict[str, Any]:
     return ORDER | {"transactions": [{"payment_method_details": fields}]}
 
 
-def test_the_document_is_valid() -> None:
+def test_the_document_is_valid():
     schemathesis = pytest.importorskip("schemathesis", reason="needs schemathesis, which the dev extra installs")
     import jsonschema_rs
 
@@ -41,7 +41,7 @@ def test_the_document_is_valid() -> None:
     assert named <= set(DOCUMENT["components"]["schemas"])
 
 
-def test_every_row_is_an_operation_or_an_answer_of_one() -> None:
+def test_every_row_is_an_operation_or_an_answer_of_one():
     operations = {
         one["operationId"]: one for path in DOCUMENT["paths"].values() for key, one in path.items() if key != "servers"
     }
@@ -50,7 +50,7 @@ def test_every_row_is_an_operation_or_an_answer_of_one() -> None:
     assert [path for path, item in DOCUMENT["paths"].items() if "servers" in item] == ["/v1/cards/"]
 
 
-def test_card_data_is_written_only() -> None:
+def test_card_data_is_written_only():
     shown = DOCUMENT["components"]["schemas"]["PaymentMethodDetails"]["properties"]
     assert {name for name, schema in shown.items() if schema.get("writeOnly")} == {"cvc", "receiver_account_number"}
 
@@ -66,7 +66,7 @@ def test_card_data_is_written_only() -> None:
         (PaymentLinkRequest, ORDER | {"merchant_order_id": "4711\n"}),
     ],
 )  # fmt: skip
-def test_what_a_model_takes_is_in_its_schema(model: type[WireModel], body: dict[str, Any]) -> None:
+def test_what_a_model_takes_is_in_its_schema(model, body):
     assert judge(model, body) == (True, True)
 
 
@@ -88,7 +88,7 @@ def test_what_a_model_takes_is_in_its_schema(model: type[WireModel], body: dict[
         (AuthenticateRequest, {"vault_token": ID, "cvc": "123", "3ds_method_used": "Y"}), (PaymentLinkRequest, ORDER),
     ],
 )  # fmt: skip
-def test_what_a_model_refuses_is_not_in_its_schema(model: type[WireModel], body: dict[str, Any]) -> None:
+def test_what_a_model_refuses_is_not_in_its_schema(model, body):
     assert judge(model, body) == (False, False)
 
 
@@ -106,7 +106,7 @@ def judge(model: type[WireModel], body: dict[str, Any]) -> tuple[bool, bool]:
 
 @pytest.mark.parametrize("kind", [Duration, Address, Currency, Country, Text, Pan, Cvc, Expiry])
 @given(data=st.data())
-def test_what_fits_a_published_pattern_is_accepted(kind: Any, data: st.DataObject) -> None:
+def test_what_fits_a_published_pattern_is_accepted(kind, data):
     adapter: TypeAdapter[Any] = TypeAdapter(kind)
     schema = adapter.json_schema()
     text = data.draw(st.from_regex(re.compile(schema["pattern"], re.ASCII), fullmatch=True))

@@ -89,7 +89,7 @@ def test_the_python_of_a_page_prints_what_the_page_says(
     assert [message.rpartition("[")[2].rstrip("]") for message in caplog.messages] == refusals
 
 
-def test_the_blocks_about_qr_codes_run(run: Run, shell: Callable[[str], str], tmp_path: Path) -> None:
+def test_the_blocks_about_qr_codes_run(run, shell, tmp_path):
     text = "TX:LT121000011101001000:Bookshop:EUR:12.50::Order 4711"
     assert run(*blocks("qr", "python")).splitlines() == [
         text,
@@ -102,7 +102,7 @@ def test_the_blocks_about_qr_codes_run(run: Run, shell: Callable[[str], str], tm
     assert sorted(file.name for file in tmp_path.iterdir()) == ["login.png", "login.svg"]
 
 
-def test_the_blocks_about_callbacks_run(run: Run, shell: Callable[[str], str]) -> None:
+def test_the_blocks_about_callbacks_run(run, shell):
     first, last = blocks("callbacks", "sh")
     shell(first)
     printed = run(*blocks("callbacks", "python")).splitlines()
@@ -115,27 +115,27 @@ def test_the_blocks_about_callbacks_run(run: Run, shell: Callable[[str], str]) -
     assert "callback-cause.url-slash" in told
 
 
-def test_the_blocks_about_diagnoses_run(run: Run, shell: Callable[[str], str]) -> None:
+def test_the_blocks_about_diagnoses_run(run, shell):
     assert blocks("diagnose", "text")[-1] in shell("\n".join(blocks("diagnose", "sh")))
     assert run(*blocks("diagnose", "python")) == "explained ['target-base-path-stripped']\n"
 
 
 @pytest.mark.parametrize("page", ["quickstart", "quickstart-legacy", "quickstart-gateway"])
-def test_a_quickstart_runs(page: str, run: Run, shell: Callable[[str], str]) -> None:
+def test_a_quickstart_runs(page, run, shell):
     shell("\n".join(blocks(page, "sh")))
     assert run(*blocks(page, "python")) == blocks(page, "text")[-1]
 
 
-def test_the_search_block_of_the_gateway_prints_what_the_page_says(run: Run) -> None:
+def test_the_search_block_of_the_gateway_prints_what_the_page_says(run):
     assert run(blocks("gateway", "python")[0]) == blocks("gateway", "text")[0]
 
 
-def test_the_block_about_further_payments_of_the_gateway_runs(run: Run, shell: Callable[[str], str]) -> None:
+def test_the_block_about_further_payments_of_the_gateway_runs(run, shell):
     shell("tppkit pki create certs")
     assert run(blocks("gateway", "python")[1]) == blocks("gateway", "text")[2]
 
 
-def test_the_checkout_of_the_gateway_runs_by_curl_alone(shell: Callable[[str], str], tmp_path: Path) -> None:
+def test_the_checkout_of_the_gateway_runs_by_curl_alone(shell, tmp_path):
     if shutil.which("jq") is None:
         pytest.skip("needs jq; install Debian's package jq")
     shell("tppkit pki create certs")

@@ -69,7 +69,7 @@ def write(path: str, data: bytes) -> str:
 
 
 @pytest.mark.parametrize("function", PATHS)
-def test_a_path_may_be_text(function: str, folder: Path, pki: Pki) -> None:
+def test_a_path_may_be_text(function, folder, pki):
     PATHS[function](str(folder), pki)
 
 
@@ -79,7 +79,7 @@ def test_a_path_may_be_text(function: str, folder: Path, pki: Pki) -> None:
     [load_certificates, load_anchors, open_pki, lambda text: Identity.from_files(qwac=text, qwac_key=text)],
     ids=["load_certificates", "load_anchors", "open_pki", "Identity"],
 )
-def test_text_that_is_not_a_path_is_refused_without_showing_it(call: Callable[[str], Any], text: str, pki: Pki) -> None:
+def test_text_that_is_not_a_path_is_refused_without_showing_it(call, text, pki):
     with pytest.raises(ConfigurationError) as refused:
         call(text.format(key=key_pem(pki.qwac.key).decode()))
     assert refused.value.code == "file.path"
@@ -114,7 +114,7 @@ PASSWORDS: dict[str, Callable[[Path, Any], Any]] = {
 
 @pytest.mark.parametrize("password", [PASSWORD, PASSWORD.encode()], ids=["text", "bytes"])
 @pytest.mark.parametrize("function", PASSWORDS)
-def test_a_password_may_be_text(function: str, password: str | bytes, folder: Path) -> None:
+def test_a_password_may_be_text(function, password, folder):
     assert PASSWORDS[function](folder, password)
     with pytest.raises(TppkitError) as refused:
         PASSWORDS[function](folder, "wrong\ud800")

@@ -22,7 +22,7 @@ def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_every_code_block_runs_in_order(tmp_path: Path) -> None:
+def test_every_code_block_runs_in_order(tmp_path):
     # The programs are found as the README says: by the first line, which activates what `make demo` has set up.
     (tmp_path / ".venv").symlink_to(sys.prefix)
     (shell, commands), (python, program) = _blocks()
@@ -34,7 +34,7 @@ def test_every_code_block_runs_in_order(tmp_path: Path) -> None:
     assert result.stdout == "PSDLT-BL-LB000000 POST /psd2/v1/payments/sepa-credit-transfers\n"
 
 
-def test_every_link_leads_to_a_file() -> None:
+def test_every_link_leads_to_a_file():
     for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md"):
         for target in re.findall(r"\]\(([^)#]+)", (README.parent / name).read_text("utf-8")):
             assert (README.parent / target).is_file(), (name, target)

@@ -62,12 +62,12 @@ def _is_statement(call: ast.Call, names: dict[str, str]) -> bool:
         ("def f(digest): digest.update(b'')", False),
     ],
 )
-def test_statements_in_functions_are_found(line: str, found: bool) -> None:
+def test_statements_in_functions_are_found(line, found):
     head = "import sqlalchemy\nfrom sqlalchemy import delete as other, select\nfrom sqlalchemy.dialects import sqlite\n"
     assert bool(list(built_in_functions(head + line))) is found
 
 
-def test_no_function_that_runs_with_each_request_builds_a_statement() -> None:
+def test_no_function_that_runs_with_each_request_builds_a_statement():
     modules = [path for package in ("inbox", "sandbox", "web") for path in sorted((SOURCE / package).rglob("*.py"))]
     read = [path for path in modules if "sqlalchemy" in path.read_text()]
     assert len(read) > 3
@@ -86,7 +86,7 @@ ADD = Statement(
 )
 
 
-def test_a_statement_runs_with_its_constants_and_the_values_given() -> None:
+def test_a_statement_runs_with_its_constants_and_the_values_given():
     with create_engine("sqlite://").begin() as db:
         TABLE.metadata.create_all(db)
         assert ADD.first(db, {"key": "a", "note": "b"}) == ("a",)
@@ -95,7 +95,7 @@ def test_a_statement_runs_with_its_constants_and_the_values_given() -> None:
         assert READ.first(db, {"other": "b"}) == ("a", None)
 
 
-def test_all_rows_are_read_in_order() -> None:
+def test_all_rows_are_read_in_order():
     with create_engine("sqlite://").begin() as db:
         TABLE.metadata.create_all(db)
         assert READ.all(db, {"other": ""}) == []
@@ -103,12 +103,12 @@ def test_all_rows_are_read_in_order() -> None:
         assert READ.all(db, {"other": "b"}) == [("a", "b"), ("c", "b")]
 
 
-def test_an_absent_value_is_an_error_and_not_null() -> None:
+def test_an_absent_value_is_an_error_and_not_null():
     with create_engine("sqlite://").begin() as db, pytest.raises(KeyError):
         ADD.first(db, {"key": "a"})
 
 
-def test_a_translated_schema_is_used() -> None:
+def test_a_translated_schema_is_used():
     engine = create_engine("sqlite://").execution_options(schema_translate_map={None: "bank"})
     with engine.begin() as db:
         db.exec_driver_sql("ATTACH ':memory:' AS bank")

@@ -12,7 +12,7 @@ import pytest
 from inboxes import AT, STORES, UUID, Case, grant, login, open_case, outcome, received, receiver
 
 from refusals import refused
-from tppkit.callbacks import Inbox, InboxSettings, Outcome, ReceivedCallback, Retries
+from tppkit.callbacks import Inbox, InboxSettings, Outcome, Retries
 from tppkit.errors import CallbackRejected, ConfigurationError
 from tppkit.inbox.store import MemoryStore
 
@@ -37,7 +37,7 @@ def outcomes(worked: Any) -> list[Outcome]:
     return [one.outcome for one in worked]
 
 
-def test_a_callback_has_its_effect_once_however_often_it_comes(inbox: Inbox, case: Case):
+def test_a_callback_has_its_effect_once_however_often_it_comes(inbox, case):
     first = inbox.handle(outcome("r1"), case.handler, at=AT)
     again = inbox.handle(outcome("r1"), case.handler, at=AT + DAY)
     assert (first.outcome, again.outcome) == (Outcome.APPLIED, Outcome.REPEATED)
@@ -45,7 +45,7 @@ def test_a_callback_has_its_effect_once_however_often_it_comes(inbox: Inbox, cas
     assert case.effects() == ["t1 1"]
 
 
-def test_an_accepted_callback_waits_for_a_worker(inbox: Inbox, case: Case):
+def test_an_accepted_callback_waits_for_a_worker(inbox, case):
     assert inbox.accept(outcome("r1"), at=AT).outcome is Outcome.STORED
     assert inbox.accept(outcome("r1"), at=AT + SECOND).outcome is Outcome.REPEATED
     assert case.effects() == []
@@ -55,7 +55,7 @@ def test_an_accepted_callback_waits_for_a_worker(inbox: Inbox, case: Case):
     assert case.effects() == ["t1 1"]
 
 
-def test_a_worker_gets_what_was_verified(inbox: Inbox, case: Case):
+def test_a_worker_gets_what_was_verified(inbox, case):
     sent = [outcome("r1"), login("r2"), grant("r3")]
     accepted = [inbox.accept(one, at=AT + n * SECOND).callback for n, one in enumerate(sent)]
     seen: list[Any] = []
@@ -64,14 +64,14 @@ def test_a_worker_gets_what_was_verified(inbox: Inbox, case: Case):
     assert seen[1].url == f"https://tpp.example/login/ž/{UUID}"
 
 
-def test_a_stale_version_is_acknowledged_and_not_applied(inbox: Inbox, case: Case):
+def test_a_stale_version_is_acknowledged_and_not_applied(inbox, case):
     for number, ver in enumerate((2, 1, 2, 3, 9_000_000_000_000_000_001, 9_000_000_000_000_000_000)):
         receipt = inbox.handle(outcome(f"r{number}", ver=ver), case.handler, at=AT)
         assert receipt.acknowledged
     assert case.effects() == ["t1 2", "t1 3", "t1 9000000000000000001"]
 
 
-def test_a_version_that_comes_with_other_content_is_reported_and_not_applied(inbox: Inbox, case: Case):
+def test_a_version_that_comes_with_other_content_is_reported_and_not_applied(inbox, case):
     inbox.handle(outcome("r1", tlc="posted"), case.handler, at=AT)
     other = inbox.handle(outcome("r2", tlc="executed"), case.handler, at=AT)
     assert (other.outcome, other.acknowledged) == (Outcome.VERSION_CONFLICT, True)
@@ -80,7 +80,7 @@ def test_a_version_that_comes_with_other_content_is_reported_and_not_applied(inb
     assert case.effects() == ["t1 1"]
 
 
-def test_a_worker_reports_a_version_that_comes_with_other_content(inbox: Inbox, case: Case):
+def test_a_worker_reports_a_version_that_comes_with_other_content(inbox, case):
     for n, tlc in enumerate(("posted", "executed", "posted")):
         inbox.accept(outcome(f"r{n}", tlc=tlc), at=AT + n * SECOND)
     worked = inbox.work(case.handler, at=AT + MINUTE)
@@ -89,14 +89,14 @@ def test_a_worker_reports_a_version_that_comes_with_other_content(inbox: Inbox, 
     assert case.effects() == ["t1 1"]
 
 
-def test_an_older_version_is_stale_whatever_it_says(inbox: Inbox, case: Case):
+def test_an_older_version_is_stale_whatever_it_says(inbox, case):
     inbox.handle(outcome("r1", ver=2), case.handler, at=AT)
     assert inbox.handle(outcome("r2", ver=1, tlc="executed"), case.handler, at=AT).outcome is Outcome.STALE
     inbox.handle(outcome("r3", ver=3, tlc="executed"), case.handler, at=AT)
     assert inbox.handle(outcome("r4", ver=3), case.handler, at=AT).outcome is Outcome.VERSION_CONFLICT
 
 
-def test_a_record_that_is_written_otherwise_is_the_same_content(inbox: Inbox, case: Case):
+def test_a_record_that_is_written_otherwise_is_the_same_content(inbox, case):
     first = outcome("r1")
     inbox.handle(first, case.handler, at=AT)
     body = json.dumps(dict(reversed(json.loads(first.body).items())), indent=1).encode()
@@ -118,9 +118,7 @@ def test_a_record_that_is_written_otherwise_is_the_same_content(inbox: Inbox, ca
         ('"fee":["EUR999999999999999.999999"]', '"fee":["EUR999999999999999.999998"]', Outcome.VERSION_CONFLICT),
     ],
 )  # fmt: skip
-def test_names_in_any_order_at_any_depth_and_zeros_behind_an_amount_are_the_same_content(
-    first: str, second: str, expected: Outcome
-):
+def test_names_in_any_order_at_any_depth_and_zeros_behind_an_amount_are_the_same_content(first, second, expected):
     inbox = Inbox(receiver(), MemoryStore())
 
     def handled(request_id: str, further: str) -> Outcome:
@@ -130,7 +128,7 @@ def test_names_in_any_order_at_any_depth_and_zeros_behind_an_amount_are_the_same
     assert [handled("r1", first), handled("r2", second)] == [Outcome.APPLIED, expected]
 
 
-def test_a_field_that_the_document_does_not_name_is_content(inbox: Inbox, case: Case):
+def test_a_field_that_the_document_does_not_name_is_content(inbox, case):
     first = outcome("r1")
     inbox.handle(first, case.handler, at=AT)
     body = json.dumps(json.loads(first.body) | {"further": [1.5, "ž"]}).encode()
@@ -138,7 +136,7 @@ def test_a_field_that_the_document_does_not_name_is_content(inbox: Inbox, case: 
     assert again.outcome is Outcome.VERSION_CONFLICT
 
 
-def test_another_content_is_applied_where_the_first_one_failed(inbox: Inbox, case: Case):
+def test_another_content_is_applied_where_the_first_one_failed(inbox, case):
     with pytest.raises(LookupError):
         inbox.handle(outcome("r1", tlc="posted"), raising, at=AT)
     assert inbox.handle(outcome("r2", tlc="executed"), case.handler, at=AT).outcome is Outcome.APPLIED
@@ -146,32 +144,32 @@ def test_another_content_is_applied_where_the_first_one_failed(inbox: Inbox, cas
     assert case.effects() == ["t1 1"]
 
 
-def test_versions_out_of_order_are_applied_in_order_by_a_worker(inbox: Inbox, case: Case):
+def test_versions_out_of_order_are_applied_in_order_by_a_worker(inbox, case):
     for number, ver in enumerate((3, 1, 2)):
         inbox.accept(outcome(f"r{number}", ver=ver), at=AT + number * SECOND)
     assert outcomes(inbox.work(case.handler, at=AT + MINUTE)) == [Outcome.APPLIED, Outcome.STALE, Outcome.STALE]
     assert case.effects() == ["t1 3"]
 
 
-def test_versions_of_two_records_do_not_hinder_each_other(inbox: Inbox, case: Case):
+def test_versions_of_two_records_do_not_hinder_each_other(inbox, case):
     inbox.handle(outcome("r1", record="t1", ver=5), case.handler, at=AT)
     inbox.handle(outcome("r2", record="t2", ver=1), case.handler, at=AT)
     assert case.effects() == ["t1 5", "t2 1"]
 
 
-def test_a_grant_repeated_under_another_requestid_has_no_second_effect(inbox: Inbox, case: Case):
+def test_a_grant_repeated_under_another_requestid_has_no_second_effect(inbox, case):
     assert inbox.handle(grant("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
     assert inbox.handle(grant("r2"), case.handler, at=AT).outcome is Outcome.STALE
     assert inbox.handle(grant("r3", token="b" * 20), case.handler, at=AT).outcome is Outcome.APPLIED
 
 
-def test_a_customer_can_log_in_twice(inbox: Inbox, case: Case):
+def test_a_customer_can_log_in_twice(inbox, case):
     assert inbox.handle(login("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
     assert inbox.handle(login("r2"), case.handler, at=AT).outcome is Outcome.APPLIED
 
 
 @pytest.mark.parametrize("way", ["handle", "accept"])
-def test_a_requestid_with_other_signed_bytes_is_reported_not_ignored(inbox: Inbox, case: Case, way: str):
+def test_a_requestid_with_other_signed_bytes_is_reported_not_ignored(inbox, case, way):
     inbox.handle(outcome("r1", ver=1), case.handler, at=AT)
     ways = {
         "handle": lambda again: inbox.handle(again, case.handler, at=AT),
@@ -182,18 +180,18 @@ def test_a_requestid_with_other_signed_bytes_is_reported_not_ignored(inbox: Inbo
     assert case.effects() == ["t1 1"]
 
 
-def test_a_requestid_counts_for_its_address(inbox: Inbox, case: Case):
+def test_a_requestid_counts_for_its_address(inbox, case):
     assert inbox.handle(outcome("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
     assert inbox.handle(login("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
 
 
-def test_test_and_live_do_not_use_up_each_others_ids(case: Case):
+def test_test_and_live_do_not_use_up_each_others_ids(case):
     test, live = (case.inbox(InboxSettings(environment=name)) for name in ("test", "live"))
     assert test.handle(outcome("r1", ver=7), case.handler, at=AT).outcome is Outcome.APPLIED
     assert live.handle(outcome("r1", ver=1), case.handler, at=AT).outcome is Outcome.APPLIED
 
 
-def test_nothing_is_remembered_of_an_unsigned_callback(inbox: Inbox, case: Case):
+def test_nothing_is_remembered_of_an_unsigned_callback(inbox, case):
     real = outcome("r1")
     for forged in (real._replace(body=real.body + b" "), real._replace(method="GET"), real._replace(headers=())):
         with pytest.raises(CallbackRejected):
@@ -201,7 +199,7 @@ def test_nothing_is_remembered_of_an_unsigned_callback(inbox: Inbox, case: Case)
     assert inbox.handle(real, case.handler, at=AT).outcome is Outcome.APPLIED
 
 
-def test_a_malleated_signature_is_the_same_callback(inbox: Inbox, case: Case):
+def test_a_malleated_signature_is_the_same_callback(inbox, case):
     from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
     from tppkit.callbacks.verify import P256_ORDER
@@ -214,7 +212,7 @@ def test_a_malleated_signature_is_the_same_callback(inbox: Inbox, case: Case):
     assert inbox.handle(other, case.handler, at=AT).outcome is Outcome.REPEATED
 
 
-def test_a_handlers_error_is_raised_and_the_callback_comes_again(inbox: Inbox, case: Case):
+def test_a_handlers_error_is_raised_and_the_callback_comes_again(inbox, case):
     with pytest.raises(LookupError, match="a secret"):
         inbox.handle(outcome("r1"), raising, at=AT)
     (failure,) = inbox.failed()
@@ -224,7 +222,7 @@ def test_a_handlers_error_is_raised_and_the_callback_comes_again(inbox: Inbox, c
     assert case.effects() == ["t1 1"]
 
 
-def test_a_worker_tries_a_failed_callback_again_when_it_is_due(inbox: Inbox, case: Case):
+def test_a_worker_tries_a_failed_callback_again_when_it_is_due(inbox, case):
     inbox.accept(outcome("r1"), at=AT)
     assert outcomes(inbox.work(raising, at=AT)) == [Outcome.FAILED]
     assert inbox.work(case.handler, at=AT + 9 * SECOND) == []
@@ -232,7 +230,7 @@ def test_a_worker_tries_a_failed_callback_again_when_it_is_due(inbox: Inbox, cas
     assert case.effects() == ["t1 1"]
 
 
-def test_a_callback_that_fails_does_not_delay_the_others(inbox: Inbox, case: Case):
+def test_a_callback_that_fails_does_not_delay_the_others(inbox, case):
     for n in range(3):
         inbox.accept(outcome(f"r{n}", record=f"t{n}"), at=AT + n * SECOND)
 
@@ -248,7 +246,7 @@ def test_a_callback_that_fails_does_not_delay_the_others(inbox: Inbox, case: Cas
     assert len(case.effects()) == 3
 
 
-def test_a_callback_that_fails_too_often_waits_to_be_released(case: Case):
+def test_a_callback_that_fails_too_often_waits_to_be_released(case):
     inbox = case.inbox(InboxSettings(retries=Retries(attempts=2)))
     inbox.accept(outcome("r1"), at=AT)
     inbox.work(raising, at=AT)
@@ -261,7 +259,7 @@ def test_a_callback_that_fails_too_often_waits_to_be_released(case: Case):
     assert outcomes(inbox.work(case.handler, at=AT + 30 * DAY)) == [Outcome.APPLIED]
 
 
-def test_a_failed_delivery_counts_as_an_attempt_in_every_store(inbox: Inbox):
+def test_a_failed_delivery_counts_as_an_attempt_in_every_store(inbox):
     waits = []
     for n in range(11):
         with pytest.raises(LookupError):
@@ -273,7 +271,7 @@ def test_a_failed_delivery_counts_as_an_attempt_in_every_store(inbox: Inbox):
     assert failure.attempts == 11
 
 
-def test_a_coroutine_function_that_is_not_awaited_is_a_failure_and_not_an_effect(inbox: Inbox, case: Case):
+def test_a_coroutine_function_that_is_not_awaited_is_a_failure_and_not_an_effect(inbox, case):
     async def never_run(callback: Any, connection: Any) -> None:
         raise AssertionError
 
@@ -284,7 +282,7 @@ def test_a_coroutine_function_that_is_not_awaited_is_a_failure_and_not_an_effect
 
 
 @pytest.mark.parametrize("again", [outcome("r2", ver=5), outcome("r2", ver=4)], ids=["same", "older"])
-def test_a_version_whose_handler_failed_hinders_no_other_callback(inbox: Inbox, case: Case, again: ReceivedCallback):
+def test_a_version_whose_handler_failed_hinders_no_other_callback(inbox, case, again):
     with pytest.raises(LookupError):
         inbox.handle(outcome("r1", ver=5), raising, at=AT)
     assert inbox.handle(again, case.handler, at=AT + SECOND).outcome is Outcome.APPLIED
@@ -292,7 +290,7 @@ def test_a_version_whose_handler_failed_hinders_no_other_callback(inbox: Inbox, 
     assert case.effects() in (["t1 5"], ["t1 4", "t1 5"])
 
 
-def test_a_grant_that_failed_is_applied_under_another_requestid(inbox: Inbox, case: Case):
+def test_a_grant_that_failed_is_applied_under_another_requestid(inbox, case):
     with pytest.raises(LookupError):
         inbox.handle(grant("r1"), raising, at=AT)
     assert inbox.handle(grant("r2"), case.handler, at=AT + SECOND).outcome is Outcome.APPLIED
@@ -300,7 +298,7 @@ def test_a_grant_that_failed_is_applied_under_another_requestid(inbox: Inbox, ca
     assert len(case.effects()) == 1
 
 
-def test_a_callback_that_ends_its_worker_takes_no_other_with_it(case: Case):
+def test_a_callback_that_ends_its_worker_takes_no_other_with_it(case):
     def second_ends(callback: Any, connection: Any) -> None:
         if callback.request_id == "r1":
             raise Killed
@@ -328,7 +326,7 @@ def dies(callback: Any, connection: Any) -> None:
     raise Killed
 
 
-def test_a_claim_is_held_until_its_lease_ends(inbox: Inbox, case: Case):
+def test_a_claim_is_held_until_its_lease_ends(inbox, case):
     inbox.accept(outcome("r1"), at=AT)
     with pytest.raises(Killed):
         inbox.work(dies, at=AT)
@@ -340,7 +338,7 @@ def test_a_claim_is_held_until_its_lease_ends(inbox: Inbox, case: Case):
     assert case.effects() == ["t1 1"]
 
 
-def test_a_delivery_takes_over_a_claim_whose_lease_has_ended(inbox: Inbox, case: Case):
+def test_a_delivery_takes_over_a_claim_whose_lease_has_ended(inbox, case):
     inbox.accept(outcome("r1"), at=AT)
     with pytest.raises(Killed):
         inbox.work(dies, at=AT)
@@ -348,7 +346,7 @@ def test_a_delivery_takes_over_a_claim_whose_lease_has_ended(inbox: Inbox, case:
     assert inbox.work(case.handler, at=AT + MINUTE) == []
 
 
-def test_workers_take_the_oldest_first_and_no_more_than_requested(inbox: Inbox, case: Case):
+def test_workers_take_the_oldest_first_and_no_more_than_requested(inbox, case):
     for n in (2, 0, 3, 1):
         inbox.accept(outcome(f"r{n}", record=f"t{n}"), at=AT + n * SECOND)
     inbox.work(case.handler, at=AT + MINUTE, limit=2)
@@ -357,7 +355,7 @@ def test_workers_take_the_oldest_first_and_no_more_than_requested(inbox: Inbox, 
     assert case.effects() == ["t0 1", "t1 1", "t2 1", "t3 1"]
 
 
-def test_what_a_dead_worker_had_delays_no_other(inbox: Inbox, case: Case):
+def test_what_a_dead_worker_had_delays_no_other(inbox, case):
     for n in range(6):
         inbox.accept(outcome(f"r{n}", ver=n), at=AT + n * SECOND)
     with pytest.raises(Killed):
@@ -367,7 +365,7 @@ def test_what_a_dead_worker_had_delays_no_other(inbox: Inbox, case: Case):
     assert case.effects() == [f"t1 {n}" for n in range(1, 6)]
 
 
-def test_what_is_done_is_forgotten_after_its_retention_and_what_waits_never(inbox: Inbox, case: Case):
+def test_what_is_done_is_forgotten_after_its_retention_and_what_waits_never(inbox, case):
     inbox.handle(outcome("done"), case.handler, at=AT)
     inbox.accept(login("waits"), at=AT)
     with pytest.raises(LookupError):
@@ -382,7 +380,7 @@ def test_what_is_done_is_forgotten_after_its_retention_and_what_waits_never(inbo
     assert inbox.handle(outcome("done"), case.handler, at=AT + 401 * DAY).outcome is Outcome.APPLIED
 
 
-def test_what_is_done_counts_from_the_time_it_was_done_at_by_the_clock(inbox: Inbox, case: Case):
+def test_what_is_done_counts_from_the_time_it_was_done_at_by_the_clock(inbox, case):
     """As the guide says: a purge forgets early what was done while the clock was back by more than the retention."""
     back = AT - 30 * DAY
     assert inbox.handle(login("r1"), case.handler, at=back).outcome is Outcome.APPLIED
@@ -395,19 +393,19 @@ def test_what_is_done_counts_from_the_time_it_was_done_at_by_the_clock(inbox: In
     assert inbox.handle(outcome("r2"), case.handler, at=AT).outcome is Outcome.STALE  # versions are kept for longer
 
 
-def test_a_handled_callback_can_be_one_that_was_accepted(inbox: Inbox, case: Case):
+def test_a_handled_callback_can_be_one_that_was_accepted(inbox, case):
     inbox.accept(outcome("r1"), at=AT)
     assert inbox.handle(outcome("r1"), case.handler, at=AT + SECOND).outcome is Outcome.APPLIED
     assert inbox.work(case.handler, at=AT + DAY) == []
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1001])
-def test_a_worker_asks_for_a_bounded_number(inbox: Inbox, case: Case, limit: int):
+def test_a_worker_asks_for_a_bounded_number(inbox, case, limit):
     with refused(ConfigurationError, "inbox.setting"):
         inbox.work(case.handler, at=AT, limit=limit)
 
 
-def test_the_longest_body_is_kept_whole(inbox: Inbox, case: Case):
+def test_the_longest_body_is_kept_whole(inbox, case):
     head, tail = b'{"id":7,"name":"', b'"}'
     body = head + "ž€𝄞".encode() * 6000 + tail
     inbox.accept(received("r1", f"/login/ž/{UUID}", body), at=AT)

@@ -61,7 +61,7 @@ def run(postgresql_url: str) -> Run:
     return lambda scenario: asyncio.run(go(scenario))
 
 
-def test_a_callback_takes_effect_once_however_often_it_comes(run: Run) -> None:
+def test_a_callback_takes_effect_once_however_often_it_comes(run):
     async def scenario(inbox: AsyncInbox, engine: AsyncEngine, effects: Effects) -> None:
         receipts = [await inbox.handle(outcome("r1"), effects.handler, at=AT) for _ in range(2)]
         assert [one.outcome for one in receipts] == [Outcome.APPLIED, Outcome.REPEATED]
@@ -71,7 +71,7 @@ def test_a_callback_takes_effect_once_however_often_it_comes(run: Run) -> None:
     run(scenario)
 
 
-def test_of_many_tasks_one_has_the_effect(run: Run) -> None:
+def test_of_many_tasks_one_has_the_effect(run):
     async def scenario(inbox: AsyncInbox, engine: AsyncEngine, effects: Effects) -> None:
         calls = [inbox.handle(login("r1"), effects.handler, at=AT) for _ in range(8)]
         outcomes = sorted(receipt.outcome for receipt in await asyncio.gather(*calls))
@@ -81,7 +81,7 @@ def test_of_many_tasks_one_has_the_effect(run: Run) -> None:
     run(scenario)
 
 
-def test_an_accepted_callback_waits_for_a_worker_and_is_tried_again(run: Run) -> None:
+def test_an_accepted_callback_waits_for_a_worker_and_is_tried_again(run):
     async def fails(callback: Any, connection: AsyncConnection) -> None:
         raise LookupError
 
@@ -98,7 +98,7 @@ def test_an_accepted_callback_waits_for_a_worker_and_is_tried_again(run: Run) ->
 
 
 @pytest.mark.parametrize("kind", ["connection", "session"])
-def test_an_effect_in_the_transaction_of_the_caller_is_undone_with_it(run: Run, kind: str) -> None:
+def test_an_effect_in_the_transaction_of_the_caller_is_undone_with_it(run, kind):
     async def fails(callback: Any, connection: Any) -> None:
         await connection.execute(text("INSERT INTO async_effects (line) VALUES ('lost')"))
         raise LookupError
@@ -121,7 +121,7 @@ def test_an_effect_in_the_transaction_of_the_caller_is_undone_with_it(run: Run, 
     run(scenario)
 
 
-def test_what_is_cancelled_was_never_received(run: Run) -> None:
+def test_what_is_cancelled_was_never_received(run):
     async def scenario(inbox: AsyncInbox, engine: AsyncEngine, effects: Effects) -> None:
         begun = asyncio.Event()
 
@@ -147,7 +147,7 @@ async def ends_as_cancelled(callback: Any, connection: Any) -> None:
 
 
 @pytest.mark.parametrize("handler", [ends_as_cancelled, lambda *_: None])
-def test_a_handler_that_cannot_be_awaited_to_its_end_has_failed(handler: Any) -> None:
+def test_a_handler_that_cannot_be_awaited_to_its_end_has_failed(handler):
     async def scenario() -> list[str]:
         inbox = AsyncInbox(receiver(), MemoryStore())
         with refused(ConfigurationError, "callback.function"):
@@ -157,7 +157,7 @@ def test_a_handler_that_cannot_be_awaited_to_its_end_has_failed(handler: Any) ->
     assert asyncio.run(scenario()) == ["ConfigurationError [callback.function]"]
 
 
-def test_a_handler_that_ends_the_transaction_is_detected(run: Run) -> None:
+def test_a_handler_that_ends_the_transaction_is_detected(run):
     async def ends(callback: Any, connection: AsyncConnection) -> None:
         await connection.rollback()
 

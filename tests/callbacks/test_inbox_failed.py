@@ -50,7 +50,7 @@ def rows_of(case: Case) -> list[bytes]:
     return [part if isinstance(part, bytes) else str(part).encode() for row in rows for part in row]
 
 
-def test_what_failed_is_turned_over_page_by_page(inbox: Inbox):
+def test_what_failed_is_turned_over_page_by_page(inbox):
     for number in range(7):
         fail(inbox, number, after=(number // 3) * SECOND)  # three of a moment, so that the key decides
     pages, last = [], None
@@ -63,7 +63,7 @@ def test_what_failed_is_turned_over_page_by_page(inbox: Inbox):
     assert [set(found[:3]), set(found[3:6]), found[6:]] == [{"r0", "r1", "r2"}, {"r3", "r4", "r5"}, ["r6"]]
 
 
-def test_a_page_continues_after_rows_that_were_removed_meanwhile(inbox: Inbox):
+def test_a_page_continues_after_rows_that_were_removed_meanwhile(inbox):
     for number in range(6):
         fail(inbox, number)
     found, last = [], None
@@ -76,7 +76,7 @@ def test_a_page_continues_after_rows_that_were_removed_meanwhile(inbox: Inbox):
     assert inbox.failed() == []
 
 
-def test_a_discarded_callback_is_done_without_effect(inbox: Inbox, case: Case):
+def test_a_discarded_callback_is_done_without_effect(inbox, case):
     fail(inbox, 1)
     (failure,) = inbox.failed()
     assert inbox.discard(failure, at=AT + SECOND)
@@ -88,7 +88,7 @@ def test_a_discarded_callback_is_done_without_effect(inbox: Inbox, case: Case):
     assert case.effects() == []
 
 
-def test_a_discarded_callback_is_forgotten_as_what_is_done(inbox: Inbox):
+def test_a_discarded_callback_is_forgotten_as_what_is_done(inbox):
     fail(inbox, 1)
     assert inbox.purge(at=AT + 8 * DAY) == 0
     assert inbox.discard(inbox.failed()[0], at=AT + 8 * DAY)
@@ -96,7 +96,7 @@ def test_a_discarded_callback_is_forgotten_as_what_is_done(inbox: Inbox):
     assert inbox.purge(at=AT + 15 * DAY + SECOND) == 1
 
 
-def test_nothing_personal_stays_behind_what_is_discarded(inbox: Inbox, case: Case):
+def test_nothing_personal_stays_behind_what_is_discarded(inbox, case):
     token = "personal" + "c" * 12
     for delivery in (login("r1", token=token), grant("r2", token=token)):
         with suppress(LookupError):
@@ -109,14 +109,14 @@ def test_nothing_personal_stays_behind_what_is_discarded(inbox: Inbox, case: Cas
     assert not any(token.encode() in part for part in parts)
 
 
-def test_a_discarded_version_is_not_used_up(inbox: Inbox, case: Case):
+def test_a_discarded_version_is_not_used_up(inbox, case):
     with suppress(LookupError):
         inbox.handle(outcome("r1", ver=5), raising, at=AT)
     assert inbox.discard(inbox.failed()[0], at=AT)
     assert inbox.handle(outcome("r2", ver=5), case.handler, at=AT).outcome is Outcome.APPLIED
 
 
-def test_what_was_tried_again_since_is_not_discarded(inbox: Inbox, case: Case):
+def test_what_was_tried_again_since_is_not_discarded(inbox, case):
     fail(inbox, 1)
     (seen,) = inbox.failed()
     fail(inbox, 1, after=SECOND)
@@ -128,7 +128,7 @@ def test_what_was_tried_again_since_is_not_discarded(inbox: Inbox, case: Case):
     assert not inbox.discard(failure, at=AT + SECOND)
 
 
-def test_a_purge_deletes_what_failed_for_good_if_configured(case: Case):
+def test_a_purge_deletes_what_failed_for_good_if_configured(case):
     retention, retries = Retention(failed=30 * DAY), Retries(attempts=1)
     once = case.inbox(InboxSettings(retention=retention, retries=retries))
     often = case.inbox(InboxSettings(retention=retention))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any
 
 import pytest
 from inboxes import AT, SERVICE, UUID, Case, core_case, grant, login, outcome, receiver
@@ -18,7 +17,6 @@ from tppkit.callbacks import (
     Inbox,
     InboxSettings,
     Outcome,
-    ReceivedCallback,
     Retention,
     Retries,
     TimeWindow,
@@ -42,16 +40,16 @@ def within(window: TimeWindow, case: Case) -> Inbox:
     return Inbox(receiver(), case.store, settings=InboxSettings(window=window))
 
 
-def test_the_transactions_own_time_is_the_one_in_its_body(case: Case):
+def test_the_transactions_own_time_is_the_one_in_its_body(case):
     assert operated_at(Inbox(receiver(), case.store).accept(outcome("r1", at=OPERATED), at=AT).callback) == AT
 
 
 @pytest.mark.parametrize("late", [timedelta(0), 10 * MINUTE])
-def test_a_callback_may_come_as_late_as_the_window_is_wide(late: timedelta, case: Case):
+def test_a_callback_may_come_as_late_as_the_window_is_wide(late, case):
     assert within(WINDOW, case).accept(outcome("r1", at=OPERATED), at=AT + late).outcome is Outcome.STORED
 
 
-def test_a_clock_that_is_ahead_is_allowed_for(case: Case):
+def test_a_clock_that_is_ahead_is_allowed_for(case):
     assert within(WINDOW, case).accept(outcome("r1", at=OPERATED + 60), at=AT).outcome is Outcome.STORED
 
 
@@ -64,19 +62,19 @@ def test_a_clock_that_is_ahead_is_allowed_for(case: Case):
         ("callback.time-future", datetime.min.replace(tzinfo=UTC)),
     ],
 )
-def test_outside_the_window_a_callback_is_refused_and_not_remembered(code: str, at: datetime, case: Case):
+def test_outside_the_window_a_callback_is_refused_and_not_remembered(code, at, case):
     inbox = within(WINDOW, case)
     with refused(CallbackRejected, code):
         inbox.accept(outcome("r1", at=OPERATED), at=at)
     assert inbox.accept(outcome("r1", at=OPERATED), at=AT).outcome is Outcome.STORED
 
 
-def test_a_callback_to_which_no_time_applies_is_within_every_window(case: Case):
+def test_a_callback_to_which_no_time_applies_is_within_every_window(case):
     assert within(WINDOW, case).accept(login("r1"), at=AT).outcome is Outcome.STORED
     assert within(TimeWindow(lambda _: NO_TIME, past=DAY), case).accept(grant("r2"), at=AT).outcome is Outcome.STORED
 
 
-def test_a_login_can_be_held_to_the_time_its_code_was_shown(case: Case):
+def test_a_login_can_be_held_to_the_time_its_code_was_shown(case):
     shown = {UUID: AT}
     inbox = within(TimeWindow(lambda callback: shown.get(callback.token), past=5 * MINUTE), case)
     assert inbox.accept(login("r1"), at=AT + MINUTE).outcome is Outcome.STORED
@@ -91,7 +89,7 @@ SHOWN: dict[str, datetime] = {}  # every code is forgotten
     "time_of", [lambda callback: SHOWN.get(callback.token), lambda callback: SHOWN[callback.token]]
 )
 @pytest.mark.parametrize("callback", [login("r1"), outcome("r1")])
-def test_an_unknown_time_is_in_no_window(time_of: Any, callback: ReceivedCallback, case: Case):
+def test_an_unknown_time_is_in_no_window(time_of, callback, case):
     inbox = within(TimeWindow(time_of, past=DAY), case)
     with pytest.raises(CallbackRejected) as caught:
         inbox.handle(callback, case.handler, at=AT)
@@ -107,7 +105,7 @@ def test_an_unknown_time_is_in_no_window(time_of: Any, callback: ReceivedCallbac
         (InboxError("inbox.unavailable", "away"), "inbox.unavailable"),
     ],
 )
-def test_a_window_that_fails_acknowledges_nothing(fault: Exception, expected: str, case: Case):
+def test_a_window_that_fails_acknowledges_nothing(fault, expected, case):
     def time_of(callback: VerifiedCallback) -> datetime:
         raise fault
 
@@ -118,20 +116,20 @@ def test_a_window_that_fails_acknowledges_nothing(fault: Exception, expected: st
     assert fault in (caught.value, caught.value.__cause__)
 
 
-def test_what_is_not_a_time_is_a_fault_of_the_receiver(case: Case):
+def test_what_is_not_a_time_is_a_fault_of_the_receiver(case):
     inbox = within(TimeWindow(lambda _: 833_630_400, past=DAY), case)  # type: ignore[arg-type,return-value]
     with refused(ConfigurationError, "inbox.setting"):
         inbox.accept(login("r1"), at=AT)
 
 
-def test_a_window_over_a_time_without_a_zone_is_a_fault_of_the_receiver(case: Case):
+def test_a_window_over_a_time_without_a_zone_is_a_fault_of_the_receiver(case):
     inbox = within(TimeWindow(lambda _: datetime(2026, 6, 1), past=DAY), case)
     with refused(ConfigurationError, "time.naive"):
         inbox.accept(login("r1"), at=AT)
 
 
 @pytest.mark.parametrize("method", ["accept", "handle", "once", "work", "purge"])
-def test_every_time_that_is_passed_in_has_a_zone(method: str, case: Case):
+def test_every_time_that_is_passed_in_has_a_zone(method, case):
     inbox = Inbox(receiver(), case.store)
     naive = datetime(2026, 6, 1)
     calls = {
@@ -145,14 +143,14 @@ def test_every_time_that_is_passed_in_has_a_zone(method: str, case: Case):
         calls[method]()
 
 
-def test_the_time_of_receipt_is_kept_in_utc(case: Case):
+def test_the_time_of_receipt_is_kept_in_utc(case):
     inbox = Inbox(receiver(), case.store)
     inbox.accept(grant("r1"), at=AT.astimezone(timezone(3 * timedelta(hours=1))))
     (worked,) = inbox.work(case.handler, at=AT)
     assert worked.entry.received_at.isoformat() == "2026-06-01T12:00:00+00:00"
 
 
-def test_a_stored_callback_whose_address_was_removed_fails_with_that_reason(case: Case):
+def test_a_stored_callback_whose_address_was_removed_fails_with_that_reason(case):
     Inbox(receiver(), case.store).accept(outcome("r1"), at=AT)
     elsewhere = CallbackReceiver(
         [CallbackAddress("https://tpp.example/new/", CallbackKind.ACCESS)],
@@ -164,7 +162,7 @@ def test_a_stored_callback_whose_address_was_removed_fails_with_that_reason(case
     assert inbox.failed()[0].reason == "InboxError [inbox.address]"
 
 
-def test_a_stored_callback_needs_no_key_any_more(case: Case):
+def test_a_stored_callback_needs_no_key_any_more(case):
     Inbox(receiver(), case.store).accept(outcome("r1"), at=AT)
     other = CallbackReceiver(receiver().book.addresses, keys=[CallbackKey("live-2027", SERVICE.public_key())])
     assert [one.outcome for one in Inbox(other, case.store).work(case.handler, at=AT)] == [Outcome.APPLIED]
@@ -184,7 +182,7 @@ def test_what_was_no_attempt_waits_as_after_the_first():
     ("attempts", "span", "outlasts"),
     [(4, 70, True), (4, 71, False), (100, 5830, True), (100, 5831, False), (10**9, 10**8, True)],
 )
-def test_retries_outlast_the_sum_of_their_waits(attempts: int, span: int, outlasts: bool):
+def test_retries_outlast_the_sum_of_their_waits(attempts, span, outlasts):
     assert Retries(first=10 * SECOND, longest=MINUTE, attempts=attempts).outlast(span * SECOND) is outlasts
 
 
@@ -217,7 +215,7 @@ def test_settings_that_cannot_work_are_refused(settings):
 
 @pytest.mark.parametrize("span", [timedelta.max, timedelta(days=36526), timedelta(seconds=-1)])
 @pytest.mark.parametrize("side", ["past", "future"])
-def test_a_window_of_an_impossible_width_is_refused_where_it_is_made(span: timedelta, side: str):
+def test_a_window_of_an_impossible_width_is_refused_where_it_is_made(span, side):
     spans = {"past": timedelta(0), "future": timedelta(0), side: span}
     with refused(ConfigurationError, "inbox.setting"):
         TimeWindow(operated_at, **spans)

@@ -67,7 +67,7 @@ WAYS: dict[str, Receive] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_unreadable_callback_is_acknowledged_and_kept_as_failed(inbox: Inbox, case: Case, way: str) -> None:
+def test_an_unreadable_callback_is_acknowledged_and_kept_as_failed(inbox, case, way):
     for request_id, body in UNREADABLE.items():
         call = unreadable(request_id.replace(" ", "-"), body)
         for _ in range(2):  # also when it is repeated
@@ -81,14 +81,14 @@ def test_an_unreadable_callback_is_acknowledged_and_kept_as_failed(inbox: Inbox,
     assert (inbox.work(case.handler, at=AT + DAY), case.effects()) == ([], [])
 
 
-def test_an_unreadable_callback_can_be_discarded(inbox: Inbox, case: Case) -> None:
+def test_an_unreadable_callback_can_be_discarded(inbox, case):
     inbox.accept(unreadable(), at=AT)
     assert inbox.discard(inbox.failed()[0], at=AT)
     assert inbox.accept(unreadable(), at=AT).outcome is Outcome.REPEATED
     assert inbox.failed() == []
 
 
-def test_an_unreadable_callback_that_is_released_too_early_fails_again(inbox: Inbox, case: Case) -> None:
+def test_an_unreadable_callback_that_is_released_too_early_fails_again(inbox, case):
     inbox.accept(unreadable(), at=AT)
     assert inbox.release(inbox.failed()[0], at=AT)
     assert [worked.outcome for worked in inbox.work(case.handler, at=AT + SECOND)] == [Outcome.FAILED]
@@ -96,7 +96,7 @@ def test_an_unreadable_callback_that_is_released_too_early_fails_again(inbox: In
     assert case.effects() == []
 
 
-def test_an_unreadable_callback_is_handled_after_an_upgrade_in_the_order_of_versions(inbox: Inbox, case: Case) -> None:
+def test_an_unreadable_callback_is_handled_after_an_upgrade_in_the_order_of_versions(inbox, case):
     old = before_upgrade(case)
     assert old.accept(outcome("r2", ver=2), at=AT).outcome is Unhandled.UNREADABLE
     assert old.accept(outcome("r4", ver=4), at=AT).outcome is Unhandled.UNREADABLE
@@ -110,13 +110,13 @@ def test_an_unreadable_callback_is_handled_after_an_upgrade_in_the_order_of_vers
     assert case.effects() == ["t1 3", "t1 4", "t1 5"]
 
 
-def test_a_repetition_after_an_upgrade_is_handled(inbox: Inbox, case: Case) -> None:
+def test_a_repetition_after_an_upgrade_is_handled(inbox, case):
     before_upgrade(case).handle(outcome("r1"), case.handler, at=AT)
     assert inbox.handle(outcome("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
     assert (inbox.failed(), case.effects()) == ([], ["t1 1"])
 
 
-def test_an_unreadable_callback_with_a_used_requestid_is_refused(inbox: Inbox, case: Case) -> None:
+def test_an_unreadable_callback_with_a_used_requestid_is_refused(inbox, case):
     assert inbox.accept(outcome("r1"), at=AT).outcome is Outcome.STORED
     for way in WAYS.values():
         try:
@@ -126,21 +126,21 @@ def test_an_unreadable_callback_with_a_used_requestid_is_refused(inbox: Inbox, c
         assert refused.code == "callback.request-id-reused"
 
 
-def test_a_time_window_does_not_hold_for_an_unreadable_callback(case: Case) -> None:
+def test_a_time_window_does_not_hold_for_an_unreadable_callback(case):
     settings = InboxSettings(window=TimeWindow(operated_at, past=SECOND))
     inbox = case.inbox(settings)
     assert inbox.accept(unreadable(), at=AT).outcome is Unhandled.UNREADABLE
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_login_get_is_not_stored_and_reaches_no_handler(inbox: Inbox, case: Case, way: str) -> None:
+def test_a_login_get_is_not_stored_and_reaches_no_handler(inbox, case, way):
     for _ in range(2):
         receipt = WAYS[way](inbox, case, scan("r1"))
         assert (receipt.outcome, receipt.acknowledged) == (Unhandled.LOGIN, True)
     assert (inbox.work(case.handler, at=AT + DAY), inbox.failed(), case.effects()) == ([], [], [])
 
 
-def test_once_stores_no_scan_and_no_unreadable_callback(inbox: Inbox) -> None:
+def test_once_stores_no_scan_and_no_unreadable_callback(inbox):
     assert inbox.once(scan("r1"), at=AT, within=None).outcome is Unhandled.LOGIN
     with pytest.raises(CallbackRejected) as refused:
         inbox.once(unreadable(), at=AT, within=None)

@@ -82,7 +82,7 @@ def logged_in(
     return found[0]
 
 
-def test_a_login_belongs_to_the_session_of_its_code(case: Case, codes: LoginCodes) -> None:
+def test_a_login_belongs_to_the_session_of_its_code(case, codes):
     code, other = codes.make(SESSION, at=AT), codes.make(OTHER, at=AT)
     assert code.expires_at == AT + LIFETIME
     assert scanned(codes, code) == LoginRequest(name="Bookshop", perm=(LoginPermission.NAME,), code=code.code)
@@ -92,7 +92,7 @@ def test_a_login_belongs_to_the_session_of_its_code(case: Case, codes: LoginCode
     assert case.effects() == [digest_session_id(SESSION), digest_session_id(OTHER)]
 
 
-def test_the_second_login_has_no_session_and_its_code_no_second_scan(case: Case, codes: LoginCodes) -> None:
+def test_the_second_login_has_no_session_and_its_code_no_second_scan(case, codes):
     code = codes.make(SESSION, at=AT)
     assert scanned(codes, code) == scanned(codes, code)  # a repetition
     logged_in(case, codes, token_of(code))
@@ -101,14 +101,14 @@ def test_the_second_login_has_no_session_and_its_code_no_second_scan(case: Case,
         scanned(codes, code)
 
 
-def test_a_login_without_a_scan_or_a_code_has_no_session(case: Case, codes: LoginCodes) -> None:
+def test_a_login_without_a_scan_or_a_code_has_no_session(case, codes):
     code = codes.make(SESSION, at=AT)
     assert logged_in(case, codes, token_of(code)) is None
     assert logged_in(case, codes, UUID, number=2) is None
 
 
 @pytest.mark.parametrize(("after", "counts"), [(LIFETIME - MINUTE, True), (LIFETIME, False)])
-def test_a_code_counts_until_it_expires(after: timedelta, counts: bool, case: Case, codes: LoginCodes) -> None:
+def test_a_code_counts_until_it_expires(after, counts, case, codes):
     code = codes.make(SESSION, at=AT)
     scanned(codes, code)
     assert (logged_in(case, codes, token_of(code), after=after) is not None) is counts
@@ -120,7 +120,7 @@ def test_a_code_counts_until_it_expires(after: timedelta, counts: bool, case: Ca
             scanned(codes, late, after=after)
 
 
-def test_what_a_handler_undoes_is_matched_again(case: Case, codes: LoginCodes) -> None:
+def test_what_a_handler_undoes_is_matched_again(case, codes):
     code = codes.make(SESSION, at=AT)
     scanned(codes, code)
     with pytest.raises(RuntimeError):
@@ -129,7 +129,7 @@ def test_what_a_handler_undoes_is_matched_again(case: Case, codes: LoginCodes) -
     assert logged_in(case, codes, token_of(code)) == digest_session_id(SESSION)  # the same callback, repeated
 
 
-def test_a_login_that_came_in_time_may_wait_for_a_worker(case: Case, codes: LoginCodes) -> None:
+def test_a_login_that_came_in_time_may_wait_for_a_worker(case, codes):
     code = codes.make(SESSION, at=AT)
     scanned(codes, code)
     inbox, found = case.inbox(), []
@@ -139,7 +139,7 @@ def test_a_login_that_came_in_time_may_wait_for_a_worker(case: Case, codes: Logi
     assert found == [digest_session_id(SESSION)]
 
 
-def test_of_logins_at_once_one_has_the_session(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_of_logins_at_once_one_has_the_session(request, tmp_path):
     case = open_case("postgresql", tmp_path, request)
     codes = ready(case.inbox())
     code = codes.make(SESSION, at=AT)
@@ -149,7 +149,7 @@ def test_of_logins_at_once_one_has_the_session(request: pytest.FixtureRequest, t
     assert sorted(map(str, found)) == sorted(["None"] * 7 + [digest_session_id(SESSION)])
 
 
-def test_other_callbacks_match_no_code(case: Case, codes: LoginCodes) -> None:
+def test_other_callbacks_match_no_code(case, codes):
     code = codes.make(SESSION, at=AT)
     with case.store.engine.begin() as db:
         for one in (scan("g-2", token=token_of(code)), outcome("p-1")):
@@ -159,7 +159,7 @@ def test_other_callbacks_match_no_code(case: Case, codes: LoginCodes) -> None:
         codes.answer(verify_callback(outcome("p-1"), at=AT, receiver=receiver()))
 
 
-def test_no_session_id_is_stored(case: Case, codes: LoginCodes) -> None:
+def test_no_session_id_is_stored(case, codes):
     codes.make(SESSION, at=AT)
     with case.store.engine.connect() as db:
         tables = [name for name in inspect(db).get_table_names() if name.endswith("codes")]
@@ -168,7 +168,7 @@ def test_no_session_id_is_stored(case: Case, codes: LoginCodes) -> None:
     assert not any(SESSION in row for row in stored)
 
 
-def test_making_codes_forgets_those_that_expired_some_days_before(codes: LoginCodes) -> None:
+def test_making_codes_forgets_those_that_expired_some_days_before(codes):
     made = [codes.make(SESSION, at=AT) for _ in range(11)]
     codes.make(SESSION, at=AT + LIFETIME + KEPT - MINUTE)
     assert scanned(codes, made[0])
@@ -177,20 +177,20 @@ def test_making_codes_forgets_those_that_expired_some_days_before(codes: LoginCo
         assert sum(is_known(codes, one) for one in made) == left
 
 
-def test_every_code_is_another_and_shows_no_token(codes: LoginCodes) -> None:
+def test_every_code_is_another_and_shows_no_token(codes):
     made = [codes.make(SESSION, at=AT) for _ in range(20)]
     assert len({token_of(one) for one in made}) == 20
     assert all(one.code is not None and len(one.code) == 4 and one.code.isdecimal() for one in made)
     assert token_of(made[0]) not in repr(made[0])
 
 
-def test_a_code_may_show_nothing_to_compare(case: Case) -> None:
+def test_a_code_may_show_nothing_to_compare(case):
     codes = ready(case.inbox(), shows_code=False, lifetime=MINUTE)
     code = codes.make(SESSION, at=AT)
     assert (code.code, scanned(codes, code, after=MINUTE / 2).code, code.expires_at) == (None, None, AT + MINUTE)
 
 
-def test_settings_that_cannot_work_are_refused(case: Case) -> None:
+def test_settings_that_cannot_work_are_refused(case):
     inbox = case.inbox()
     key = CallbackKey("live-2026", SERVICE.public_key())
     fixed = Inbox(
@@ -209,14 +209,14 @@ def test_settings_that_cannot_work_are_refused(case: Case) -> None:
         digest_session_id("short")
 
 
-def test_without_its_table_nothing_is_answered(case: Case) -> None:
+def test_without_its_table_nothing_is_answered(case):
     codes = LoginCodes(case.inbox(), name="Bookshop", prefix=new_prefix("absent"))
     with pytest.raises(InboxError, match=r"inbox\.unavailable"):
         codes.make(SESSION, at=AT)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_tasks_use_codes_through_their_inbox(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_tasks_use_codes_through_their_inbox(kind, tmp_path, request):
     async def main() -> None:
         if kind == "sqlite":
             store = InboxStore(f"sqlite:///{tmp_path}/inbox.sqlite")

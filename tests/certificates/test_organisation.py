@@ -51,12 +51,12 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("one", "other", "likeness"), PAIRS)
-def test_two_identifiers_are_compared_from_either_side(one: str, other: str, likeness: Likeness) -> None:
+def test_two_identifiers_are_compared_from_either_side(one, other, likeness):
     first, second = read_organization_identifier(one), read_organization_identifier(other)
     assert compare_organizations(first, second) == compare_organizations(second, first) == likeness
 
 
 @given(st.text(), st.text())
-def test_only_equal_text_is_the_same(one: str, other: str) -> None:
+def test_only_equal_text_is_the_same(one, other):
     likeness = compare_organizations(read_organization_identifier(one), read_organization_identifier(other))
     assert (likeness is Likeness.SAME) == (one == other)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from varying import AI, KEYS, NAME, PI, QSEALC, QWAC, RSA_KEY, START, statements
 
-from tppkit.certificates import EidasCertificate, RoleOfPsp, Use, check_certificate, check_renewal, der, oids
+from tppkit.certificates import RoleOfPsp, Use, check_certificate, check_renewal, der, oids
 from tppkit.errors import Finding, Severity
 
 ERROR, WARNING, NOTICE = Severity.ERROR, Severity.WARNING, Severity.NOTICE
@@ -68,7 +68,7 @@ def by_code(findings: tuple[Finding, ...]) -> dict[str, Finding]:
     return {finding.code: finding for finding in findings}
 
 
-def test_a_flawless_renewal_gives_only_the_notices_that_every_renewal_gives() -> None:
+def test_a_flawless_renewal_gives_only_the_notices_that_every_renewal_gives():
     findings = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL)))
     assert findings.keys() == NOTICES
     assert {finding.severity for finding in findings.values()} == {NOTICE}
@@ -77,34 +77,34 @@ def test_a_flawless_renewal_gives_only_the_notices_that_every_renewal_gives() ->
 @pytest.mark.parametrize(
     ("change", "expected", "strategy"), CHANGES, ids=[f"{n} {'+'.join(row[1])}" for n, row in enumerate(CHANGES)]
 )
-def test_one_change_gives_its_findings_beside_the_usual(change, expected, strategy) -> None:
+def test_one_change_gives_its_findings_beside_the_usual(change, expected, strategy):
     findings = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL | change)))
     assert {code: findings[code].severity for code in findings.keys() - NOTICES} == expected
     assert findings.keys() >= NOTICES
     assert findings[next(iter(expected))].values["strategy"] == strategy
 
 
-def test_every_finding_names_its_strategy_and_both_values() -> None:
+def test_every_finding_names_its_strategy_and_both_values():
     change = {**USUAL, "issuer": "Test CA 2", "roles": (PI,), "names": ("new.test.example",), "key": RSA_KEY}
     for finding in check_renewal(QWAC.make(), QWAC.make(**change)):
         assert finding.values.keys() == {"strategy", "old", "new"}
         assert finding.values["old"] != finding.values["new"] or finding.code == "renewal.public-key"
 
 
-def test_a_gap_is_reported_with_its_length() -> None:
+def test_a_gap_is_reported_with_its_length():
     findings = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL | {"not_before": START + YEAR + 3 * DAY})))
     assert "renewal.overlap" not in findings
     assert (findings["renewal.gap"].severity, "3 days" in findings["renewal.gap"].message) == (WARNING, True)
 
 
-def test_the_time_before_the_old_certificate_is_not_an_overlap() -> None:
+def test_the_time_before_the_old_certificate_is_not_an_overlap():
     findings = by_code(
         check_renewal(QWAC.make(), QWAC.make(**USUAL | {"not_before": START - YEAR, "not_after": START + 3 * DAY}))
     )
     assert "for 3 days" in findings["renewal.overlap"].message
 
 
-def test_a_statement_that_comes_with_the_renewal_only_adds_roles() -> None:
+def test_a_statement_that_comes_with_the_renewal_only_adds_roles():
     findings = by_code(check_renewal(QWAC.make(roles=None), QWAC.make(**USUAL)))
     assert findings.keys() - NOTICES == {"renewal.roles-added"}
 
@@ -113,7 +113,7 @@ def test_a_statement_that_comes_with_the_renewal_only_adds_roles() -> None:
     ("seconds", "code"),
     [(-1, "renewal.overlap"), (0, "renewal.overlap"), (1, "renewal.overlap"), (2, "renewal.gap")],
 )
-def test_validities_that_touch_leave_no_gap(seconds: int, code: str) -> None:
+def test_validities_that_touch_leave_no_gap(seconds, code):
     new = QWAC.make(**USUAL | {"not_before": START + YEAR + timedelta(seconds=seconds)})
     assert by_code(check_renewal(QWAC.make(), new)).keys() & {"renewal.gap", "renewal.overlap"} == {code}
 
@@ -126,7 +126,7 @@ def with_statement(*more: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(("is_lost", "severity"), [(True, WARNING), (False, NOTICE)])
-def test_a_device_that_is_no_longer_stated_weighs_more_than_one_that_is_new(is_lost: bool, severity: Severity) -> None:
+def test_a_device_that_is_no_longer_stated_weighs_more_than_one_that_is_new(is_lost, severity):
     stated = {"qc": with_statement(der.write_element(der.SEQUENCE, der.write_oid(oids.QC_SSCD)))}
     old, new = (stated, {}) if is_lost else ({}, stated)
     findings = by_code(check_renewal(QWAC.make(**old), QWAC.make(**USUAL | new)))
@@ -135,7 +135,7 @@ def test_a_device_that_is_no_longer_stated_weighs_more_than_one_that_is_new(is_l
 
 
 @pytest.mark.parametrize(("is_new", "severity"), [(True, WARNING), (False, NOTICE)])
-def test_a_malformed_encoding_weighs_more_where_it_is_new(is_new: bool, severity: Severity) -> None:
+def test_a_malformed_encoding_weighs_more_where_it_is_new(is_new, severity):
     malformed = {"qc": with_statement(b"\x05\x00")}
     old, new = ({}, malformed) if is_new else (malformed, {})
     findings = by_code(check_renewal(QWAC.make(**old), QWAC.make(**USUAL | new)))
@@ -143,36 +143,36 @@ def test_a_malformed_encoding_weighs_more_where_it_is_new(is_new: bool, severity
     assert findings["renewal.malformed"].severity is severity
 
 
-def test_a_qualification_that_is_new_is_reported() -> None:
+def test_a_qualification_that_is_new_is_reported():
     findings = by_code(check_renewal(QWAC.make(compliance=False), QWAC.make(**USUAL)))
     assert findings.keys() - NOTICES == {"renewal.qualified"}
     assert findings["renewal.qualified"].severity is NOTICE
 
 
-def test_old_and_new_interchanged_is_suspected() -> None:
+def test_old_and_new_interchanged_is_suspected():
     message = by_code(check_renewal(QWAC.make(**USUAL), QWAC.make()))["renewal.not-longer"].message
     assert "interchanged" in message
 
 
-def test_the_thumbprints_are_in_the_message() -> None:
+def test_the_thumbprints_are_in_the_message():
     old, new = QWAC.make(), QWAC.make(**USUAL)
     message = by_code(check_renewal(old, new))["renewal.thumbprint"].message
     assert f"from {old.sha256} to {new.sha256}" in message
 
 
-def test_a_key_that_is_kept_is_reported() -> None:
+def test_a_key_that_is_kept_is_reported():
     findings = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL | {"key": KEYS[11]})))
     assert findings.keys() == NOTICES - {"renewal.public-key"} | {"renewal.public-key-kept"}
 
 
-def test_only_a_qwac_needs_client_auth() -> None:
+def test_only_a_qwac_needs_client_auth():
     seal = {"usage": ("digital_signature",), "extended": (CLIENT, ExtendedKeyUsageOID.EMAIL_PROTECTION)}
     new = seal | {"extended": (ExtendedKeyUsageOID.EMAIL_PROTECTION,)}
     findings = by_code(check_renewal(QSEALC.make(**seal), QSEALC.make(**USUAL | new)))
     assert findings.keys() - NOTICES == {"renewal.extended-key-usage"}
 
 
-def test_the_end_of_client_auth_is_reported_with_the_same_dates_as_in_the_rules() -> None:
+def test_the_end_of_client_auth_is_reported_with_the_same_dates_as_in_the_rules():
     message = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL | {"extended": (SERVER,)})))[
         "renewal.client-auth"
     ].message
@@ -183,19 +183,19 @@ def test_the_end_of_client_auth_is_reported_with_the_same_dates_as_in_the_rules(
     assert all(day in text for day in ("2026-06-15", "2027-03-15") for text in (message, told))
 
 
-def test_a_key_usage_of_no_type_is_reported() -> None:
+def test_a_key_usage_of_no_type_is_reported():
     new = QSEALC.make(**USUAL | {"usage": ("content_commitment", "crl_sign")})
     message = by_code(check_renewal(QSEALC.make(), new))["renewal.key-usage"].message
     assert "nonRepudiation, cRLSign (no type of EN 319 412-2)" in message
 
 
-def test_the_types_of_key_usage_are_named() -> None:
+def test_the_types_of_key_usage_are_named():
     new = QSEALC.make(**USUAL | {"usage": ("content_commitment", "digital_signature")})
     message = by_code(check_renewal(QSEALC.make(), new))["renewal.key-usage"].message
     assert all(named in message for named in ("type A", "type B"))
 
 
-def test_only_a_seal_has_a_key_id_to_change() -> None:
+def test_only_a_seal_has_a_key_id_to_change():
     told = [
         "keyId" in by_code(check_renewal(kind.make(), kind.make(**USUAL)))["renewal.issuer-and-serial"].message
         for kind in (QSEALC, QWAC)
@@ -207,12 +207,12 @@ def test_only_a_seal_has_a_key_id_to_change() -> None:
     ("name", "told"),
     [((*NAME[::-1], CN), "order"), ((*NAME, ("2.5.4.3", "TPP.test.example")), "case"), ((*NAME, ("2.5.4.3", "x")), "changed: CN")],
 )  # fmt: skip
-def test_it_is_reported_how_the_subjects_differ(name, told: str) -> None:
+def test_it_is_reported_how_the_subjects_differ(name, told):
     assert told in by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL, name=name)))["renewal.subject"].message
 
 
 @given(st.lists(st.sampled_from(CHANGES), max_size=4))
-def test_whatever_changes_together_each_change_is_reported(chosen) -> None:
+def test_whatever_changes_together_each_change_is_reported(chosen):
     change = {name: value for fields, _, _ in chosen for name, value in fields.items()}
     findings = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL | change)))
     states_authority = change.get("roles") is not None or "roles" not in change
@@ -223,16 +223,14 @@ def test_whatever_changes_together_each_change_is_reported(chosen) -> None:
 
 
 @pytest.mark.shared
-def test_a_certificate_is_its_own_renewal_without_a_warning(real_certificates: list[EidasCertificate]) -> None:
+def test_a_certificate_is_its_own_renewal_without_a_warning(real_certificates):
     for certificate in real_certificates:
         assert [finding.code for finding in check_renewal(certificate, certificate)] == ["renewal.same-certificate"]
 
 
 @pytest.mark.slow
 @pytest.mark.shared
-def test_every_fact_that_differs_between_two_real_certificates_is_reported(
-    real_certificates: list[EidasCertificate],
-) -> None:
+def test_every_fact_that_differs_between_two_real_certificates_is_reported(real_certificates):
     for number, old in enumerate(real_certificates):
         for new in real_certificates[number % 7 :: 7]:
             findings = check_renewal(old, new)

@@ -57,9 +57,7 @@ AUDIT = ("audit", "verify", "archive", "--trust", "trust.pem")
 @pytest.mark.parametrize(
     ("options", "listed"), [((), 20), (("--failures", "all"), 30), (("--failures", "0"), 0), (("--failures", "29"), 29)]
 )
-def test_failures_that_are_not_listed_are_counted(
-    options: tuple[str, ...], listed: int, tmp_path: Path, lines: list[bytes], tppkit: Tppkit
-) -> None:
+def test_failures_that_are_not_listed_are_counted(options, listed, tmp_path, lines, tppkit):
     keep(tmp_path, [line.replace(b'"body":"e30="', b'"body":"W10="') for line in lines])
     result = tppkit(*AUDIT, *options)
     assert (result.exit_code, result.stdout.count("[record.body]")) == (1, listed)
@@ -69,28 +67,26 @@ def test_failures_that_are_not_listed_are_counted(
 
 
 @pytest.mark.parametrize("number", ["-1", "some", "", "1.5", "9" * 4301])
-def test_an_invalid_number_of_failures_is_wrong_usage(number: str, fill: Fill, tppkit: Tppkit) -> None:
+def test_an_invalid_number_of_failures_is_wrong_usage(number, fill, tppkit):
     fill(1)
     result = tppkit(*AUDIT, f"--failures={number}")
     assert (result.exit_code, result.stdout) == (2, "")
 
 
 @pytest.mark.parametrize("head", ["", "5a", "g" * 64, "0" * 63, "0" * 65, "\uff10" * 64, " " + "0" * 64])
-def test_an_expected_head_that_is_not_a_leaf_is_wrong_usage(head: str, fill: Fill, tppkit: Tppkit) -> None:
+def test_an_expected_head_that_is_not_a_leaf_is_wrong_usage(head, fill, tppkit):
     fill(1)
     result = tppkit(*AUDIT, f"--expect-head={head}")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "64 hexadecimal digits" in result.stderr
 
 
-def test_an_expected_head_may_be_written_in_capitals(fill: Fill, tppkit: Tppkit) -> None:
+def test_an_expected_head_may_be_written_in_capitals(fill, tppkit):
     (leaf,) = fill(1)
     assert tppkit(*AUDIT, "--expect-head", leaf.upper()).exit_code == 0
 
 
-def test_records_with_findings_only_are_listed(
-    tmp_path: Path, pki: Pki, seal: Seal, paths: PathVerifier, fill: Fill, tppkit: Tppkit
-) -> None:
+def test_records_with_findings_only_are_listed(tmp_path, pki, seal, paths, fill, tppkit):
     fill(0)
     message = Message("POST", "/psd2/v1/payments/x", (("X-Request-ID", str(UUID(int=1))),), b"{}")
     sealed = sign_request(message, seal=seal)
@@ -106,7 +102,7 @@ def test_records_with_findings_only_are_listed(
     assert (row["verdict"], row["line"], row["findings"][0]["code"]) == ("holds", 2, "log.time-back")
 
 
-def test_a_gap_names_the_missing_records(tmp_path: Path, lines: list[bytes], tppkit: Tppkit) -> None:
+def test_a_gap_names_the_missing_records(tmp_path, lines, tppkit):
     keep(tmp_path, [*lines[:3], *lines[10:20], *lines[21:]])
     result = tppkit(*AUDIT)
     assert result.exit_code == 4
@@ -114,9 +110,7 @@ def test_a_gap_names_the_missing_records(tmp_path: Path, lines: list[bytes], tpp
     assert "  archive line 14: record 20 is missing (1 record) [log.gap]\n" in result.stdout
 
 
-def test_the_head_is_the_end_of_the_stream_also_with_repeated_records(
-    tmp_path: Path, lines: list[bytes], tppkit: Tppkit
-) -> None:
+def test_the_head_is_the_end_of_the_stream_also_with_repeated_records(tmp_path, lines, tppkit):
     whole = tppkit(*AUDIT, "--json").json["heads"]
     keep(tmp_path, [*lines, lines[4]])
     repeated = tppkit(*AUDIT, "--json")
@@ -126,9 +120,7 @@ def test_the_head_is_the_end_of_the_stream_also_with_repeated_records(
     )
 
 
-def test_a_head_that_was_cut_off_is_reported_with_the_one_that_was_found(
-    tmp_path: Path, fill: Fill, tppkit: Tppkit
-) -> None:
+def test_a_head_that_was_cut_off_is_reported_with_the_one_that_was_found(tmp_path, fill, tppkit):
     leaves = fill(3)
     records = tmp_path / "archive" / "records.jsonl"
     keep(tmp_path, records.read_bytes().splitlines(keepends=True)[:2])
@@ -140,7 +132,7 @@ def test_a_head_that_was_cut_off_is_reported_with_the_one_that_was_found(
     ) in result.stdout
 
 
-def test_a_head_of_an_archive_that_has_grown_is_reported_as_that(fill: Fill, tppkit: Tppkit) -> None:
+def test_a_head_of_an_archive_that_has_grown_is_reported_as_that(fill, tppkit):
     (head,), leaves = fill(1), fill(2)
     result = tppkit(*AUDIT, "--expect-head", head, "--json")
     assert result.exit_code == 4
@@ -152,7 +144,7 @@ def test_a_head_of_an_archive_that_has_grown_is_reported_as_that(fill: Fill, tpp
     )
 
 
-def test_an_empty_folder_is_an_empty_archive(tmp_path: Path, fill: Fill, tppkit: Tppkit) -> None:
+def test_an_empty_folder_is_an_empty_archive(tmp_path, fill, tppkit):
     fill(0)
     (tmp_path / "empty").mkdir()
     for name in ("empty", "archive"):
@@ -161,7 +153,7 @@ def test_an_empty_folder_is_an_empty_archive(tmp_path: Path, fill: Fill, tppkit:
         assert f"the archive {name} contains no record [log.empty]" in result.stdout
 
 
-def test_an_archive_that_cannot_be_read_is_not_called_empty(tmp_path: Path, fill: Fill, tppkit: Tppkit) -> None:
+def test_an_archive_that_cannot_be_read_is_not_called_empty(tmp_path, fill, tppkit):
     fill(1)
     (tmp_path / "archive" / "records.jsonl").unlink()
     os.mkfifo(tmp_path / "archive" / "records.jsonl")
@@ -174,7 +166,7 @@ def test_an_archive_that_cannot_be_read_is_not_called_empty(tmp_path: Path, fill
     assert "absent/records.jsonl cannot be read: No such file or directory [archive.unreadable]" in result.stderr
 
 
-def test_a_forged_list_beside_a_good_one_is_counted(tmp_path: Path, pki: Pki, fill: Fill, tppkit: Tppkit) -> None:
+def test_a_forged_list_beside_a_good_one_is_counted(tmp_path, pki, fill, tppkit):
     fill(2)
     write_pki(pki, tmp_path / "pki")
     lists = [tmp_path / "pki" / f"{name}.crl" for name in ("issuing-ca-qwac", "issuing-ca-qseal", "root")]
@@ -185,7 +177,7 @@ def test_a_forged_list_beside_a_good_one_is_counted(tmp_path: Path, pki: Pki, fi
     assert (result.exit_code, result.json["passed"], result.json["by_code"]) == (0, 2, {"crl.signature": 2})
 
 
-def test_records_are_judged_by_trusted_lists(tmp_path: Path, pki: Pki, fill: Fill, tppkit: Tppkit) -> None:
+def test_records_are_judged_by_trusted_lists(tmp_path, pki, fill, tppkit):
     fill(2)
     lists = tmp_path / "lists"
     (lists / "lotl-signers").mkdir(parents=True)
@@ -213,9 +205,7 @@ def test_records_are_judged_by_trusted_lists(tmp_path: Path, pki: Pki, fill: Fil
     ],
     ids=str,
 )
-def test_a_changed_record_neither_passes_the_audit_nor_holds_alone(
-    change: dict[str, Any], is_rehashed: bool, code: str, tmp_path: Path, fill: Fill, tppkit: Tppkit
-) -> None:
+def test_a_changed_record_neither_passes_the_audit_nor_holds_alone(change, is_rehashed, code, tmp_path, fill, tppkit):
     fill(1)
     verify = ("seal", "verify", "archive", "--entry", "1", "--trust", "trust.pem", "--at", "2026-06-01")
     assert tppkit(*verify).exit_code == 0
@@ -227,7 +217,7 @@ def test_a_changed_record_neither_passes_the_audit_nor_holds_alone(
     assert (result.exit_code in (1, 3), f"[{code}]" in result.stdout + result.stderr) == (True, True)
 
 
-def test_archives_of_one_stream_are_inconsistent(tmp_path: Path, fill: Fill, tppkit: Tppkit) -> None:
+def test_archives_of_one_stream_are_inconsistent(tmp_path, fill, tppkit):
     fill(1)
     shutil.copytree(tmp_path / "archive", tmp_path / "fork")
     for grown in (0, 1):
@@ -236,7 +226,7 @@ def test_archives_of_one_stream_are_inconsistent(tmp_path: Path, fill: Fill, tpp
         assert (result.exit_code, result.json["by_code"], result.json["inconsistent"]) == (4, {"log.same-stream": 1}, 1)
 
 
-def test_an_archive_that_is_given_twice_is_wrong_usage(tmp_path: Path, fill: Fill, tppkit: Tppkit) -> None:
+def test_an_archive_that_is_given_twice_is_wrong_usage(tmp_path, fill, tppkit):
     fill(1)
     (tmp_path / "link").symlink_to("archive")
     for again in ("archive/", "link"):
@@ -244,7 +234,7 @@ def test_an_archive_that_is_given_twice_is_wrong_usage(tmp_path: Path, fill: Fil
         assert (result.exit_code, result.stdout) == (2, "")
 
 
-def test_the_certificates_of_an_archive_are_no_proof_of_its_connection(tppkit: Tppkit, fill: Fill) -> None:
+def test_the_certificates_of_an_archive_are_no_proof_of_its_connection(tppkit, fill):
     fill(1)
     verify = ("seal", "verify", "archive", "--entry", "1", "--trust", "trust.pem", "--at", "2026-06-01")
     assert "not compared" in tppkit(*verify).stdout

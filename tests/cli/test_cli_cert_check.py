@@ -36,7 +36,7 @@ def folder(tmp_path: Path, pki: Pki) -> Path:
 
 
 @pytest.mark.parametrize(("name", "use", "roles"), [("qwac", "qwac", "web"), ("qseal", "qseal", "eseal")])
-def test_a_good_certificate_holds(tppkit, folder, pki, name: str, use: str, roles: str) -> None:
+def test_a_good_certificate_holds(tppkit, folder, pki, name, use, roles):
     result = tppkit("cert", "check", f"{name}.pem", "--as", use, "--at", AT, "--json")
     assert result.exit_code == 0
     verdict = result.json
@@ -48,7 +48,7 @@ def test_a_good_certificate_holds(tppkit, folder, pki, name: str, use: str, role
     assert verdict["roles"] == ["PSP_PI", "PSP_AI"]
 
 
-def test_a_qsealc_checked_as_a_qwac_has_every_reason(tppkit, folder) -> None:
+def test_a_qsealc_checked_as_a_qwac_has_every_reason(tppkit, folder):
     result = tppkit("cert", "check", "qseal.pem", "--as", "qwac", "--at", AT, "--json")
     assert result.exit_code == 1
     assert result.json["verdict"] == "fails"
@@ -57,27 +57,27 @@ def test_a_qsealc_checked_as_a_qwac_has_every_reason(tppkit, folder) -> None:
     assert {"qcstatements.not-web", "certificate.no-client-auth", "certificate.key-usage"} <= {*codes}
 
 
-def test_with_anchors_the_chain_is_printed(tppkit, folder, pki) -> None:
+def test_with_anchors_the_chain_is_printed(tppkit, folder, pki):
     result = tppkit("cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, "--trust", "trust", "--json")
     assert result.exit_code == 0
     expected = (pki.qwac.certificate, pki.qwac_ca.certificate, pki.root.certificate)
     assert result.json["chain"] == [str(certificate.subject) for certificate in expected]
 
 
-def test_a_certificate_without_its_intermediate_is_not_trusted(tppkit, folder) -> None:
+def test_a_certificate_without_its_intermediate_is_not_trusted(tppkit, folder):
     result = tppkit("cert", "check", "qwac.pem", "--as", "qwac", "--at", AT, "--trust", "trust", "--json")
     assert (result.exit_code, result.json["verdict"], result.json["chain"]) == (1, "fails", None)
     assert result.json["code"] == "trust.no-path"
 
 
-def test_an_expired_certificate_has_one_finding_about_it(tppkit, folder) -> None:
+def test_an_expired_certificate_has_one_finding_about_it(tppkit, folder):
     arguments = ("qwac-chain.pem", "--as", "qwac", "--at", "2031-01-01", "--trust", "trust", "--json")
     result = tppkit("cert", "check", *arguments)
     assert (result.exit_code, result.json["code"]) == (1, "certificate.expired")
     assert [finding["code"] for finding in result.json["findings"]].count("certificate.expired") == 1
 
 
-def test_text_begins_with_the_verdict_and_has_advice(tppkit, folder) -> None:
+def test_text_begins_with_the_verdict_and_has_advice(tppkit, folder):
     held = tppkit("cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, "--trust", "trust")
     assert held.stdout.startswith("holds: qwac-chain.pem as QWAC at 2026-06-01T12:00:00Z\n")
     assert "   CN=tppkit TEST Root CA" in held.stdout
@@ -90,7 +90,7 @@ def test_text_begins_with_the_verdict_and_has_advice(tppkit, folder) -> None:
     assert "    do: " in failed.stdout
 
 
-def test_every_form_of_a_certificate_is_accepted(tppkit, folder, pki) -> None:
+def test_every_form_of_a_certificate_is_accepted(tppkit, folder, pki):
     issued = pki.qwac
     bundle = pkcs12.serialize_key_and_certificates(
         b"qwac", issued.key, issued.certificate.x509, [c.x509 for c in issued.chain], BestAvailableEncryption(b"pass")
@@ -109,7 +109,7 @@ def test_every_form_of_a_certificate_is_accepted(tppkit, folder, pki) -> None:
     assert (wrong.exit_code, wrong.json["error"]["code"]) == (3, "pkcs12.unreadable")
 
 
-def test_a_request_is_not_a_certificate(tppkit, folder, request_der: bytes) -> None:
+def test_a_request_is_not_a_certificate(tppkit, folder, request_der):
     (folder / "request.der").write_bytes(request_der)
     result = tppkit("cert", "check", "request.der", "--as", "qwac", "--json")
     assert (result.exit_code, result.json["error"]["code"]) == (3, "certificate.is-request")
@@ -118,7 +118,7 @@ def test_a_request_is_not_a_certificate(tppkit, folder, request_der: bytes) -> N
 @pytest.mark.parametrize(
     ("content", "code"), [(b"hello", "certificate.not-found"), (b"\x30\x82garbage", "certificate.malformed")]
 )
-def test_an_unreadable_certificate_has_a_code(tppkit, folder, content: bytes, code: str) -> None:
+def test_an_unreadable_certificate_has_a_code(tppkit, folder, content, code):
     (folder / "bad").write_bytes(content)
     reported = tppkit("cert", "check", "bad", "--as", "qwac", "--json")
     assert (reported.exit_code, reported.json.keys(), reported.json["error"]["code"]) == (3, {"file", "error"}, code)
@@ -127,7 +127,7 @@ def test_an_unreadable_certificate_has_a_code(tppkit, folder, content: bytes, co
     assert code in text.stderr
 
 
-def test_an_absent_file_or_password_file_cannot_be_read(tppkit, folder) -> None:
+def test_an_absent_file_or_password_file_cannot_be_read(tppkit, folder):
     absent = tppkit("cert", "check", "absent", "--as", "qwac", "--json")
     assert (absent.exit_code, absent.json["error"]["code"]) == (3, "file.unreadable")
     password = tppkit("cert", "check", "qwac.pem", "--as", "qwac", "--password-file", "absent", "--json")
@@ -143,11 +143,11 @@ def test_an_absent_file_or_password_file_cannot_be_read(tppkit, folder) -> None:
     [(), ("qwac.pem",), ("qwac.pem", "--as", "tls"), ("qwac.pem", "--as", "qwac", "--at", "tomorrow"),
      ("qwac.pem", "--as", "qwac", "--trust", "absent"), ("qwac.pem", "--as", "qwac", "--trust", "qwac.pem")],
 )  # fmt: skip
-def test_wrong_usage_exits_2(tppkit, folder, arguments: tuple[str, ...]) -> None:
+def test_wrong_usage_exits_2(tppkit, folder, arguments):
     assert tppkit("cert", "check", *arguments).exit_code == 2
 
 
-def test_several_files_are_a_list_and_the_worst_exit_code_counts(tppkit, folder) -> None:
+def test_several_files_are_a_list_and_the_worst_exit_code_counts(tppkit, folder):
     whole = ("--as", "qwac", "--at", AT, "--trust", "trust", "--json")
     cases = (
         (["qwac-chain.pem", "qwac-chain.pem"], 0, [None, None]),
@@ -166,7 +166,7 @@ def test_several_files_are_a_list_and_the_worst_exit_code_counts(tppkit, folder)
 
 
 @pytest.mark.shared
-def test_every_real_certificate_gets_a_verdict(tppkit, shared_data) -> None:
+def test_every_real_certificate_gets_a_verdict(tppkit, shared_data):
     files = sorted((shared_data / "certificates" / "psd2").glob("*.der"))
     assert len(files) > 20
     for file in files[::10]:
@@ -212,7 +212,7 @@ def ocsp_of(pki: Pki, *, responder) -> bytes:
 JUDGED = ("qwac-chain.pem", "--as", "qwac", "--at", AT, "--trust", "trust", "--json")
 
 
-def test_a_crl_proves_the_certificate_good_but_not_its_authority(tppkit, folder, pki) -> None:
+def test_a_crl_proves_the_certificate_good_but_not_its_authority(tppkit, folder, pki):
     (folder / "ca.crl").write_bytes(crl_of(pki))
     result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")
     assert (result.exit_code, result.json["verdict"]) == (0, "holds")
@@ -220,7 +220,7 @@ def test_a_crl_proves_the_certificate_good_but_not_its_authority(tppkit, folder,
     assert [(f["code"], f["severity"]) for f in result.json["findings"]] == [("revocation.unknown", "warning")]
 
 
-def test_a_delta_crl_revokes_beside_a_fresh_complete_one(tppkit, folder, pki) -> None:
+def test_a_delta_crl_revokes_beside_a_fresh_complete_one(tppkit, folder, pki):
     (folder / "base.crl").write_bytes(crl_of(pki))
     (folder / "delta.crl").write_bytes(crl_of(pki, pki.qwac.certificate.serial, extensions=[x509.DeltaCRLIndicator(1)]))
     (folder / "empty.crl").write_bytes(crl_of(pki, extensions=[x509.DeltaCRLIndicator(1)]))
@@ -236,13 +236,13 @@ def test_a_delta_crl_revokes_beside_a_fresh_complete_one(tppkit, folder, pki) ->
     assert (result.exit_code, [f["code"] for f in result.json["findings"]]) == (0, ["crl.delta", "revocation.unknown"])
 
 
-def test_a_crl_that_another_key_signed_proves_nothing(tppkit, folder, pki) -> None:
+def test_a_crl_that_another_key_signed_proves_nothing(tppkit, folder, pki):
     (folder / "ca.crl").write_bytes(crl_of(pki, pki.qwac.certificate.serial, key=pki.qwac.key))
     result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")
     assert (result.exit_code, result.json["code"]) == (1, "revocation.unknown")
 
 
-def test_a_chain_without_revocation_data_is_printed_as_not_asked(tppkit, folder) -> None:
+def test_a_chain_without_revocation_data_is_printed_as_not_asked(tppkit, folder):
     reported = ("qwac-chain.pem", "--as", "qwac", "--at", AT)
     result = tppkit("cert", "check", *reported, "--trust", "trust")
     (line,) = [line for line in result.stdout.splitlines() if line.strip().startswith("revocation")]
@@ -251,13 +251,13 @@ def test_a_chain_without_revocation_data_is_printed_as_not_asked(tppkit, folder)
     assert tppkit("cert", "check", *JUDGED).json["findings"] == []
 
 
-def test_a_revoked_certificate_fails(tppkit, folder, pki) -> None:
+def test_a_revoked_certificate_fails(tppkit, folder, pki):
     (folder / "ca.crl").write_bytes(crl_of(pki, pki.qwac.certificate.serial))
     result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")
     assert (result.exit_code, result.json["code"], result.json["chain"]) == (1, "revocation.revoked", None)
 
 
-def test_an_ocsp_response_of_a_stranger_proves_nothing(tppkit, folder, pki) -> None:
+def test_an_ocsp_response_of_a_stranger_proves_nothing(tppkit, folder, pki):
     (folder / "answer").write_bytes(ocsp_of(pki, responder=pki.qwac_ca))
     assert tppkit("cert", "check", *JUDGED, "--ocsp", "answer").exit_code == 0
     (folder / "answer").write_bytes(ocsp_of(pki, responder=pki.qseal_ca))
@@ -265,7 +265,7 @@ def test_an_ocsp_response_of_a_stranger_proves_nothing(tppkit, folder, pki) -> N
     assert (result.exit_code, result.json["code"], result.json["chain"]) == (1, "revocation.unknown", None)
 
 
-def test_answers_about_revocation_need_authorities(tppkit, folder, pki) -> None:
+def test_answers_about_revocation_need_authorities(tppkit, folder, pki):
     (folder / "ca.crl").write_bytes(crl_of(pki))
     assert tppkit("cert", "check", "qwac.pem", "--as", "qwac", "--crl", "ca.crl").exit_code == 2
 
@@ -274,7 +274,7 @@ def test_answers_about_revocation_need_authorities(tppkit, folder, pki) -> None:
     ("option", "file", "code"),
     [("--ocsp", "qwac.pem", "revocation.unreadable"), ("--crl", "absent", "file.unreadable")],
 )
-def test_an_unreadable_answer_is_named(tppkit, folder, option: str, file: str, code: str) -> None:
+def test_an_unreadable_answer_is_named(tppkit, folder, option, file, code):
     reported = tppkit("cert", "check", *JUDGED, option, file)
     assert (reported.exit_code, reported.json["file"], reported.json["error"]["code"]) == (3, file, code)
     text = tppkit("cert", "check", *JUDGED[:-1], option, file)
@@ -282,13 +282,13 @@ def test_an_unreadable_answer_is_named(tppkit, folder, option: str, file: str, c
     assert code in text.stderr
 
 
-def test_an_edition_is_named_and_an_unknown_one_is_wrong_usage(tppkit, folder) -> None:
+def test_an_edition_is_named_and_an_unknown_one_is_wrong_usage(tppkit, folder):
     assert tppkit("cert", "check", *JUDGED, "--rules", "V1.4.1").json["rules"] == "V1.4.1"
     assert tppkit("cert", "check", *JUDGED, "--rules", "V9").exit_code == 2
 
 
 @pytest.mark.shared
-def test_trusted_lists_state_whether_it_is_qualified_for_its_use(tppkit, shared_data) -> None:
+def test_trusted_lists_state_whether_it_is_qualified_for_its_use(tppkit, shared_data):
     qwac = shared_data / "certificates" / "psd2" / "openbanking-aspsp__QWac__09995cb9.der"
     lists = ("--trusted-lists", shared_data / "certificates" / "trusted-lists", "--at", "2020-11-21", "--json")
     listed = tppkit("cert", "check", qwac, "--as", "qwac", *lists).json
@@ -300,7 +300,7 @@ def test_trusted_lists_state_whether_it_is_qualified_for_its_use(tppkit, shared_
 
 
 @pytest.mark.shared
-def test_trusted_lists_without_an_authority_for_the_use_prove_no_chain(tppkit, folder, shared_data) -> None:
+def test_trusted_lists_without_an_authority_for_the_use_prove_no_chain(tppkit, folder, shared_data):
     lists = ("--trusted-lists", shared_data / "certificates" / "trusted-lists")
     result = tppkit("cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, *lists, "--json")
     errors = [finding["code"] for finding in result.json["findings"] if finding["severity"] == "error"]
@@ -311,7 +311,7 @@ def test_trusted_lists_without_an_authority_for_the_use_prove_no_chain(tppkit, f
 
 
 @pytest.mark.parametrize("files", [("qwac-chain.pem", "qwac.pem"), ("qwac.pem", "qwac-chain.pem")])
-def test_a_file_is_not_trusted_by_the_intermediates_of_another(tppkit, folder, files: tuple[str, ...]) -> None:
+def test_a_file_is_not_trusted_by_the_intermediates_of_another(tppkit, folder, files):
     result = tppkit("cert", "check", *files, *JUDGED[1:])
     assert {Path(one["file"]).name: one["code"] for one in result.json} == {
         "qwac-chain.pem": None,

@@ -28,7 +28,7 @@ def folder(tmp_path: Path, pki: Pki, other_qseal) -> Path:
     return tmp_path
 
 
-def test_a_pair_of_one_provider_holds(tppkit, folder, pki) -> None:
+def test_a_pair_of_one_provider_holds(tppkit, folder, pki):
     result = tppkit("cert", "pair", "qwac.pem", "qseal.pem", "--json")
     assert result.exit_code == 0
     verdict = result.json
@@ -43,7 +43,7 @@ def test_a_pair_of_one_provider_holds(tppkit, folder, pki) -> None:
     assert verdict["valid_together"] == [verdict["qwac"]["not_before"], verdict["qseal"]["not_after"]]
 
 
-def test_a_seal_of_another_organisation_is_not_a_pair(tppkit, folder) -> None:
+def test_a_seal_of_another_organisation_is_not_a_pair(tppkit, folder):
     result = tppkit("cert", "pair", "qwac.pem", "other-qseal.pem", "--json")
     assert result.exit_code == 1
     assert (result.json["verdict"], result.json["code"]) == ("fails", "pair.other-organisation")
@@ -52,13 +52,13 @@ def test_a_seal_of_another_organisation_is_not_a_pair(tppkit, folder) -> None:
     assert values == {"qwac": "PSDLT-BL-LB000000", "qseal": "PSDDE-BAFIN-999999"}
 
 
-def test_a_swapped_pair_is_detected(tppkit, folder) -> None:
+def test_a_swapped_pair_is_detected(tppkit, folder):
     result = tppkit("cert", "pair", "qseal.pem", "qwac.pem")
     assert result.exit_code == 1
     assert result.stdout.startswith("fails (pair.swapped): qseal.pem and qwac.pem\n")
 
 
-def test_a_flawless_renewal_holds_with_notices(tppkit, folder) -> None:
+def test_a_flawless_renewal_holds_with_notices(tppkit, folder):
     result = tppkit("cert", "renewal", "qwac.pem", "next-qwac.pem", "--json")
     assert result.exit_code == 0
     assert result.json["verdict"] == "holds"
@@ -68,20 +68,20 @@ def test_a_flawless_renewal_holds_with_notices(tppkit, folder) -> None:
     assert result.json["old"]["not_after"] < result.json["new"]["not_after"]
 
 
-def test_a_renewal_with_fewer_roles_warns(tppkit, folder) -> None:
+def test_a_renewal_with_fewer_roles_warns(tppkit, folder):
     result = tppkit("cert", "renewal", "qwac.pem", "reader-qwac.pem")
     assert result.exit_code == 0
     assert "1 warning\n  renewal.roles-removed\n" in result.stdout
     assert "PSP_PI" in result.stdout
 
 
-def test_another_kind_of_certificate_is_not_a_renewal(tppkit, folder) -> None:
+def test_another_kind_of_certificate_is_not_a_renewal(tppkit, folder):
     result = tppkit("cert", "renewal", "qwac.pem", "qseal.pem", "--json")
     assert (result.exit_code, result.json["code"]) == (1, "renewal.kind")
 
 
 @pytest.mark.parametrize("command", ["pair", "renewal"])
-def test_what_cannot_be_read_is_named(tppkit, folder, request_der: bytes, command: str) -> None:
+def test_what_cannot_be_read_is_named(tppkit, folder, request_der, command):
     (folder / "request.der").write_bytes(request_der)
     (folder / "bad.pem").write_bytes(b"-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n")
     for name, code in (
@@ -99,18 +99,18 @@ def test_what_cannot_be_read_is_named(tppkit, folder, request_der: bytes, comman
 
 
 @pytest.mark.parametrize("command", ["pair", "renewal"])
-def test_wrong_usage_exits_2(tppkit, folder, command: str) -> None:
+def test_wrong_usage_exits_2(tppkit, folder, command):
     assert tppkit("cert", command, "qwac.pem").exit_code == 2
     assert tppkit("cert", command, "qwac.pem", "qseal.pem", "next-qwac.pem").exit_code == 2
     assert tppkit("cert", command, "-", "-").exit_code == 2
 
 
-def test_one_of_the_two_may_be_standard_input(tppkit, folder) -> None:
+def test_one_of_the_two_may_be_standard_input(tppkit, folder):
     seal = (folder / "qseal.pem").read_bytes()
     assert tppkit("cert", "pair", "qwac.pem", "-", stdin=seal).exit_code == 0
 
 
-def test_two_pkcs12_files_may_have_two_passwords(tppkit, folder, pki) -> None:
+def test_two_pkcs12_files_may_have_two_passwords(tppkit, folder, pki):
     for name, issued in (("qwac", pki.qwac), ("qseal", pki.qseal)):
         encryption = BestAvailableEncryption(name.encode())
         held = pkcs12.serialize_key_and_certificates(b"x", issued.key, issued.certificate.x509, None, encryption)

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from glob import glob
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -80,9 +79,7 @@ def example_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("path", COMMANDS)
-def test_every_help_has_examples_that_parse_and_the_exit_codes(
-    path: str, example_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_help_has_examples_that_parse_and_the_exit_codes(path, example_folder, monkeypatch):
     monkeypatch.chdir(example_folder)
     assert "\n  Exit: 0 " in help_of(path)
     assert examples(path)
@@ -99,7 +96,7 @@ def test_every_help_has_examples_that_parse_and_the_exit_codes(
         command.make_context(name, list(words))
 
 
-def test_each_option_has_a_variable_of_its_own() -> None:
+def test_each_option_has_a_variable_of_its_own():
     options = [one for command in COMMANDS.values() for one in command.params if isinstance(one, click.Option)]
     names = [str(option.envvar) for option in options if option.envvar]
     others = {"TPPKIT_ANCHORS", "TPPKIT_NO_SKIPS", "TPPKIT_SCREENSHOTS", "TPPKIT_TRACEBACK", "TPPKIT_VAULT_KEY"}
@@ -142,8 +139,8 @@ def taken_port() -> Iterator[int]:
     ],
 )  # fmt: skip
 def test_a_failure_ends_with_the_exit_code_that_the_help_states_for_it(
-    line: str, exit_code: int, stated: str, taken_port: int, example_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    line, exit_code, stated, taken_port, example_folder, monkeypatch
+):
     monkeypatch.chdir(example_folder)
     monkeypatch.setattr(sys, "argv", ["tppkit", *shlex.split(line.format(taken=taken_port))])
     with pytest.raises(SystemExit) as done:
@@ -155,9 +152,7 @@ def test_a_failure_ends_with_the_exit_code_that_the_help_states_for_it(
     assert stated in of_code
 
 
-def test_every_example_that_needs_no_server_runs(
-    example_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_example_that_needs_no_server_runs(example_folder, monkeypatch, capsys):
     monkeypatch.chdir(example_folder)
     ended = {}
     for path in (
@@ -175,7 +170,7 @@ def test_every_example_that_needs_no_server_runs(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_completion_script_is_printed(shell: str) -> None:
+def test_the_completion_script_is_printed(shell):
     done = subprocess.run(
         [TPPKIT], env={**os.environ, "_TPPKIT_COMPLETE": f"{shell}_source"}, capture_output=True, text=True, timeout=60
     )
@@ -183,7 +178,7 @@ def test_the_completion_script_is_printed(shell: str) -> None:
     assert f"_TPPKIT_COMPLETE={shell}_complete" in done.stdout
 
 
-def test_bash_completes_commands_and_options() -> None:
+def test_bash_completes_commands_and_options():
     script = (
         'eval "$(_TPPKIT_COMPLETE=bash_source tppkit)"; COMP_WORDS=(tppkit {0}); COMP_CWORD={1}; '
         '_tppkit_completion tppkit; echo "${{COMPREPLY[@]}}"'
@@ -205,7 +200,7 @@ def test_bash_completes_commands_and_options() -> None:
         ("PSP_PI,PSP_PI", None),
     ],
 )
-def test_an_unknown_role_gets_a_suggestion(tppkit: Any, given: str, suggested: str | None) -> None:
+def test_an_unknown_role_gets_a_suggestion(tppkit, given, suggested):
     done = tppkit("pki", "create", "certs", "--roles", given, "--json")
     assert (done.exit_code, done.json["error"]["code"]) == (2, "pki.role")
     assert done.json["error"]["message"].rpartition("; ")[2 if suggested else 0] == (suggested or "")
@@ -215,14 +210,14 @@ def test_an_unknown_role_gets_a_suggestion(tppkit: Any, given: str, suggested: s
     ("given", "suggested"),
     [("psd2v1", "did you mean psd2-v1?"), ("PSD2_V1", "did you mean psd2-v1?"), ("xyz", None)],
 )
-def test_an_unknown_profile_gets_a_suggestion(tppkit: Any, given: str, suggested: str | None) -> None:
+def test_an_unknown_profile_gets_a_suggestion(tppkit, given, suggested):
     done = tppkit("seal", "verify", "request.http", "--trust", ".", "--profile", given, "--json")
     message = done.json["error"]["message"]
     assert (done.exit_code, "psd2-v1" in message) == (2, True)
     assert message.rpartition("; ")[2 if suggested else 0] == (suggested or "")
 
 
-def test_a_profile_file_that_is_based_on_an_unknown_one_gets_a_suggestion(tppkit: Any, tmp_path: Path) -> None:
+def test_a_profile_file_that_is_based_on_an_unknown_one_gets_a_suggestion(tppkit, tmp_path):
     (tmp_path / "mine.toml").write_text('name = "mine"\nbased_on = "psd2v1"\n')
     done = tppkit("seal", "verify", "request.http", "--trust", ".", "--profile", "mine.toml", "--json")
     assert done.json["error"]["message"].endswith("; did you mean psd2-v1?")

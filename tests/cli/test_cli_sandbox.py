@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ def paste(line: str, folder: Path) -> Any:
 
 # The default; a Date, RSA keys and a keyId that the sandbox gave out; covered headers that curl adds; one that nothing adds.
 @pytest.mark.parametrize(("profile", "times"), [("psd2-v1", 2), ("ing", 1), ("stet", 1), ("amazon", 1)])
-def test_the_curl_line_makes_a_payment_each_time_it_is_pasted(profile: str, times: int, tmp_path: Path) -> None:
+def test_the_curl_line_makes_a_payment_each_time_it_is_pasted(profile, times, tmp_path):
     (tmp_path / "else where").mkdir()
     with running(tmp_path, "--profile", profile) as (output, _):
         (line,) = [line for line in output.read_text().splitlines() if line.startswith("curl ")]
@@ -59,7 +59,7 @@ def test_the_curl_line_makes_a_payment_each_time_it_is_pasted(profile: str, time
         assert requests == ["POST /psd2/v1/payments/sepa-credit-transfers 201"] * times
 
 
-def test_the_start_names_the_dialect_and_each_request_has_a_line_at_once(tmp_path: Path) -> None:
+def test_the_start_names_the_dialect_and_each_request_has_a_line_at_once(tmp_path):
     with running(tmp_path, "--host", "0.0.0.0") as (output, ready):
         assert "psd2-v1" in output.read_text()
         assert "0.0.0.0" not in output.read_text() + json.dumps(ready)
@@ -67,7 +67,7 @@ def test_the_start_names_the_dialect_and_each_request_has_a_line_at_once(tmp_pat
         assert output.read_text().splitlines()[-1] == "GET /clock 200"
 
 
-def test_a_reader_that_does_not_read_stops_neither_the_sandbox_nor_its_end(tmp_path: Path) -> None:
+def test_a_reader_that_does_not_read_stops_neither_the_sandbox_nor_its_end(tmp_path):
     ready = tmp_path / "ready.json"
     command = [str(TPPKIT), "sandbox", "up", "--port", "0", "--dir", "bank", "--ready-file", str(ready)]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -85,21 +85,21 @@ def test_a_reader_that_does_not_read_stops_neither_the_sandbox_nor_its_end(tmp_p
         process.communicate()
 
 
-def test_with_json_standard_output_is_one_object(tmp_path: Path) -> None:
+def test_with_json_standard_output_is_one_object(tmp_path):
     with running(tmp_path, "--json") as (output, ready):
         httpx.get(ready["control_url"] + "/clock", trust_env=False)
         assert json.loads(output.read_text()) == ready
         assert (tmp_path / "errors").read_text().splitlines()[-1] == "GET /clock 200"
 
 
-def test_an_unknown_dialect_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+def test_an_unknown_dialect_is_refused_with_the_known_ones(tmp_path):
     result = CliRunner().invoke(main, ["sandbox", "up", "--dir", str(tmp_path / "bank"), "--profile", "berlingroup"])
     assert result.exit_code == 2
     assert "berlin-group" in result.output
     assert not (tmp_path / "bank").exists()
 
 
-def test_a_file_that_is_not_a_database_is_refused(tppkit: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused(tppkit, tmp_path):
     (tmp_path / "notes.txt").write_text("no database" * 1000)
     result = tppkit("sandbox", "up", "--port", "0", "--database", "sqlite:///notes.txt")
     assert (result.exit_code, "database.unusable" in result.stderr) == (2, True)

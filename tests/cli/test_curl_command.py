@@ -120,7 +120,7 @@ def _is_whole(raw: bytes) -> bool:
 @pytest.mark.parametrize("command", [*SHELL_COPIES.values(), *[f"curl {options} 'http://bank.example/a?b=%2F'" for options in OPTIONS],
     "curl -G -d x=1 http://bank.example/a?", "curl -G -d x=1 'http://bank.example/a?b&'", "curl -G -d x=1 http://bank.example#f"],
     ids=[*SHELL_COPIES, *OPTIONS, "question mark", "ampersand", "fragment"])  # fmt: skip
-def test_bash_and_curl_send_the_same_request(command: str) -> None:
+def test_bash_and_curl_send_the_same_request(command):
     command, sent = sent_by_curl(command)
     read = parse_curl(command, as_found=True)
     assert (read.method, read.target, read.body) == (sent.method, sent.target, sent.body)
@@ -131,21 +131,21 @@ def test_bash_and_curl_send_the_same_request(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", WINDOWS_COPIES.values(), ids=WINDOWS_COPIES)
-def test_a_copy_for_cmd_is_read(command: str) -> None:
+def test_a_copy_for_cmd_is_read(command):
     message = parse_curl(command)
     assert (message.method, message.target) == ("PUT", "/a?b=1&c=%2F")
     assert header(message, "x-a") == 'b "c"'
     assert message.body == '{"a":"C:\\\\x",\n"b":"50% é"}'.encode()
 
 
-def test_a_command_saved_by_an_editor_of_windows_is_read() -> None:
+def test_a_command_saved_by_an_editor_of_windows_is_read():
     message = parse_curl(f"\ufeff$ curl {URL} \\\r\n -d 'a\r\nb'\r\n")
     assert (message.target, message.body) == ("/psd2/v1?x=%2F", b"a\r\nb")
     assert parse_curl(f"curl.exe {URL}").headers[0] == ("Host", "bank.example")
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12), max_size=6))
-def test_words_that_were_quoted_come_back(words: list[str]) -> None:
+def test_words_that_were_quoted_come_back(words):
     assert split_command(shlex.join(["curl", *words])) == ["curl", *words]
 
 
@@ -155,7 +155,7 @@ def test_words_that_were_quoted_come_back(words: list[str]) -> None:
      "~/x", "a=~", "a=b:~", r"$'\cA'", r"$'\x{41}'", "\n-d x", "\r\n-d x", " \\ \n", "$'a\\x00b'", "'a\0b'", '^"^" & b', '^"^" > b',
      '^"%PATH%^"', '^"a', '^"^"\nb', '^"a^', '^"^" a\\^"b^"', '^"a\0b^"'],
 )  # fmt: skip
-def test_text_that_a_shell_would_change_is_rejected(text: str) -> None:
+def test_text_that_a_shell_would_change_is_rejected(text):
     with refused(FormatError, "curl.shell"):
         split_command(f"curl {text}")
 
@@ -170,7 +170,7 @@ def test_text_that_a_shell_would_change_is_rejected(text: str) -> None:
         "https://a/a/../b", "https://a/a/./b", "https://a/a/..", "https://a/a/%2e%2E/b", "https://a/.?x",
     ],
 )  # fmt: skip
-def test_an_option_or_address_of_unknown_effect_is_rejected(arguments: str) -> None:
+def test_an_option_or_address_of_unknown_effect_is_rejected(arguments):
     with refused(FormatError, "curl.option"):
         parse_curl(f"curl {arguments}")
 
@@ -187,19 +187,19 @@ def test_an_option_or_address_of_unknown_effect_is_rejected(arguments: str) -> N
     ],
     ids=range(13),
 )  # fmt: skip
-def test_a_request_that_cannot_be_sent_is_rejected(command: str, code: str) -> None:
+def test_a_request_that_cannot_be_sent_is_rejected(command, code):
     with refused(FormatError, code):
         parse_curl(command)
 
 
-def test_the_brackets_of_an_ipv6_address_are_accepted() -> None:
+def test_the_brackets_of_an_ipv6_address_are_accepted():
     assert header(parse_curl("curl 'https://[::1]:8443/a'"), "host") == "[::1]:8443"
 
 
 @pytest.mark.parametrize(
     ("option", "fault"), [("-X get", "message.malformed"), ("-H 'Content-Length: 5' -d abc", "message.length")]
 )
-def test_a_fault_of_the_request_is_accepted_only_as_found(option: str, fault: str) -> None:
+def test_a_fault_of_the_request_is_accepted_only_as_found(option, fault):
     with refused(FormatError, fault):
         parse_curl(f"curl {option} {URL}")
     assert parse_curl(f"curl {option} {URL}", as_found=True).target == "/psd2/v1?x=%2F"
@@ -208,19 +208,19 @@ def test_a_fault_of_the_request_is_accepted_only_as_found(option: str, fault: st
 @pytest.mark.parametrize(
     ("option", "body"), [("-d", b'{ "a": 1}'), ("--data-binary", FILES["body.json"]), ("--json", FILES["body.json"])]
 )
-def test_line_ends_of_a_file_are_lost_as_curl_loses_them(option: str, body: bytes) -> None:
+def test_line_ends_of_a_file_are_lost_as_curl_loses_them(option, body):
     assert parse_curl(f"curl {URL} {option} @body.json", read_file=FILES.__getitem__).body == body
 
 
 @pytest.mark.parametrize(
     "options", ["-d @a", "--data-binary @/etc/passwd", "-H @a", "--data-urlencode a@b", "-b jar.txt"]
 )
-def test_files_are_not_read_unless_allowed(options: str) -> None:
+def test_files_are_not_read_unless_allowed(options):
     with refused(FormatError, "curl.file"):
         parse_curl(f"curl {URL} {options}")
 
 
-def test_files_that_make_a_body_too_large_are_rejected() -> None:
+def test_files_that_make_a_body_too_large_are_rejected():
     with refused(FormatError, "message.too-large"):
         parse_curl(f"curl {URL} " + "-d @a " * 9, read_file=lambda name: bytes(1024 * 1024).replace(b"\0", b"a"))
 
@@ -231,7 +231,7 @@ def test_files_that_make_a_body_too_large_are_rejected() -> None:
      "-s " * 1_900, '^"' + 'a"b"' * 30_000 + '"', '^"' + "\\" * 130_000, '^"' + '""a' * 40_000 + '"'],
     ids=["word", "quoted", "escaped", "at-signs", "letters", "options", "cmd-words", "cmd-backslashes", "cmd-quotes"],
 )  # fmt: skip
-def test_the_longest_command_is_read_in_bounded_time(text: str) -> None:
+def test_the_longest_command_is_read_in_bounded_time(text):
     started = time.process_time()
     with suppress(FormatError):
         parse_curl(f"curl {text}")
@@ -239,7 +239,7 @@ def test_the_longest_command_is_read_in_bounded_time(text: str) -> None:
 
 
 @given(st.text() | st.text(alphabet="-dHX@'\"$\\\n=:/ahtps; ^%&\r", max_size=60).map(f"curl {URL} ".__add__))
-def test_only_format_error_escapes(text: str) -> None:
+def test_only_format_error_escapes(text):
     with suppress(FormatError):
         parse_curl(text)
     with suppress(FormatError):

@@ -55,7 +55,7 @@ def changed(**parts: Any) -> dict[str, Any]:
     return SIGNED | parts
 
 
-def test_a_request_comes_out_byte_for_byte() -> None:
+def test_a_request_comes_out_byte_for_byte():
     assert parse_har(b"\xef\xbb\xbf" + har(SIGNED)) == Message(
         "POST",
         "/psd2/v1/payments?x=%2F",
@@ -65,20 +65,20 @@ def test_a_request_comes_out_byte_for_byte() -> None:
 
 
 @pytest.mark.parametrize("parts", EXPORTS.values(), ids=EXPORTS)
-def test_an_export_has_one_host_and_the_bytes_of_the_body(parts: dict[str, Any]) -> None:
+def test_an_export_has_one_host_and_the_bytes_of_the_body(parts):
     message = parse_har(har(changed(**parts)))
     assert (message.values("host"), message.body) == (("b.example",), "é\n".encode())
     assert not [name for name, _ in message.headers if name.startswith(":")]
 
 
-def test_the_one_signed_entry_is_chosen() -> None:
+def test_the_one_signed_entry_is_chosen():
     bearer, signature = [{"name": "Authorization", "value": value} for value in ("Bearer x", 'Signature keyId="a"')]
     for row in (SIGNATURE, signature):
         unsigned = changed(headers=[bearer])
         assert parse_har(har(unsigned, changed(method="PUT", headers=[row]), unsigned)).method == "PUT"
 
 
-def test_an_entry_is_chosen_by_its_number() -> None:
+def test_an_entry_is_chosen_by_its_number():
     assert parse_har(har(SIGNED, changed(method="PUT", headers=[])), entry=2).method == "PUT"
 
 
@@ -86,7 +86,7 @@ def test_an_entry_is_chosen_by_its_number() -> None:
     ("requests", "entry"),
     [([SIGNED], 0), ([SIGNED], 2), ([SIGNED], -1), ([SIGNED, SIGNED], None), ([changed(headers=[])], None)],
 )
-def test_an_entry_that_is_absent_or_ambiguous_is_rejected(requests: list[Any], entry: int | None) -> None:
+def test_an_entry_that_is_absent_or_ambiguous_is_rejected(requests, entry):
     with refused(FormatError, "har.entry"):
         parse_har(har(*requests), entry=entry)
 
@@ -102,7 +102,7 @@ def test_an_entry_that_is_absent_or_ambiguous_is_rejected(requests: list[Any], e
         {"postData": {"text": "abc"}, "bodySize": 0}, {"postData": {"text": "YWJj", "encoding": "base64"}, "bodySize": 4},
     ],
 )  # fmt: skip
-def test_a_body_that_is_absent_or_changed_is_rejected(parts: dict[str, Any]) -> None:
+def test_a_body_that_is_absent_or_changed_is_rejected(parts):
     for as_found in (False, True):
         with refused(FormatError, "har.body"):
             parse_har(har(changed(**parts)), as_found=as_found)
@@ -115,7 +115,7 @@ def test_a_body_that_is_absent_or_changed_is_rejected(parts: dict[str, Any]) -> 
         {"postData": {"mimeType": "", "text": "", "params": []}, "bodySize": -1}, {"postData": {"mimeType": ""}, "bodySize": 0},
     ],
 )  # fmt: skip
-def test_a_request_without_a_body_is_read_as_exporters_write_it(parts: dict[str, Any]) -> None:
+def test_a_request_without_a_body_is_read_as_exporters_write_it(parts):
     assert parse_har(har(changed(**parts))).body == b""
 
 
@@ -126,7 +126,7 @@ def test_a_request_without_a_body_is_read_as_exporters_write_it(parts: dict[str,
         ({"headers": [SIGNATURE, {"name": "Transfer-Encoding", "value": "x"}]}, "message.length"),
     ],
 )
-def test_a_fault_of_the_request_is_accepted_only_as_found(parts: dict[str, Any], fault: str) -> None:
+def test_a_fault_of_the_request_is_accepted_only_as_found(parts, fault):
     with refused(FormatError, fault):
         parse_har(har(changed(**parts)))
     assert parse_har(har(changed(**parts)), as_found=True).method in ("POST", "post")
@@ -143,7 +143,7 @@ def test_a_fault_of_the_request_is_accepted_only_as_found(parts: dict[str, Any],
         ({"postData": [1]}, "har.malformed"), ({"postData": {"text": "%", "encoding": "base64"}}, "base64.malformed"),
     ],
 )  # fmt: skip
-def test_a_malformed_request_is_rejected(parts: dict[str, Any], fault: str) -> None:
+def test_a_malformed_request_is_rejected(parts, fault):
     with refused(FormatError, fault):
         parse_har(har(changed(**parts)), entry=1)
 
@@ -154,7 +154,7 @@ def test_a_malformed_request_is_rejected(parts: dict[str, Any], fault: str) -> N
     "har.malformed"), (b'{"a":' * 999, "json.too-deep"), (b'{"log":{"entries":[' + b'{"request":{}},' * 300_000, "har.malformed")],
     ids=range(6),
 )  # fmt: skip
-def test_a_malformed_file_is_rejected(raw: bytes, fault: str) -> None:
+def test_a_malformed_file_is_rejected(raw, fault):
     with refused(FormatError, fault):
         parse_har(raw, entry=1)
 
@@ -172,12 +172,12 @@ json_values = st.recursive(
     st.binary() | json_values.map(lambda value: har(value, changed(postData=value), changed(headers=[value]))),
     st.integers(1, 3),
 )
-def test_only_format_error_escapes(raw: bytes, entry: int) -> None:
+def test_only_format_error_escapes(raw, entry):
     with suppress(FormatError):
         parse_har(raw, entry=entry)
 
 
 @given(body=st.text(st.characters(codec="utf-8")), value=st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E)))
-def test_what_is_written_comes_back(body: str, value: str) -> None:
+def test_what_is_written_comes_back(body, value):
     message = parse_har(har(changed(headers=[SIGNATURE, {"name": "X", "value": value}], postData={"text": body})))
     assert (message.body.decode(), message.headers[-1]) == (body, ("X", value))

@@ -41,19 +41,19 @@ ENCODED_KEY = base64.b64encode(f"{KEY}:".encode()).decode()
         (f"card {ID.upper()}", "card ***"), ("cvc 000, 1000 EUR, 0001", "cvc ***, 1000 EUR, 0001"), ("1.000", "1.***"),
     ],
 )  # fmt: skip
-def test_key_code_and_proof_are_hidden_where_a_server_repeats_them(text: str, shown: str) -> None:
+def test_key_code_and_proof_are_hidden_where_a_server_repeats_them(text, shown):
     answer = ServerAnswer(400, {}, json.dumps({"error": {"code": text, "message": text}}).encode())
     assert GATEWAY.peer_error(AUTHENTICATION, answer) == (shown, shown)
 
 
 @pytest.mark.parametrize("separator", ["", " ", "-", ".", "_", "\N{NO-BREAK SPACE}", "%20"])
-def test_a_card_is_hidden_with_any_separator(separator: str) -> None:
+def test_a_card_is_hidden_with_any_separator(separator):
     groups, expiry = separator.join(PAN[at : at + 4] for at in range(0, 16, 4)), separator.join(("12", "2030"))
     answer = ServerAnswer(400, {}, json.dumps({"error": {"message": f"{groups} until {expiry}, 0739; 1 EUR"}}).encode())
     assert GATEWAY.peer_error(ORDER, answer)[1] == "*** until ***, ***; 1 EUR"
 
 
-def test_a_request_with_a_card_is_not_pickled() -> None:
+def test_a_request_with_a_card_is_not_pickled():
     assert PAN.encode() in ORDER.message.body
     with pytest.raises(TypeError, match="card data"):
         pickle.dumps(ORDER.message)

@@ -6,17 +6,15 @@ import asyncio
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 from http_drivers import HTTP_DRIVERS, HttpDriver
-from rogue_bank import RogueBank, as_json, egress_proxy, forwarder, http, rogue_bank, server_context, trickling
+from rogue_bank import as_json, egress_proxy, forwarder, http, rogue_bank, server_context, trickling
 
 from refusals import refused
-from tppkit.client import Identity, Psd2Client, SealAuth, make_client
+from tppkit.client import Psd2Client, SealAuth, make_client
 from tppkit.errors import RemoteProtocolError, RequestRefused
-from tppkit.sandbox import SandboxServer
 from tppkit.seals import Message
 
 
@@ -26,18 +24,14 @@ def driver(request: pytest.FixtureRequest) -> HttpDriver:
     return HTTP_DRIVERS[request.param]
 
 
-def test_a_client_shows_the_qwac_and_reads_the_answer(
-    driver: HttpDriver, identity: Identity, bank_pki_folder: Path
-) -> None:
+def test_a_client_shows_the_qwac_and_reads_the_answer(driver, identity, bank_pki_folder):
     context = server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem")
     with rogue_bank(context, as_json(200, {"a": 1})) as bank:
         (answer,) = driver.run(identity, lambda client: client.get("/x"), base_url=bank.url)
     assert answer.json() == {"a": 1}
 
 
-def test_a_poll_on_a_kept_alive_connection_adds_no_handshake(
-    driver: HttpDriver, identity: Identity, bank: SandboxServer
-) -> None:
+def test_a_poll_on_a_kept_alive_connection_adds_no_handshake(driver, identity, bank):
     with forwarder(int(bank.addresses.psd2_url.rpartition(":")[2])) as counted:
         url = f"https://localhost:{counted['port']}/psd2/v1/payments/sepa-credit-transfers/1/status"
         answers = driver.run(identity, *[lambda client: client.get(url)] * 5)
@@ -46,8 +40,8 @@ def test_a_poll_on_a_kept_alive_connection_adds_no_handshake(
 
 
 def test_a_client_follows_no_redirect_keeps_no_cookie_and_uses_no_proxy_of_the_environment(
-    driver: HttpDriver, identity: Identity, bank_pki_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    driver, identity, bank_pki_folder, monkeypatch
+):
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     context = server_context(bank_pki_folder)
     with rogue_bank(context, http(200)) as other:
@@ -58,9 +52,7 @@ def test_a_client_follows_no_redirect_keeps_no_cookie_and_uses_no_proxy_of_the_e
 
 
 @pytest.mark.parametrize("first", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"], ids=["head", "body"])
-def test_an_answer_that_trickles_ends_with_the_call(
-    first: bytes, driver: HttpDriver, identity: Identity, bank_pki_folder: Path
-) -> None:
+def test_an_answer_that_trickles_ends_with_the_call(first, driver, identity, bank_pki_folder):
     context = server_context(bank_pki_folder)
     # A machine may be too slow for a handshake within its share of the call; then the next call has more time.
     for timeout_s in (1.0, 4.0, 16.0, 64.0):
@@ -76,9 +68,7 @@ def test_an_answer_that_trickles_ends_with_the_call(
 
 
 @pytest.mark.parametrize("library", ["httpx", "httpx2"])
-def test_the_psd2_client_takes_a_client_of_either_library(
-    library: str, identity: Identity, bank: SandboxServer
-) -> None:
+def test_the_psd2_client_takes_a_client_of_either_library(library, identity, bank):
     found: Any = HTTP_DRIVERS[f"{library} sync"].library
     with (
         make_client(identity, library=found) as http,
@@ -90,9 +80,7 @@ def test_the_psd2_client_takes_a_client_of_either_library(
 
 
 @pytest.mark.parametrize("sealed_by", ["the client", "the call"])
-def test_a_seal_goes_through_an_egress_proxy(
-    sealed_by: str, driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
-) -> None:
+def test_a_seal_goes_through_an_egress_proxy(sealed_by, driver, identity, server, require_seal):
     auth = SealAuth(identity, origin=server.url)
     options = {"auth": auth} if sealed_by == "the call" else {}
     client_auth = auth if sealed_by == "the client" else None
@@ -107,14 +95,14 @@ def test_a_seal_goes_through_an_egress_proxy(
     assert not any(b"ignature" in head for head in heads)
 
 
-def test_a_refusal_of_the_proxy_is_the_librarys_error(driver: HttpDriver, identity: Identity) -> None:
+def test_a_refusal_of_the_proxy_is_the_librarys_error(driver, identity):
     with egress_proxy() as (proxy, _):
         gone = "https://127.0.0.1:1"
         with pytest.raises(driver.library.TransportError):
             driver.run(identity, lambda client: client.get(gone, auth=SealAuth(identity, origin=gone)), proxy=proxy)
 
 
-def test_one_request_may_be_sent_by_many_at_once(driver: HttpDriver, identity: Identity, require_seal: Any) -> None:
+def test_one_request_may_be_sent_by_many_at_once(driver, identity, require_seal):
     library, sent = driver.library, []
 
     def handle(request: Any) -> Any:
@@ -152,9 +140,7 @@ def test_one_request_may_be_sent_by_many_at_once(driver: HttpDriver, identity: I
 
 
 @pytest.mark.parametrize("library", [HTTP_DRIVERS[f"{name} sync"].library for name in ("httpx", "httpx2")])
-def test_a_redirect_by_a_transport_without_trace_events_is_an_error_afterwards(
-    library: Any, identity: Identity
-) -> None:
+def test_a_redirect_by_a_transport_without_trace_events_is_an_error_afterwards(library, identity):
     def handle(request: Any) -> Any:
         return (
             library.Response(307, headers={"location": "/again"}) if request.url.path == "/" else library.Response(200)

@@ -110,7 +110,7 @@ RACES = pytest.mark.parametrize("threads", [True, False], ids=["threads", "tasks
 
 
 @RACES
-def test_two_bodies_under_one_id_never_both_get_a_signature(threads: bool, slow: SlowSigner) -> None:
+def test_two_bodies_under_one_id_never_both_get_a_signature(threads, slow):
     results = send_all(sealing(slow.identity), [message(b"pay 1"), message(b"pay 2")], slow, threads=threads)
     assert sorted(map(type, results), key=lambda kind: kind.__name__) == [Message, str]
     assert "seal.request-id-reused" in results
@@ -118,7 +118,7 @@ def test_two_bodies_under_one_id_never_both_get_a_signature(threads: bool, slow:
 
 
 @RACES
-def test_one_request_from_several_sides_gets_one_signature(threads: bool, slow: SlowSigner) -> None:
+def test_one_request_from_several_sides_gets_one_signature(threads, slow):
     first, *others = send_all(sealing(slow.identity), [message()] * 6, slow, threads=threads)
     assert dict(first.headers)["Signature"]
     assert others == [first] * 5
@@ -126,7 +126,7 @@ def test_one_request_from_several_sides_gets_one_signature(threads: bool, slow: 
 
 
 @RACES
-def test_a_waiting_request_signs_itself_if_the_first_signature_failed(threads: bool, slow: SlowSigner) -> None:
+def test_a_waiting_request_signs_itself_if_the_first_signature_failed(threads, slow):
     slow.failing = 1
     results = send_all(sealing(slow.identity), [message()] * 3, slow, threads=threads)
     sealed = [result for result in results if result != "signer.timeout"]
@@ -134,9 +134,7 @@ def test_a_waiting_request_signs_itself_if_the_first_signature_failed(threads: b
     assert sealed[0] == sealed[1]
 
 
-def test_a_failed_signature_leaves_the_id_free_for_another_request_but_not_of_an_expired_seal(
-    slow: SlowSigner, bank_pki: Pki
-) -> None:
+def test_a_failed_signature_leaves_the_id_free_for_another_request_but_not_of_an_expired_seal(slow, bank_pki):
     ready, slow.failing = sealing(slow.identity), 1
     slow.go.set()
     with pytest.raises(TransportError):
@@ -156,7 +154,7 @@ def test_a_failed_signature_leaves_the_id_free_for_another_request_but_not_of_an
         ready.seal(message(b"other"))
 
 
-def test_waiting_is_limited(slow: SlowSigner) -> None:
+def test_waiting_is_limited(slow):
     ready = sealing(slow.identity, wait_s=0.05)
     with ThreadPoolExecutor(1) as threads:
         first = threads.submit(ready.seal, message())
@@ -170,7 +168,7 @@ def test_waiting_is_limited(slow: SlowSigner) -> None:
 
 
 @pytest.mark.parametrize("cancelled", [0, 1], ids=["who signs", "who waits"])
-def test_a_task_that_is_cancelled_takes_nothing_from_the_other(cancelled: int, slow: SlowSigner) -> None:
+def test_a_task_that_is_cancelled_takes_nothing_from_the_other(cancelled, slow):
     ready = sealing(slow.identity)
 
     async def main() -> tuple[Any, Any]:
@@ -191,16 +189,14 @@ def test_a_task_that_is_cancelled_takes_nothing_from_the_other(cancelled: int, s
     [{"body": b"[]"}, {"method": "PUT"}, {"method": "GET"}, {"target": "/y"}],
     ids=["body", "method", "a method that only reads", "target"],
 )
-def test_a_dialect_that_does_not_cover_the_target_still_has_one_request_for_an_id(
-    other: dict[str, Any], bank_pki: Pki
-) -> None:
+def test_a_dialect_that_does_not_cover_the_target_still_has_one_request_for_an_id(other, bank_pki):
     ready = sealing_in(bank_pki, PROFILES["berlin-group"])
     ready.seal(message())
     with refused(TppkitError, "seal.request-id-reused"):
         ready.seal(message(**other))
 
 
-def test_a_payment_stays_known_however_many_polls_come_after_it_and_only_the_last_polls_are(bank_pki: Pki) -> None:
+def test_a_payment_stays_known_however_many_polls_come_after_it_and_only_the_last_polls_are(bank_pki):
     ready = sealing_in(bank_pki)
     ready.seal(message())
     for _ in range(MAX_READING + 1):
@@ -215,7 +211,7 @@ def test_a_payment_stays_known_however_many_polls_come_after_it_and_only_the_las
 
 
 @pytest.mark.parametrize(("after", "known"), [(WINDOW, True), (WINDOW + timedelta(seconds=1), False)])
-def test_a_payment_is_known_for_an_hour(after: timedelta, known: bool, bank_pki: Pki) -> None:
+def test_a_payment_is_known_for_an_hour(after, known, bank_pki):
     clock = [AT]
     ready = sealing_in(bank_pki, clock=clock)
     first = ready.seal(message())
@@ -237,7 +233,7 @@ def rsa_pki() -> Pki:
 
 
 @pytest.mark.parametrize("name", ["cavage-12", "amazon", "open-finance", "adorsys"])
-def test_an_expired_seal_is_made_again_for_the_same_request_alone(name: str, bank_pki: Pki, rsa_pki: Pki) -> None:
+def test_an_expired_seal_is_made_again_for_the_same_request_alone(name, bank_pki, rsa_pki):
     profile, clock = PROFILES[name], [AT]
     pki = rsa_pki if name == "amazon" else bank_pki
     ready = sealing_in(pki, profile, clock=clock)
@@ -254,7 +250,7 @@ def test_an_expired_seal_is_made_again_for_the_same_request_alone(name: str, ban
     assert ready.seal(one) == again
 
 
-def test_another_date_under_the_same_id_is_refused_only_where_the_seal_covers_it(bank_pki: Pki) -> None:
+def test_another_date_under_the_same_id_is_refused_only_where_the_seal_covers_it(bank_pki):
     ready = sealing_in(bank_pki, PROFILES["adorsys"])
     ready.seal(message())
     with refused(TppkitError, "seal.request-id-reused"):
@@ -264,7 +260,7 @@ def test_another_date_under_the_same_id_is_refused_only_where_the_seal_covers_it
     assert dict(first.headers)["Signature"] == dict(second.headers)["Signature"]
 
 
-def test_a_date_of_the_callers_is_sealed_and_added_only_where_it_is_absent(rsa_pki: Pki) -> None:
+def test_a_date_of_the_callers_is_sealed_and_added_only_where_it_is_absent(rsa_pki):
     ready, dated = sealing_in(rsa_pki, PROFILES["adorsys"]), message(headers=[DATE])
     first, again, undated = (ready.seal(request) for request in (dated, dated, message()))
     assert first.values("date") == undated.values("date") == (DATE[1],)
@@ -288,7 +284,7 @@ class RenewedWhenRead(Identity):
         return seal
 
 
-def test_the_id_has_the_header_of_the_seal_that_signs_even_if_the_identity_is_renewed_meanwhile(bank_pki: Pki) -> None:
+def test_the_id_has_the_header_of_the_seal_that_signs_even_if_the_identity_is_renewed_meanwhile(bank_pki):
     covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
     other = replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id")
     seals = [Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key, profile=row) for row in (PSD2_V1, other)]
@@ -301,7 +297,7 @@ def test_the_id_has_the_header_of_the_seal_that_signs_even_if_the_identity_is_re
     assert [ready.seal(request).headers[0][0] for _ in range(2)] == ["X-Request-ID", "x-other-id"]
 
 
-def test_a_retry_after_a_renewal_is_what_was_sent_before(bank_pki: Pki) -> None:
+def test_a_retry_after_a_renewal_is_what_was_sent_before(bank_pki):
     first_seal = Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key)
     identity = identity_of(bank_pki, first_seal)
     ready = sealing(identity)
@@ -315,7 +311,7 @@ def test_a_retry_after_a_renewal_is_what_was_sent_before(bank_pki: Pki) -> None:
 
 @pytest.mark.parametrize("rid", ["", " ", " abc", "abc\t", "abc\xa0"])
 @pytest.mark.parametrize("given", [True, False], ids=["in the request", "new"])
-def test_an_id_that_is_another_one_on_the_wire_is_refused(given: bool, rid: str, bank_pki: Pki) -> None:
+def test_an_id_that_is_another_one_on_the_wire_is_refused(given, rid, bank_pki):
     ready = sealing_in(bank_pki)
     ready.seal(message(b"1", rid="abc"))
     other = message(b"2", rid=rid) if given else Message("POST", "/x", (), b"2")
@@ -331,7 +327,7 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_a_seal_of_several_limits_is_made_again_after_the_first(name: str, bank_pki: Pki) -> None:
+def test_a_seal_of_several_limits_is_made_again_after_the_first(name, bank_pki):
     covered, expires_after, max_age = LIMITS[name]
     profile = replace(
         PROFILES["cavage-12"], name="limits", covered=("(request-target)", "digest", "x-request-id", *covered),
@@ -351,7 +347,7 @@ def test_a_seal_of_several_limits_is_made_again_after_the_first(name: str, bank_
             verify_request(again, qwac=None, at=clock[0], policy=policy)
 
 
-def test_what_is_known_of_a_request_takes_about_one_kib(bank_pki: Pki) -> None:
+def test_what_is_known_of_a_request_takes_about_one_kib(bank_pki):
     ready, count = sealing_in(bank_pki), 500
     ready.seal(message())
     requests = [message(str(number).encode(), rid=str(uuid4())) for number in range(count)]
@@ -369,7 +365,7 @@ def made_for(pki: Pki, origin: Origin | None) -> Identity:
     return identity_of(pki, Seal.for_key(pki.qseal.certificate, pki.qseal.key, origin=origin))
 
 
-def test_a_seal_for_another_origin_is_refused_before_anything_is_sealed_also_a_renewed_one(bank_pki: Pki) -> None:
+def test_a_seal_for_another_origin_is_refused_before_anything_is_sealed_also_a_renewed_one(bank_pki):
     other = made_for(bank_pki, Origin("https", "other.example"))
     for contradicting in (
         lambda: sealing(other),

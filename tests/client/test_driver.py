@@ -45,7 +45,7 @@ def run(driver: Any, ask: Ask) -> Run:
 
 @pytest.mark.parametrize(("step", "good"), [("initiate", as_json(201, INITIATED)), ("status", STATUS)])
 @pytest.mark.parametrize("bad", [CUT_OFF, http(503), http(429)], ids=["cut off", "503", "429"])
-def test_a_failed_attempt_is_repeated_byte_for_byte(bad: Answer, step: str, good: Answer, run: Run) -> None:
+def test_a_failed_attempt_is_repeated_byte_for_byte(bad, step, good, run):
     result, bank, pauses = run(step, bad, bad, good)
     assert (result.transaction_status, pauses) == ("RCVD", [0.5, 1.0])
     assert bank.requests[0] == bank.requests[1] == bank.requests[2]
@@ -59,9 +59,7 @@ def test_a_failed_attempt_is_repeated_byte_for_byte(bad: Answer, step: str, good
         ("initiate", http(500), RequestRefused, 1), ("status", http(502), RequestRefused, 1),
     ],
 )  # fmt: skip
-def test_three_attempts_are_the_end_and_what_may_not_be_repeated_is_sent_once(
-    step: str, bad: Answer, error: type[Exception], attempts: int, run: Run
-) -> None:
+def test_three_attempts_are_the_end_and_what_may_not_be_repeated_is_sent_once(step, bad, error, attempts, run):
     result, bank, pauses = run(step, *[bad] * attempts, STATUS)
     assert type(result) is error if attempts == 3 else isinstance(result, error)
     assert (len(bank.requests), len(pauses)) == (attempts, attempts - 1)
@@ -71,7 +69,7 @@ def test_three_attempts_are_the_end_and_what_may_not_be_repeated_is_sent_once(
     "refusal", [http(409), http(401), http(500), http(429, retry_after="61")], ids=["409", "401", "500", "429"]
 )
 @pytest.mark.parametrize("first", [CUT_OFF, http(503)], ids=["cut off", "503 without a code"])
-def test_a_refusal_after_a_lost_attempt_leaves_the_payment_unknown(first: Answer, refusal: Answer, run: Run) -> None:
+def test_a_refusal_after_a_lost_attempt_leaves_the_payment_unknown(first, refusal, run):
     result, bank, _ = run("initiate", first, refusal)
     assert (type(result), result.code, len(bank.requests)) == (OutcomeUnknown, "answer.after-lost", 2)
     assert result.request_id in result.message
@@ -87,9 +85,7 @@ def test_a_refusal_after_a_lost_attempt_leaves_the_payment_unknown(first: Answer
         ((CUT_OFF, LATER, LATER), 503, OutcomeUnknown), ((LATER, http(503), LATER), 503, OutcomeUnknown),
     ],
 )  # fmt: skip
-def test_a_refusal_after_attempts_that_the_service_itself_refused_is_one_and_no_other(
-    answers: tuple[Answer, ...], status: int, kind: type[RequestRefused], run: Run
-) -> None:
+def test_a_refusal_after_attempts_that_the_service_itself_refused_is_one_and_no_other(answers, status, kind, run):
     result, bank, _ = run("initiate", *answers)
     assert (type(result), result.status, len(bank.requests)) == (kind, status, len(answers))
     if kind is OutcomeUnknown:
@@ -102,5 +98,5 @@ def test_a_refusal_after_attempts_that_the_service_itself_refused_is_one_and_no_
     ("retry_after", "pause_s"),
     [("7", 7.0), ("60", 60.0), ("61", None), ("99999999999", None), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.5), ("-1", 0.5), ("\u0663", 0.5)],
 )  # fmt: skip
-def test_the_servers_retry_after_is_followed_up_to_a_minute(retry_after: str, pause_s: float | None) -> None:
+def test_the_servers_retry_after_is_followed_up_to_a_minute(retry_after, pause_s):
     assert pause_before_repeat_s(PAYMENT_STATUS, 1, ServerAnswer(429, {"retry-after": retry_after})) == pause_s

@@ -114,7 +114,7 @@ def with_status(answer: Answer, status: bytes) -> Answer:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_each_row_is_sent_with_the_key_as_user_name_and_answered_by_any_2xx(name: str, play: Player) -> None:
+def test_each_row_is_sent_with_the_key_as_user_name_and_answered_by_any_2xx(name, play):
     answer = ANSWERS.get(name, as_json(200, MADE))
     for status in (b"200", b"201", b"299"):
         result, server = play.ask(with_status(answer, status), CALLS[name])
@@ -128,7 +128,7 @@ def test_each_row_is_sent_with_the_key_as_user_name_and_answered_by_any_2xx(name
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_an_order_whose_answer_is_lost_is_sent_once_and_looked_up_once(name: str, play: Player) -> None:
+def test_an_order_whose_answer_is_lost_is_sent_once_and_looked_up_once(name, play):
     error, server = play.ask(in_turn(LOST[name], found(MADE)), create)
     assert (type(error), error.code, [order.id for order in error.found]) == (
         OrderOutcomeUnknown,
@@ -153,7 +153,7 @@ LOOKUPS: dict[str, tuple[Answer, str, str, int]] = {
 
 
 @pytest.mark.parametrize("name", LOOKUPS)
-def test_the_error_says_what_the_look_up_found(name: str, play: Player) -> None:
+def test_the_error_says_what_the_look_up_found(name, play):
     answer, code, text, count = LOOKUPS[name]
     order = OrderRequest(currency="EUR", amount=1) if "without" in name else ORDER
     error, server = play.ask(in_turn(LOST["server"], answer), lambda client: client.create_order(order))
@@ -172,12 +172,12 @@ def test_the_error_says_what_the_look_up_found(name: str, play: Player) -> None:
         (503, b'{"error":{"code":"SERVICE_UNAVAILABLE"}}'),
     ],
 )
-def test_a_refused_order_is_neither_repeated_nor_looked_up(status: int, body: bytes, play: Player) -> None:
+def test_a_refused_order_is_neither_repeated_nor_looked_up(status, body, play):
     error, server = play.ask(http(status, body), create)
     assert (type(error), error.status, len(server.requests)) == (RequestRefused, status, 1)
 
 
-def test_an_order_that_was_never_sent_is_not_looked_up_and_one_that_gets_no_answer_stays_open(play: Player) -> None:
+def test_an_order_that_was_never_sent_is_not_looked_up_and_one_that_gets_no_answer_stays_open(play):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with refused(TransportError, "transport.failed"):
@@ -187,7 +187,7 @@ def test_an_order_that_was_never_sent_is_not_looked_up_and_one_that_gets_no_answ
     assert (silent.value.code, silent.value.status) == ("order-lost.not-looked-up", None)
 
 
-def test_an_error_is_pickled_without_card_data_and_a_client_is_not_pickled_or_copied(play: Player) -> None:
+def test_an_error_is_pickled_without_card_data_and_a_client_is_not_pickled_or_copied(play):
     details = {"payment_method_details": {"card_expiry": "122030"}, "id": TRANSACTION, "status": "new"}
     error, _ = play.ask(in_turn(LOST["connection"], found({**MADE, "transactions": [details]})), create)
     again = pickle.loads(pickle.dumps(error))
@@ -208,7 +208,7 @@ LOOK_AT = {
 
 
 @pytest.mark.parametrize("name", LOOK_AT)
-def test_what_moves_money_is_sent_once_and_its_error_says_what_to_look_at(name: str, play: Player) -> None:
+def test_what_moves_money_is_sent_once_and_its_error_says_what_to_look_at(name, play):
     for answer in (LOST["connection"], LOST["unavailable"], LOST["unreadable success"]):
         error, server = play.ask(answer, CALLS[name])
         assert isinstance(error, NO_OUTCOME)
@@ -217,7 +217,7 @@ def test_what_moves_money_is_sent_once_and_its_error_says_what_to_look_at(name: 
         assert LOOK_AT[name] in error.message
 
 
-def test_reads_and_searches_are_repeated(play: Player) -> None:
+def test_reads_and_searches_are_repeated(play):
     for name in ("order", "search", "search_csv"):
         answer = in_turn(LOST["connection"], http(503), ANSWERS.get(name, as_json(200, MADE)))
         result, server = play.ask(answer, CALLS[name])
@@ -242,7 +242,7 @@ UNSENT: list[tuple[str, Step]] = [
 
 
 @pytest.mark.parametrize(("code", "step"), UNSENT)
-def test_what_breaks_a_rule_is_not_sent(code: str, step: Step, play: Player) -> None:
+def test_what_breaks_a_rule_is_not_sent(code, step, play):
     error, server = play.ask(as_json(200, MADE), step)
     assert (error.code, server.connections) == (code, 0)
 
@@ -250,7 +250,7 @@ def test_what_breaks_a_rule_is_not_sent(code: str, step: Step, play: Player) -> 
 @pytest.mark.parametrize(
     ("page", "sent"), [(None, {}), (Start(20), {"start": 20}), (After(), {"search_after": "-1"}), (After("c"), {"search_after": "c"})]
 )  # fmt: skip
-def test_a_page_is_a_position_or_a_cursor(page: Start | After | None, sent: Any, play: Player) -> None:
+def test_a_page_is_a_position_or_a_cursor(page, sent, play):
     result, server = play.ask(found(MADE), lambda client: client.search("*", page=page, size=20, sort="amount desc"))
     assert json.loads(server.message().body) == {"query": "*", "size": 20, "sort": "amount desc", **sent}
     assert (result.orders[0].id, result.search_after) == (ID, None)
@@ -275,14 +275,14 @@ def search_of(count: int, *, cursors: bool = True) -> Answer:
     ("size", "pages"), [(4000, [("start", 0), ("start", 4000), ("search_after", "7999"), ("search_after", "11999")]),
                         (5000, [("start", 0), ("start", 5000), ("search_after", "9999")])],
 )  # fmt: skip
-def test_orders_come_from_all_pages_and_by_cursor_after_10000(size: int, pages: Any, play: Player) -> None:
+def test_orders_come_from_all_pages_and_by_cursor_after_10000(size, pages, play):
     orders, server = play.ask(search_of(12_500), lambda client: client.orders("*", size=size))
     assert [order.amount for order in orders] == list(range(12_500))
     bodies = [json.loads(server.message(number).body) for number in range(len(server.requests))]
     assert bodies == [{"query": "*", "size": size, "sort": "created asc", name: at} for name, at in pages]
 
 
-def test_simple_pages_need_no_cursor_and_results_beyond_10000_without_one_are_reported(play: Player) -> None:
+def test_simple_pages_need_no_cursor_and_results_beyond_10000_without_one_are_reported(play):
     orders, server = play.ask(search_of(250, cursors=False), lambda client: client.orders("*", size=100))
     assert (len(orders), len(server.requests)) == (250, 3)
     for answer, size, requests in ((search_of(12_500, cursors=False), 5000, 2), (found(MADE, cursor="c"), 9_999, 3)):
@@ -291,21 +291,21 @@ def test_simple_pages_need_no_cursor_and_results_beyond_10000_without_one_are_re
 
 
 @pytest.mark.parametrize(("cursor", "sent"), [(1700000000123, "1700000000123"), ([7, "a"], '[7, "a"]'), ("c", "c")])
-def test_a_sort_value_of_any_type_is_sent_back_as_text(cursor: Any, sent: str, play: Player) -> None:
+def test_a_sort_value_of_any_type_is_sent_back_as_text(cursor, sent, play):
     result, _ = play.ask(found(MADE, cursor=cursor), lambda client: client.search("*"))
     assert result.search_after == sent
     _, server = play.ask(found(), lambda client: client.search("*", page=After(result.search_after)))
     assert json.loads(server.message().body)["search_after"] == sent
 
 
-def test_a_report_is_rows(play: Player) -> None:
+def test_a_report_is_rows(play):
     rows, server = play.ask(ANSWERS["search_csv"], lambda client: client.report(F("amount").between(1, None)))
     assert [(row.id, row.amount, row.transaction_status) for row in rows] == [(ID, 1250, "accepted")] * 2
     assert server.message().target == "/v1/search/orders/?format=csv"
     assert json.loads(server.message().body) == {"query": "amount:[1 TO *]", "search_after": "-1"}
 
 
-def test_a_report_is_written_whole_for_its_owner_and_needs_a_folder(play: Player, tmp_path: Path) -> None:
+def test_a_report_is_written_whole_for_its_owner_and_needs_a_folder(play, tmp_path):
     (tmp_path / "report.csv").write_text("before")
     play.ask(ANSWERS["search_csv"], lambda client: client.write_report("*", tmp_path / "report.csv"))
     assert (tmp_path / "report.csv").read_bytes() == REPORT.encode()
@@ -324,13 +324,13 @@ BROKEN: dict[str, tuple[Answer, str]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_report_leaves_no_file(name: str, play: Player, tmp_path: Path) -> None:
+def test_a_broken_report_leaves_no_file(name, play, tmp_path):
     answer, code = BROKEN[name]
     error, _ = play.ask(answer, lambda client: client.write_report("*", str(tmp_path / "report.csv")))
     assert (error.code, list(tmp_path.iterdir())) == (code, [])
 
 
-def test_key_and_card_data_are_never_shown(play: Player, caplog: pytest.LogCaptureFixture) -> None:
+def test_key_and_card_data_are_never_shown(play, caplog):
     caplog.set_level(logging.DEBUG)
     details = ONE_CLICK.model_copy(update={"cvc": CardSecret(CVC), "receiver_account_number": CardSecret(NUMBER)})
     call = GatewayCalls("https://gateway.example", api_key=KEY).call(GATEWAY.endpoints[0], of_card(details))

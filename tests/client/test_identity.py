@@ -47,7 +47,7 @@ def certified(issued: Issued) -> tuple[EidasCertificate, Any]:
 
 
 @pytest.mark.parametrize("name", UNFIT)
-def test_what_does_not_make_an_identity_is_refused(name: str, bank_pki: Pki) -> None:
+def test_what_does_not_make_an_identity_is_refused(name, bank_pki):
     make, code, text = UNFIT[name]
     with refused(ConfigurationError, code, match=text):
         make(bank_pki)
@@ -62,8 +62,8 @@ def test_what_does_not_make_an_identity_is_refused(name: str, bank_pki: Pki) -> 
     ],
 )
 def test_a_file_that_is_absent_or_a_key_without_its_password_is_not_read(
-    part: str, password: bytes | None, code: str, bank_pki_folder: Path, bank_pki: Pki, tmp_path: Path
-) -> None:
+    part, password, code, bank_pki_folder, bank_pki, tmp_path
+):
     if code == "key.unreadable":
         encryption = BestAvailableEncryption(b"correct horse")
         (tmp_path / "file").write_bytes(bank_pki.qwac.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
@@ -71,7 +71,7 @@ def test_a_file_that_is_absent_or_a_key_without_its_password_is_not_read(
         Identity.from_files(**files(bank_pki_folder) | {part: tmp_path / "file"}, password=password)
 
 
-def test_given_server_anchors_replace_those_of_the_system(identity: Identity, bank_pki: Pki) -> None:
+def test_given_server_anchors_replace_those_of_the_system(identity, bank_pki):
     assert identity.tls_context.get_ca_certs(binary_form=True) == [bank_pki.root.certificate.der]
 
 
@@ -85,9 +85,7 @@ def test_given_server_anchors_replace_those_of_the_system(identity: Identity, ba
         ("not_before", 1000, {}, "identity.expired"),
     ],
 )
-def test_what_begins_or_ends_is_reported(
-    of: str, days: float, options: dict[str, int], code: str | None, identity: Identity, bank_pki: Pki
-) -> None:
+def test_what_begins_or_ends_is_reported(of, days, options, code, identity, bank_pki):
     found = identity.check(at=getattr(bank_pki.qwac.certificate, of) + timedelta(days=days), **options)
     assert {(one.code, one.values["certificate"]) for one in found} >= {(code, "QWAC"), (code, "QSealC")} or not code
     assert code or found == ()
@@ -128,8 +126,8 @@ def renewable(bank_pki: Pki, tmp_path: Path) -> tuple[Identity, Path]:
 
 
 def test_a_renewed_certificate_and_seal_are_used_from_the_next_connection_on(
-    renewable: tuple[Identity, Path], new: Issued, new_seal: Issued, bank_pki: Pki, bank_pki_folder: Path
-) -> None:
+    renewable, new, new_seal, bank_pki, bank_pki_folder
+):
     identity, folder = renewable
     before = (identity.seal, identity._contexts)
     assert identity.reload(at=utc_now()) is False  # the files did not change
@@ -171,9 +169,7 @@ UNUSABLE: dict[str, tuple[Callable[[Path, Pki], Any], int, str]] = {
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
-def test_new_files_that_cannot_be_used_leave_the_identity_as_it_was(
-    name: str, renewable: tuple[Identity, Path], bank_pki: Pki, bank_pki_folder: Path
-) -> None:
+def test_new_files_that_cannot_be_used_leave_the_identity_as_it_was(name, renewable, bank_pki, bank_pki_folder):
     identity, folder = renewable
     before = (identity.qwac, identity.seal)
     spoil, days, code = UNUSABLE[name]
@@ -187,7 +183,7 @@ def test_new_files_that_cannot_be_used_leave_the_identity_as_it_was(
     assert bank.shown == [bank_pki.qwac.certificate.der]
 
 
-def test_a_renewal_that_loses_the_seal_is_not_accepted(renewable: Any, new: Issued, bank_pki_folder: Path) -> None:
+def test_a_renewal_that_loses_the_seal_is_not_accepted(renewable, new, bank_pki_folder):
     identity, _ = renewable
     before = (identity.qwac, identity.seal)
     with refused(ConfigurationError, "identity.seal-lost"):
@@ -203,9 +199,7 @@ def test_a_renewal_that_loses_the_seal_is_not_accepted(renewable: Any, new: Issu
 
 
 @pytest.mark.parametrize("source", ["memory", "files"])
-def test_an_identity_is_renewed_by_another_one_and_then_has_no_files_to_read(
-    source: str, renewable: tuple[Identity, Path], new: Issued, bank_pki: Pki
-) -> None:
+def test_an_identity_is_renewed_by_another_one_and_then_has_no_files_to_read(source, renewable, new, bank_pki):
     identity = renewable[0] if source == "files" else Identity(*certified(bank_pki.qwac))
     if source == "memory":
         with refused(ConfigurationError, "identity.no-source"):
@@ -216,9 +210,7 @@ def test_an_identity_is_renewed_by_another_one_and_then_has_no_files_to_read(
     assert identity.qwac == new.certificate
 
 
-def test_a_renewed_identity_reads_the_files_of_the_other_one(
-    renewable: tuple[Identity, Path], new: Issued, bank_pki: Pki, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_renewed_identity_reads_the_files_of_the_other_one(renewable, new, bank_pki, tmp_path_factory):
     identity, _ = renewable
     replace_files(bank_pki, folder := tmp_path_factory.mktemp("other"))
     identity.renew(Identity.from_files(**files(folder)), at=utc_now())
@@ -234,9 +226,7 @@ def read_with(signer, pki: Pki, folder: Path) -> Identity:
     return Identity.from_files(**given, signer=signer)
 
 
-def test_a_signer_is_made_for_each_new_seal_certificate_and_for_no_other(
-    new_seal: Issued, bank_pki: Pki, tmp_path: Path
-) -> None:
+def test_a_signer_is_made_for_each_new_seal_certificate_and_for_no_other(new_seal, bank_pki, tmp_path):
     device = {issued.certificate.sha256: KeySigner(issued.key) for issued in (bank_pki.qseal, new_seal)}
     asked: list[EidasCertificate] = []
 
@@ -279,9 +269,7 @@ def in_devices(bank_pki: Pki, tmp_path: Path) -> Devices:
     return read_with(signer, bank_pki, tmp_path), tmp_path, made, keys
 
 
-def test_a_renewed_identity_closes_the_signer_that_was_made_for_it(
-    in_devices: Devices, new: Issued, new_seal: Issued, bank_pki: Pki
-) -> None:
+def test_a_renewed_identity_closes_the_signer_that_was_made_for_it(in_devices, new, new_seal, bank_pki):
     identity, folder, made, keys = in_devices
     keys[0] = new_seal
     replace_files(bank_pki, folder, qwac=new)
@@ -297,8 +285,8 @@ def test_a_renewed_identity_closes_the_signer_that_was_made_for_it(
 
 
 def test_a_signer_that_does_not_sign_for_the_new_certificate_is_closed_unless_it_is_in_use(
-    in_devices: Devices, new_seal: Issued, bank_pki: Pki, tmp_path: Path
-) -> None:
+    in_devices, new_seal, bank_pki, tmp_path
+):
     identity, folder, made, _ = in_devices
     one = Device(bank_pki.qseal)
     in_use = read_with(lambda _: one, bank_pki, tmp_path)
@@ -310,8 +298,8 @@ def test_a_signer_that_does_not_sign_for_the_new_certificate_is_closed_unless_it
 
 
 def test_a_signer_that_must_be_awaited_to_be_closed_is_refused_or_logged_where_that_turns_out_later(
-    bank_pki: Pki, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+    bank_pki, tmp_path, caplog
+):
     class Awaited(KeySigner):
         async def close(self) -> None: ...
 
@@ -334,8 +322,8 @@ def test_a_signer_that_must_be_awaited_to_be_closed_is_refused_or_logged_where_t
     ],
 )
 def test_what_closing_a_signer_raises_is_logged_without_foreign_text(
-    raised: Exception, told: str, new_seal: Issued, bank_pki: Pki, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+    raised, told, new_seal, bank_pki, tmp_path, caplog
+):
     class Stuck(KeySigner):
         def close(self) -> None:
             raise raised
@@ -357,9 +345,7 @@ UNFIT_SEALS: dict[str, tuple[Callable[[Pki], Issued], int, str]] = {
 
 
 @pytest.mark.parametrize("name", UNFIT_SEALS)
-def test_no_signer_is_made_for_a_certificate_that_is_not_accepted(
-    name: str, in_devices: Devices, bank_pki: Pki
-) -> None:
+def test_no_signer_is_made_for_a_certificate_that_is_not_accepted(name, in_devices, bank_pki):
     identity, folder, made, _ = in_devices
     issue, days, code = UNFIT_SEALS[name]
     replace_files(bank_pki, folder, qseal=issue(bank_pki))
@@ -368,9 +354,7 @@ def test_no_signer_is_made_for_a_certificate_that_is_not_accepted(
     assert (len(made), made[0].closed) == (1, 0)
 
 
-def test_every_connection_made_while_renewing_shows_one_certificate_or_the_other(
-    bank_pki: Pki, bank_pki_folder: Path
-) -> None:
+def test_every_connection_made_while_renewing_shows_one_certificate_or_the_other(bank_pki, bank_pki_folder):
     first, second = bank_pki.qwac, bank_pki.issue_qwac(bank_pki.provider, label="new", key="rsa2048")
     given = {"server_anchors": [bank_pki.root.certificate]}
     made = [Identity(one.certificate, one.key, chain=one.chain, **given) for one in (first, second)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ from tppkit._clock import utc_now
 from tppkit.certificates import EidasCertificate
 from tppkit.client import Identity
 from tppkit.client.identity_certificates import order_chain as order_chain_at
-from tppkit.testpki import Issued, Pki, certificate_pem, key_pem, make_pki
+from tppkit.testpki import Issued, certificate_pem, key_pem, make_pki
 
 
 def order_chain(certificate: EidasCertificate, others: Sequence[EidasCertificate]) -> tuple[EidasCertificate, ...]:
@@ -67,9 +67,7 @@ def chain_on_the_wire(identity: Identity, folder: Path) -> list[bytes]:
 
 
 @pytest.mark.parametrize("write", [in_pem, in_pkcs12], ids=["PEM", "PKCS#12"])
-def test_a_file_may_hold_the_authorities_in_any_order(
-    write: Callable[[Issued, Sequence[EidasCertificate]], dict[str, bytes]], bank_pki: Pki, bank_pki_folder: Path
-) -> None:
+def test_a_file_may_hold_the_authorities_in_any_order(write, bank_pki, bank_pki_folder):
     others = (bank_pki.root.certificate, *bank_pki.qseal.chain, *bank_pki.qwac.chain)
     anchors = certificate_pem(bank_pki.root.certificate)
     identity = Identity.from_memory(**write(bank_pki.qwac, others), server_anchors=anchors)
@@ -106,7 +104,7 @@ def long_chain(request: pytest.FixtureRequest) -> tuple[EidasCertificate, ...]:
     return tuple(names[min(number + 1, 4)].certify(one, begins=-1, ends=1) for number, one in enumerate(names))
 
 
-def test_a_long_chain_is_put_in_order(long_chain: tuple[EidasCertificate, ...]) -> None:
+def test_a_long_chain_is_put_in_order(long_chain):
     leaf, *authorities, root = long_chain
     for seed in range(6):
         others = [*authorities, root, leaf]
@@ -114,7 +112,7 @@ def test_a_long_chain_is_put_in_order(long_chain: tuple[EidasCertificate, ...]) 
         assert order_chain(leaf, others) == tuple(authorities)
 
 
-def test_what_does_not_belong_to_the_chain_is_left_out_also_an_authority_of_the_same_name(bank_pki: Pki) -> None:
+def test_what_does_not_belong_to_the_chain_is_left_out_also_an_authority_of_the_same_name(bank_pki):
     other = make_pki(at=utc_now(), seed=99)
     (issuer,), (namesake,) = bank_pki.qwac.chain, other.qwac.chain
     assert issuer.subject == namesake.subject
@@ -124,7 +122,7 @@ def test_what_does_not_belong_to_the_chain_is_left_out_also_an_authority_of_the_
     assert order_chain(bank_pki.qwac.certificate, others) == ()
 
 
-def test_a_reload_sends_the_renewal_once_it_is_valid(tmp_path: Path) -> None:
+def test_a_reload_sends_the_renewal_once_it_is_valid(tmp_path):
     root, issuer, leaf = Authority("root"), Authority("CA"), Authority("leaf")
     chain = [
         issuer.certify(leaf, begins=-100, ends=600),
@@ -142,7 +140,7 @@ def test_a_reload_sends_the_renewal_once_it_is_valid(tmp_path: Path) -> None:
     assert not identity.reload(at=later)
 
 
-def test_of_several_possible_authorities_the_first_that_signed_is_taken_once() -> None:
+def test_of_several_possible_authorities_the_first_that_signed_is_taken_once():
     old, new, between, issuer, leaf = (Authority(name) for name in ("old root", "new root", "between", "CA", "leaf"))
     by_old = [between.certify(issuer, begins=-9, ends=1000), old.certify(between, begins=-9, ends=1000)]
     by_new = [new.certify(issuer, begins=-9, ends=2000)]

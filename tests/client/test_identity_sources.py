@@ -100,7 +100,7 @@ SOURCES: dict[str, Callable[[Pki, Path], Identity]] = {
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_every_source_gives_the_same_identity(source: str, bank_pki: Pki, tmp_path: Path) -> None:
+def test_every_source_gives_the_same_identity(source, bank_pki, tmp_path):
     identity = SOURCES[source](bank_pki, tmp_path)
     assert identity.qwac == bank_pki.qwac.certificate
     assert identity.seal is not None
@@ -133,7 +133,7 @@ BY_PARTS: dict[str, Callable[[Pki], dict[str, bytes]]] = {
 
 @pytest.mark.parametrize("where", ["memory", "files", "environment"])
 @pytest.mark.parametrize("parts", BY_PARTS)
-def test_each_part_may_have_a_password_of_its_own(parts: str, where: str, bank_pki: Pki, tmp_path: Path) -> None:
+def test_each_part_may_have_a_password_of_its_own(parts, where, bank_pki, tmp_path):
     found = BY_PARTS[parts](bank_pki)
     from_files = Identity.from_files if "qwac_key" in found else Identity.from_pkcs12
     identity = {
@@ -145,13 +145,13 @@ def test_each_part_may_have_a_password_of_its_own(parts: str, where: str, bank_p
     assert (identity.qwac, identity.seal.certificate) == (bank_pki.qwac.certificate, bank_pki.qseal.certificate)
 
 
-def test_a_password_of_a_part_is_not_tried_on_the_other(bank_pki: Pki) -> None:
+def test_a_password_of_a_part_is_not_tried_on_the_other(bank_pki):
     for left_out, part in (("qwac_password", "QWAC"), ("qseal_password", "QSEAL")):
         with pytest.raises(TppkitError, match=f"^{part}"):
             Identity.from_memory(**without(in_two_passwords(bank_pki), left_out))
 
 
-def test_a_function_that_returns_a_password_is_called_once(bank_pki: Pki) -> None:
+def test_a_function_that_returns_a_password_is_called_once(bank_pki):
     asked: list[str] = []
 
     def give(name: str, password: bytes) -> bytes:
@@ -168,7 +168,7 @@ def test_a_function_that_returns_a_password_is_called_once(bank_pki: Pki) -> Non
     assert asked == ["password"]
 
 
-def test_an_empty_variable_is_an_absent_one_and_the_prefix_of_names_may_be_chosen(bank_pki: Pki) -> None:
+def test_an_empty_variable_is_an_absent_one_and_the_prefix_of_names_may_be_chosen(bank_pki):
     empty = {f"TPPKIT_{name}": "" for name in ("PASSWORD", "PASSWORD_FILE", "QSEAL_PASSWORD", "QSEAL", "QSEAL_FILE")}
     found = {name: text for name, text in variables(in_pem(bank_pki)).items() if "QSEAL" not in name} | empty
     assert Identity.from_environment(found).seal is None
@@ -176,7 +176,7 @@ def test_an_empty_variable_is_an_absent_one_and_the_prefix_of_names_may_be_chose
     assert Identity.from_environment(found, prefix="BANK_").seal is not None
 
 
-def test_a_password_may_be_in_a_file_with_a_line_end(bank_pki: Pki, tmp_path: Path) -> None:
+def test_a_password_may_be_in_a_file_with_a_line_end(bank_pki, tmp_path):
     (tmp_path / "secret").write_bytes(PASSWORD + b"\n")
     found = {**variables(in_pkcs12(bank_pki)), "TPPKIT_PASSWORD_FILE": str(tmp_path / "secret")}
     del found["TPPKIT_PASSWORD"]
@@ -184,7 +184,7 @@ def test_a_password_may_be_in_a_file_with_a_line_end(bank_pki: Pki, tmp_path: Pa
 
 
 @pytest.mark.parametrize("with_key", [True, False])
-def test_a_seal_may_have_a_signer_of_any_kind(with_key: bool, bank_pki: Pki, tmp_path: Path) -> None:
+def test_a_seal_may_have_a_signer_of_any_kind(with_key, bank_pki, tmp_path):
     signer = KeySigner(bank_pki.qseal.key)
     paths = written({"qwac": p12(bank_pki.qwac), "qseal": p12(bank_pki.qseal, key=with_key)}, tmp_path)
     identity = Identity.from_pkcs12(**paths, password=PASSWORD, signer=signer)
@@ -193,14 +193,14 @@ def test_a_seal_may_have_a_signer_of_any_kind(with_key: bool, bank_pki: Pki, tmp
 
 
 @pytest.mark.parametrize("make", [in_pem, in_pkcs12], ids=["PEM", "PKCS#12"])
-def test_how_to_seal_may_be_chosen(make: Callable[[Pki], dict[str, bytes]], bank_pki: Pki) -> None:
+def test_how_to_seal_may_be_chosen(make, bank_pki):
     identity = Identity.from_memory(**make(bank_pki), profile=PROFILES["chebanca"], key_id="c-1", verify_own=True)
     seal = identity.seal
     assert seal is not None
     assert (seal.profile, seal.key_id, seal.verify_own) == (PROFILES["chebanca"], "c-1", True)
 
 
-def test_an_argument_that_is_invalid_is_not_skipped(bank_pki: Pki) -> None:
+def test_an_argument_that_is_invalid_is_not_skipped(bank_pki):
     with pytest.raises(TypeError, match="profil"):
         Identity.from_memory(**without(in_pem(bank_pki), "qseal", "qseal_key"), profil=PROFILES["ing"])  # type: ignore[call-arg]
 
@@ -224,7 +224,7 @@ def without(parts: Mapping[str, bytes], *names: str) -> dict[str, bytes]:
         (lambda parts: parts | {"signer": KeySigner(generate_private_key(SECP256R1()))}, "identity.incomplete", None),
     ],
 )  # fmt: skip
-def test_an_error_names_the_part(change: Any, code: str, part: str | None, bank_pki: Pki) -> None:
+def test_an_error_names_the_part(change, code, part, bank_pki):
     with refused(TppkitError, code, match=part):
         Identity.from_memory(**change(in_pem(bank_pki)))
 
@@ -242,9 +242,7 @@ def test_an_error_names_the_part(change: Any, code: str, part: str | None, bank_
         (lambda pki: {}, {}, "identity.incomplete"),
     ],
 )
-def test_variables_that_cannot_be_used_are_reported(
-    make: Callable[[Pki], dict[str, bytes]], further: dict[str, str], code: str, bank_pki: Pki
-) -> None:
+def test_variables_that_cannot_be_used_are_reported(make, further, code, bank_pki):
     with pytest.raises(TppkitError) as caught:
         Identity.from_environment(variables(make(bank_pki)) | further)
     assert caught.value.code == code
@@ -254,7 +252,7 @@ def test_variables_that_cannot_be_used_are_reported(
 
 
 @pytest.mark.parametrize("password", ["p\xe4ss".encode("latin-1"), "p\xe4ss".encode(), b"\xff\xfe"])
-def test_a_password_may_be_any_bytes_that_a_variable_holds(password: bytes, bank_pki: Pki) -> None:
+def test_a_password_may_be_any_bytes_that_a_variable_holds(password, bank_pki):
     encrypted = bank_pki.qwac.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password))
     found = variables(in_pem(bank_pki) | {"qwac_key": encrypted}) | {"TPPKIT_PASSWORD": os.fsdecode(password)}
     found["TPPKIT_QWAC"] = (
@@ -263,7 +261,7 @@ def test_a_password_may_be_any_bytes_that_a_variable_holds(password: bytes, bank
     assert Identity.from_environment(found).qwac == bank_pki.qwac.certificate
 
 
-def test_no_secret_is_shown(bank_pki: Pki, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+def test_no_secret_is_shown(bank_pki, caplog, tmp_path):
     caplog.set_level(logging.DEBUG)
     identity = Identity.from_pkcs12(**written(in_pkcs12(bank_pki), tmp_path))
     texts = [repr(identity), repr(vars(identity)), repr(identity.seal), repr(vars(identity.seal))]

@@ -9,7 +9,6 @@ import pickle
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,7 +75,7 @@ def service_answer(request: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_each_row_is_sent_with_the_bare_key(name: str, play: Player) -> None:
+def test_each_row_is_sent_with_the_bare_key(name, play):
     _, service = play.ask(service_answer, CALLS[name])
     message = service.message()
     route = LEGACY.find(message.method, message.target)
@@ -86,7 +85,7 @@ def test_each_row_is_sent_with_the_bare_key(name: str, play: Player) -> None:
     assert message.body == bodies.get(name, b'{"acc":"+37060000000"}')
 
 
-def test_results_are_exact_and_name_what_was_used(play: Player) -> None:
+def test_results_are_exact_and_name_what_was_used(play):
     assert play.ask(service_answer, balance)[0] == {"EUR": Decimal("0.30"), "JPY": Decimal(500)}
     ((record,), _) = play.ask(service_answer, CALLS["transactions"])
     assert str(record.amounts[0]) == "EUR-12.50"
@@ -111,7 +110,7 @@ NO_TOKENS = ("1" * 19, "1" * 41, "99391c7e-ad88-49ec-a2ad-99ddcb1f7721", "ž" * 
         ("1234", "model.invalid", [lambda client: client.request_access(AccessKind.ACCOUNTS, "LT00 1234")]),
     ],
 )  # fmt: skip
-def test_what_is_not_a_token_uuid_or_account_is_not_sent(text: str, code: str, steps: Any, play: Player) -> None:
+def test_what_is_not_a_token_uuid_or_account_is_not_sent(text, code, steps, play):
     for step in steps:
         error, service = play.ask(service_answer, step)
         assert (isinstance(error, FormatError), error.code, service.connections) == (True, code, 0)
@@ -120,7 +119,7 @@ def test_what_is_not_a_token_uuid_or_account_is_not_sent(text: str, code: str, s
 
 
 @pytest.mark.parametrize("amts", [{"EUR": Decimal(1), "USD": Decimal(1)}, {}, {"EUR": 12.5}, {"EUR": Decimal("0.001")}])
-def test_an_order_has_one_exact_amount(amts: Any) -> None:
+def test_an_order_has_one_exact_amount(amts):
     with pytest.raises(ValidationError):
         PaymentOrder(acc=PHONE, amts=amts)
 
@@ -137,7 +136,7 @@ def test_an_order_has_one_exact_amount(amts: Any) -> None:
         (503, b'{"error":{"code":"SERVICE_UNAVAILABLE"}}', RequestRefused),
     ],
 )
-def test_refusals_are_distinguished(status: int, body: bytes, kind: type[RequestRefused], play: Player) -> None:
+def test_refusals_are_distinguished(status, body, kind, play):
     for step in (pay, balance):
         error, _ = play.ask(http(status, body), step)
         assert (type(error), error.status) == (kind, status)
@@ -154,14 +153,14 @@ LOST: dict[str, Answer] = {
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_a_payment_without_an_outcome_is_sent_once_and_its_uuid_offered(name: str, play: Player) -> None:
+def test_a_payment_without_an_outcome_is_sent_once_and_its_uuid_offered(name, play):
     error, service = play.ask(LOST[name], pay)
     assert isinstance(error, OutcomeUnknown | TransportError)
     assert (error.request_id, len(service.requests), TOKEN in str(error)) == (UUID, 1, False)
     assert f"send the same order again with uuid {UUID}, which cannot pay twice" in error.message
 
 
-def test_a_made_uuid_is_offered_too_and_the_repetition_is_the_same_request(play: Player, bank_pki_folder: Path) -> None:
+def test_a_made_uuid_is_offered_too_and_the_repetition_is_the_same_request(play, bank_pki_folder):
     answers = iter([b"", http(200)(b"")])
     with rogue_bank(server_context(bank_pki_folder), lambda _: next(answers), then_close=True) as service:
         with pytest.raises(TransportError) as lost:
@@ -171,7 +170,7 @@ def test_a_made_uuid_is_offered_too_and_the_repetition_is_the_same_request(play:
     assert service.requests[0] == service.requests[1]
 
 
-def test_a_payment_without_an_answer_in_time_is_not_repeated(play: Player, bank_pki_folder: Path) -> None:
+def test_a_payment_without_an_answer_in_time_is_not_repeated(play, bank_pki_folder):
     with (
         trickling(server_context(bank_pki_folder), every_s=0.1) as port,
         forwarder(port) as counted,
@@ -181,7 +180,7 @@ def test_a_payment_without_an_answer_in_time_is_not_repeated(play: Player, bank_
     assert (late.value.code, late.value.request_id, counted["connections"]) == ("transport.timeout", UUID, 1)
 
 
-def test_a_lost_request_for_access_offers_its_token_and_does_not_show_it(play: Player) -> None:
+def test_a_lost_request_for_access_offers_its_token_and_does_not_show_it(play):
     for answer in (LOST["connection"], LOST["proxy"]):
         error, service = play.ask(answer, request_access)
         assert (error.request_id, len(service.requests), TOKEN in str(error)) == (TOKEN, 1, False)
@@ -200,12 +199,12 @@ def test_a_lost_request_for_access_offers_its_token_and_does_not_show_it(play: P
         )),
     ],
 )  # fmt: skip
-def test_a_balance_or_a_list_is_exact_or_an_error(step: Step, answer: Answer, play: Player) -> None:
+def test_a_balance_or_a_list_is_exact_or_an_error(step, answer, play):
     assert isinstance(play.ask(answer, step)[0], FormatError)
 
 
 @pytest.mark.parametrize("name", ["endless", "redirect"])
-def test_reads_are_repeated_and_what_is_not_an_answer_is_an_error(name: str, play: Player) -> None:
+def test_reads_are_repeated_and_what_is_not_an_answer_is_an_error(name, play):
     assert type(play.ask(LOST[name], balance)[0]) is RemoteProtocolError
     answers = iter([b"", http(503)(b""), service_answer(b"GET /BALANCE\r\n")])
     result, service = play.ask(lambda _: next(answers), balance)
@@ -216,12 +215,12 @@ def test_reads_are_repeated_and_what_is_not_an_answer_is_an_error(name: str, pla
     ("code", "settings"),
     [("client.base-url", {"url": "http://service.example"}), ("credentials.malformed", {"api_key": "of three words"})],
 )
-def test_only_https_is_called_and_only_with_a_key(code: str, settings: Any, play: Player) -> None:
+def test_only_https_is_called_and_only_with_a_key(code, settings, play):
     with refused(ConfigurationError, code):
         play.run(**{"url": "https://service.example", "step": pay, **settings})
 
 
-def test_the_key_is_never_shown(play: Player, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_key_is_never_shown(play, caplog):
     caplog.set_level(logging.DEBUG)
     credentials = ApiKeyCredentials(SecretStr(KEY))
     shown = [repr(credentials), str(credentials), repr(vars(credentials)), json.dumps(credentials, default=vars)]

@@ -248,16 +248,14 @@ def ask(request: pytest.FixtureRequest, shop_url: str, tls: NoCertificate) -> As
 BASIC = BasicCredentials(KEY)
 
 
-def test_a_query_parameter_reaches_the_handler_and_the_list_comes_back(ask: Ask) -> None:
+def test_a_query_parameter_reaches_the_handler_and_the_list_comes_back(ask):
     orders = ask(lambda client: client.orders("paid"), BASIC)
     assert [(order.id, order.note) for order in orders] == [(n + 1, f'order {n}, "gift"\nwrapped') for n in range(3)]
     assert ask(lambda client: client.orders("a&b=ü /"), BASIC) == ()
 
 
 @pytest.mark.parametrize(("key", "owner"), [(KEY, "shop"), (OTHER_KEY, "other")])
-def test_a_key_names_its_caller_and_is_never_shown(
-    key: str, owner: str, ask: Ask, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_key_names_its_caller_and_is_never_shown(key, owner, ask, caplog):
     caplog.set_level(logging.DEBUG)
     credentials = ApiKeyCredentials(key)
     assert ask(lambda client: client.account("a-1"), credentials) == Account(account_id="a-1", owner=owner)
@@ -291,14 +289,14 @@ def test_what_the_shop_refuses_is_an_error_that_shows_no_key(
 
 
 @pytest.mark.parametrize("key", ["", "two words", "col:on", "line\nbreak", "ümlaut"])
-def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(key: str) -> None:
+def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(key):
     with pytest.raises(ConfigurationError) as refused:
         BasicCredentials(key)
     assert refused.value.code == "credentials.malformed"
     assert not key or key not in str(refused.value)
 
 
-def test_a_report_has_the_rows_of_its_caller_and_an_error_after_them_if_it_fails_later(ask: Ask) -> None:
+def test_a_report_has_the_rows_of_its_caller_and_an_error_after_them_if_it_fails_later(ask):
     rows: list[Order] = []
     ask(lambda client: client.search_csv(Search(status="paid")), BASIC, rows.append)
     assert rows == list(ask(lambda client: client.orders("paid"), BASIC))
@@ -309,7 +307,7 @@ def test_a_report_has_the_rows_of_its_caller_and_an_error_after_them_if_it_fails
 
 
 @pytest.mark.slow
-def test_a_report_of_100_000_rows_needs_no_memory(shop_url: str, tls: NoCertificate) -> None:
+def test_a_report_of_100_000_rows_needs_no_memory(shop_url, tls):
     tracemalloc.start()
     try:
         with ShopClient(ShopCalls(SHOP, shop_url, credentials=BASIC), tls) as client:
@@ -321,9 +319,7 @@ def test_a_report_of_100_000_rows_needs_no_memory(shop_url: str, tls: NoCertific
     assert peak < 4 * 2**20  # of client and host
 
 
-def test_a_slow_reader_is_cut_off(
-    bank_pki_folder: Path, tmp_path: Path, tls: NoCertificate, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_slow_reader_is_cut_off(bank_pki_folder, tmp_path, tls, caplog):
     handlers = (*HANDLERS[:2], StreamHandler(SEARCH_CSV, search_csv, deadline_s=1.0))
     with running(tmp_path, bank_pki_folder, handlers) as url:
         with ShopClient(ShopCalls(SHOP, url, credentials=BASIC), tls) as client:
@@ -336,9 +332,7 @@ def test_a_slow_reader_is_cut_off(
     assert "did not read it in time" in caplog.text
 
 
-def test_a_handler_that_writes_cannot_leave_a_write_for_later(
-    bank_pki_folder: Path, tmp_path: Path, tls: NoCertificate, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_handler_that_writes_cannot_leave_a_write_for_later(bank_pki_folder, tmp_path, tls, caplog):
     late = Handler(ACCOUNT, lambda call: replace(account(call), before=add_orders))
     with (
         running(tmp_path, bank_pki_folder, (HANDLERS[0], late, HANDLERS[2])) as url,
@@ -350,7 +344,7 @@ def test_a_handler_that_writes_cannot_leave_a_write_for_later(
     assert "host.handlers" in caplog.text
 
 
-def test_readers_that_disconnect_free_their_places(shop_url: str, tls: NoCertificate) -> None:
+def test_readers_that_disconnect_free_their_places(shop_url, tls):
     with ShopClient(ShopCalls(SHOP, shop_url, credentials=BASIC), tls, sleep=lambda _: None) as client:
         opened = [client.search_csv(Search(status="many")) for _ in range(MAX_STREAMS)]
         assert [next(rows).id for rows in opened] == [4] * MAX_STREAMS
@@ -382,9 +376,7 @@ def test_readers_that_disconnect_free_their_places(shop_url: str, tls: NoCertifi
         ),
     ],
 )  # fmt: skip
-def test_a_host_refuses_a_handler_that_cannot_answer_its_row_and_a_row_whose_ids_it_cannot_keep(
-    handler: Any, row: Endpoint[Any, Any], code: str
-) -> None:
+def test_a_host_refuses_a_handler_that_cannot_answer_its_row_and_a_row_whose_ids_it_cannot_keep(handler, row, code):
     shop, keys = replace(SHOP, endpoints=(row,)), KeyAuthenticator({}, auth=Auth.BASIC)
     requests = {None: RequestTable(MetaData(), name="request_ids")}
     services = replace(Services(*[cast("Any", None)] * 6), requests=requests)

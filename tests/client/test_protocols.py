@@ -18,7 +18,6 @@ from serving import free_port, run_nginx
 
 from tppkit._clock import utc_now
 from tppkit.client import Identity, make_client
-from tppkit.testpki import Pki
 
 # `listen ... http2` is what every version of nginx reads.
 NGINX = """
@@ -84,7 +83,7 @@ TWO: tuple[Ask, ...] = (
 )
 
 
-def test_each_client_of_an_identity_uses_its_own_protocol_also_beside_others(identity: Identity, port: int) -> None:
+def test_each_client_of_an_identity_uses_its_own_protocol_also_beside_others(identity, port):
     for ask_two in TWO:
         assert ask_two(identity, port).startswith(H2)
         for ask in ONE:
@@ -106,13 +105,13 @@ def test_each_client_of_an_identity_uses_its_own_protocol_also_beside_others(ide
         assert all(threads.map(ask, range(40)))
 
 
-def test_sessions_are_resumed_in_each_protocol(bank_pki: Pki, port: int) -> None:
+def test_sessions_are_resumed_in_each_protocol(bank_pki, port):
     fresh = identity_of(bank_pki)
     for ask in (with_httpx, TWO[0]):
         assert [ask(fresh, port).rpartition(" ")[2] for _ in range(2)] == [".", "r"]
 
 
-def test_a_renewed_certificate_is_shown_in_the_protocol_that_was_set(bank_pki: Pki, port: int) -> None:
+def test_a_renewed_certificate_is_shown_in_the_protocol_that_was_set(bank_pki, port):
     qwac, renewed = bank_pki.qwac, bank_pki.issue_qwac(bank_pki.provider, label="renewed")
     identity, other = (
         Identity(issued.certificate, issued.key, server_anchors=[bank_pki.root.certificate])

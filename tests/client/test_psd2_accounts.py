@@ -95,7 +95,7 @@ def play(driver: Any, identity: Identity, bank_pki_folder: Path) -> Callable[...
     return played
 
 
-def test_a_consent_is_created_with_a_seal_and_where_the_customer_returns_to(play: Any) -> None:
+def test_a_consent_is_created_with_a_seal_and_where_the_customer_returns_to(play):
     further = {"redirect_uri": "com.example.app:/done?x=1", "psu_ip_address": "2001:db8::1"}
     run = play(lambda client: client.create_consent(CONSENT, **further), as_json(201, CREATED))
     sent = run.bank.message()
@@ -129,7 +129,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_an_answer_of_another_bank_is_read_and_kept(name: str, play: Any) -> None:
+def test_an_answer_of_another_bank_is_read_and_kept(name, play):
     step, body, target = CALLS[name]
     run = play(step, as_json(200, body))
     named = {key: value for key, value in body.items() if key != "consentStatus"}
@@ -141,7 +141,7 @@ def test_an_answer_of_another_bank_is_read_and_kept(name: str, play: Any) -> Non
 
 
 @pytest.mark.parametrize("name", ["account", "booked", "pending", "_links", "next"])
-def test_an_optional_member_that_is_null_is_absent(name: str, play: Any) -> None:
+def test_an_optional_member_that_is_null_is_absent(name, play):
     answer = page("t-1", next_="/x", pending=("p-1",))
     (place,) = (one for one in (answer, answer["transactions"], answer["transactions"]["_links"]) if name in one)
     place[name] = None
@@ -153,9 +153,7 @@ def test_an_optional_member_that_is_null_is_absent(name: str, play: Any) -> None
 
 
 @pytest.mark.parametrize("answer", [http(200), http(202), http(204), as_json(200, {"any": "thing"})])
-def test_a_consent_is_deleted_whatever_the_success_and_a_payment_cancelled_also_without_a_body(
-    answer: Answer, play: Any
-) -> None:
+def test_a_consent_is_deleted_whatever_the_success_and_a_payment_cancelled_also_without_a_body(answer, play):
     run = play(lambda client: client.delete_consent("c-1"), answer)
     assert (run.result, run.bank.message().method) == (None, "DELETE")
     if b"{" not in answer(b""):
@@ -166,12 +164,12 @@ def test_a_consent_is_deleted_whatever_the_success_and_a_payment_cancelled_also_
     ("options", "code"),
     [({"psu_ip_address": "1.2.3"}, "header.psu-ip-address"), ({"consent_id": ""}, "header.consent-id")],
 )
-def test_a_nonsensical_header_is_not_sent(options: dict[str, str], code: str, play: Any) -> None:
+def test_a_nonsensical_header_is_not_sent(options, code, play):
     run = play(lambda client: client.accounts(**{"consent_id": "c-1"} | options), as_json(200, ACCOUNTS))
     assert (run.result.code, run.bank.requests) == (code, [])
 
 
-def test_an_error_has_status_code_and_request_id(play: Any) -> None:
+def test_an_error_has_status_code_and_request_id(play):
     refusal = as_json(429, {"tppMessages": [{"category": "ERROR", "code": "ACCESS_EXCEEDED"}]}, retry_after="3600")
     run = play(lambda client: client.accounts("c-1"), refusal)
     assert (run.result.status, run.result.peer_code, len(run.bank.requests)) == (429, "ACCESS_EXCEEDED", 1)
@@ -195,8 +193,8 @@ STATES = [{"consentStatus": state} for state in ("received", "partiallyAuthorise
     ],
 )  # fmt: skip
 def test_a_consent_is_waited_for_until_the_customer_has_decided_or_the_time_is_over(
-    answers: list[Any], options: dict[str, float], found: str, pauses: list[float], play: Any
-) -> None:
+    answers, options, found, pauses, play
+):
     given = [one if callable(one) else as_json(200, one) for one in answers]
     run = play(lambda client: client.wait_for_consent("c-1", **options), *given)
     assert (getattr(run.result, "code", run.result), run.pauses) == (found, pauses)
@@ -204,7 +202,7 @@ def test_a_consent_is_waited_for_until_the_customer_has_decided_or_the_time_is_o
 
 
 @pytest.mark.parametrize("prefix", ["", "/gateway"])
-def test_pages_are_followed_to_their_end_with_the_same_consent(prefix: str, play: Any) -> None:
+def test_pages_are_followed_to_their_end_with_the_same_consent(prefix, play):
     found: list[str] = []
     pages = [
         page("t-3", "t-2", pending=("p-1",), next_=FIRST + "&after=t-2"),
@@ -222,7 +220,7 @@ def test_pages_are_followed_to_their_end_with_the_same_consent(prefix: str, play
     assert len({tuple(run.values(number, "X-Request-ID")) for number in range(4)}) == 3
 
 
-def test_a_link_with_the_banks_own_origin_is_followed(play: Any) -> None:
+def test_a_link_with_the_banks_own_origin_is_followed(play):
     def first(request: bytes) -> bytes:
         host = request.split(b"Host: ", 1)[1].split(b"\r\n", 1)[0].decode()
         return as_json(200, page(next_=f"https://{host}{FIRST}&after=x"))(request)
@@ -241,7 +239,7 @@ def test_a_link_with_the_banks_own_origin_is_followed(play: Any) -> None:
         "javascript:alert(1)", "?after=1", "@evil.example/psd2/v1/x", "/gateway/psd2/v1/x",
     ],
 )  # fmt: skip
-def test_a_link_that_leads_elsewhere_is_not_followed(href: str, play: Any) -> None:
+def test_a_link_that_leads_elsewhere_is_not_followed(href, play):
     found: list[str] = []
     run = play(lambda client: iterate(client, found), as_json(200, page("t-1", next_=href)))
     assert (type(run.result), run.result.code) == (RemoteProtocolError, "answer.link")
@@ -251,7 +249,7 @@ def test_a_link_that_leads_elsewhere_is_not_followed(href: str, play: Any) -> No
 @pytest.mark.parametrize(
     "links", [[FIRST], [FIRST + "&after=a", FIRST + "&after=a"], [FIRST + "&after=a", FIRST + "&after=b", FIRST]]
 )
-def test_pages_that_link_in_a_circle_are_abandoned(links: list[str], play: Any) -> None:
+def test_pages_that_link_in_a_circle_are_abandoned(links, play):
     run = play(lambda client: iterate(client, []), *[as_json(200, page(next_=link)) for link in links])
     assert (type(run.result), run.result.code, len(run.bank.requests)) == (
         RemoteProtocolError,
@@ -260,7 +258,7 @@ def test_pages_that_link_in_a_circle_are_abandoned(links: list[str], play: Any) 
     )
 
 
-def test_pages_without_an_end_are_abandoned(identity: Identity) -> None:
+def test_pages_without_an_end_are_abandoned(identity):
     paged = Psd2Calls("https://bank.example", identity=identity).iter_transactions("c", "r", date_from=date(2026, 1, 1))
     report = TransactionReport.from_wire(json.dumps(page(next_="/psd2/v1/x")).encode())
     seen = {str(number) for number in range(MAX_PAGES - 2)}
@@ -294,7 +292,7 @@ PIECES = st.sampled_from(
 
 @given(st.text() | st.lists(PIECES | st.characters(), max_size=12).map(lambda rest: "/psd2/v1/" + "".join(rest)))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_the_link_only_a_path_of_the_interface_is_followed(identity: Identity, href: str) -> None:
+def test_whatever_the_link_only_a_path_of_the_interface_is_followed(identity, href):
     calls = Psd2Calls("https://bank.example/gateway", identity=identity)
     try:
         target = calls.linked_target(href, below="/psd2/v1")

@@ -78,14 +78,12 @@ NOT_HTTP: list[Answer] = [
         *((answer, cancel, TransportError, "transport.failed") for answer in NOT_HTTP),
     ],
 )
-def test_an_answer_that_is_not_the_promised_one_is_an_error(
-    answer: Answer, step: Any, kind: type[TppkitError], code: str, failure: Any
-) -> None:
+def test_an_answer_that_is_not_the_promised_one_is_an_error(answer, step, kind, code, failure):
     error = failure(answer, step, then_close=kind is TransportError)
     assert (type(error), error.code) == (kind, code)
 
 
-def test_an_echo_in_another_case_is_accepted(ask: Ask) -> None:
+def test_an_echo_in_another_case_is_accepted(ask):
     answered, _ = ask(lambda request: as_json(200, STATUS)(request.upper()), cancel)
     assert answered.transaction_status == "RCVD"
 
@@ -96,13 +94,13 @@ REFUSALS = [b"<html>no</html>", b"[]", b"{}", b'{"tppMessages":[]}', b'{"tppMess
 @pytest.mark.parametrize(
     ("code", "body"), [(400, body) for body in REFUSALS] + [(code, b"") for code in (401, 404, 409, 429, 500, 503)]
 )
-def test_an_error_without_the_interfaces_body_is_still_a_refusal(code: int, body: bytes, failure: Any) -> None:
+def test_an_error_without_the_interfaces_body_is_still_a_refusal(code, body, failure):
     error = failure(http(code, body))
     assert isinstance(error, RequestRefused)
     assert (error.status, error.peer_code, error.peer_text) == (code, None, None)
 
 
-def test_the_text_of_a_refusal_is_shortened_and_made_safe(failure: Any) -> None:
+def test_the_text_of_a_refusal_is_shortened_and_made_safe(failure):
     text = "\x1b[31m\nforged line" + "x" * 5000
     error = failure(as_json(400, {"tppMessages": [{"category": "ERROR", "code": "C" * 500, "text": text}]}))
     assert isinstance(error, RequestRefused)
@@ -112,13 +110,13 @@ def test_the_text_of_a_refusal_is_shortened_and_made_safe(failure: Any) -> None:
 
 @pytest.mark.parametrize("size", [MAX_ANSWER_BYTES + 1, 3 * MAX_ANSWER_BYTES])
 @pytest.mark.parametrize("code", [200, 400])
-def test_an_answer_that_is_too_large_leaves_the_outcome_open(code: int, size: int, failure: Any) -> None:
+def test_an_answer_that_is_too_large_leaves_the_outcome_open(code, size, failure):
     error = failure(http(code, b" " * size))
     assert (type(error), error.code, error.status) == (OutcomeUnknown, "answer.too-large", None)
     assert "ask for the payment's status" in error.message
 
 
-def test_an_answer_that_unpacks_to_too_much_does_not_fill_the_memory(failure: Any) -> None:
+def test_an_answer_that_unpacks_to_too_much_does_not_fill_the_memory(failure):
     answer = zipped(60_000_000)
     tracemalloc.start()
     try:
@@ -130,7 +128,7 @@ def test_an_answer_that_unpacks_to_too_much_does_not_fill_the_memory(failure: An
     assert peak < 4 * MAX_ANSWER_BYTES
 
 
-def test_a_bank_that_does_not_finish_the_handshake_is_given_up(driver: Any, identity: Identity) -> None:
+def test_a_bank_that_does_not_finish_the_handshake_is_given_up(driver, identity):
     with socket.create_server(("127.0.0.1", 0)) as mute, refused(TransportError, "transport.timeout"):
         driver.run(f"https://localhost:{mute.getsockname()[1]}", identity, cancel, timeout_s=0.3)
 
@@ -193,7 +191,7 @@ STRAYS = {
 
 
 @pytest.mark.parametrize("name", STRAYS)
-def test_an_extra_answer_is_not_read_as_the_refusal_of_the_next_payment(name: str, ask: Ask) -> None:
+def test_an_extra_answer_is_not_read_as_the_refusal_of_the_next_payment(name, ask):
     first, second, third, bank = ask(one_too_many(STRAYS[name]), pay, pay_with_id, pay_with_id)
     assert (first.payment_id, third.payment_id) == ("p-1", "p-1")
     assert (type(second), second.code, second.request_id) == (OutcomeUnknown, "answer.request-id", str(REQUEST_ID))
@@ -204,13 +202,13 @@ def test_an_extra_answer_is_not_read_as_the_refusal_of_the_next_payment(name: st
 
 
 @pytest.mark.parametrize("status", [400, 401, 502, 503, 504])
-def test_the_error_of_a_proxy_is_not_a_refusal_of_the_bank(status: int, ask: Ask) -> None:
+def test_the_error_of_a_proxy_is_not_a_refusal_of_the_bank(status, ask):
     error, _ = ask(http(status, b"<html>", x_request_id=""), pay)
     assert (type(error), error.status) == (OutcomeUnknown, status)
     assert f"{status} without x-request-id" in error.message
 
 
-def test_the_connection_is_closed_where_a_hook_has_read_the_answer(driver: Any, identity: Identity, ask: Ask) -> None:
+def test_the_connection_is_closed_where_a_hook_has_read_the_answer(driver, identity, ask):
     async def read_async(response: httpx.Response) -> None:
         await response.aread()
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import httpx
 import httpx2
 import pytest
-from http_drivers import Ask, caught
+from http_drivers import caught
 from payments import INITIATED, PAYMENT
 from rogue_bank import as_json, http, rogue_bank, server_context
 
 from refusals import refused
 from tppkit._clock import utc_now
-from tppkit.client import AsyncPsd2Client, Identity, Psd2Client, SealAuth
+from tppkit.client import AsyncPsd2Client, Psd2Client, SealAuth
 from tppkit.errors import ConfigurationError
 from tppkit.seals import SealPolicy, verify_request
-from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier, make_anchors
 
 ID = UUID("0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11")
@@ -40,7 +38,7 @@ def pay(client: Any, **options: Any) -> Any:
     ids=repr,
 )  # fmt: skip
 @pytest.mark.parametrize("client", [Psd2Client, AsyncPsd2Client])
-def test_an_address_that_is_not_plain_https_is_refused(client: Any, url: str, identity: Identity) -> None:
+def test_an_address_that_is_not_plain_https_is_refused(client, url, identity):
     with refused(ConfigurationError, "client.base-url", match="^((?!password).)*$"):
         client(url, identity=identity)
 
@@ -53,8 +51,8 @@ def test_an_address_that_is_not_plain_https_is_refused(client: Any, url: str, id
     ],
 )  # fmt: skip
 def test_an_address_may_have_a_prefix_that_is_sealed_and_a_name_or_an_ip_address(
-    host: str, suffix: str, prefix: str, driver: Any, identity: Identity, bank_pki: Pki, bank_pki_folder: Path
-) -> None:
+    host, suffix, prefix, driver, identity, bank_pki, bank_pki_folder
+):
     with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED), name=host) as bank:
         driver.run(bank.url + suffix, identity, pay)
     sent = bank.message()
@@ -64,7 +62,7 @@ def test_an_address_may_have_a_prefix_that_is_sealed_and_a_name_or_an_ip_address
     assert verified.target == sent.target
 
 
-def test_the_headers_of_the_interface_are_sent_once(ask: Ask) -> None:
+def test_the_headers_of_the_interface_are_sent_once(ask):
     further = {"request_id": ID, "psu_ip_address": "192.0.2.7", "redirect_uri": "https://tpp.example/back"}
     _, bank = ask(as_json(201, INITIATED), lambda client: pay(client, **further))
     sent = bank.message()
@@ -103,8 +101,8 @@ def test_a_payment_is_sealed_as_each_row_of_the_table_has_it(driver, dialects, b
     ids=["success", "redirect"],
 )
 def test_what_a_client_that_is_passed_in_does_with_its_requests_changes_nothing(
-    answer: Any, code: str | None, library: Any, driver: Any, identity: Identity, bank_pki_folder: Path
-) -> None:
+    answer, code, library, driver, identity, bank_pki_folder
+):
     async def read_async(response: Any) -> None:
         await response.aread()
 
@@ -124,7 +122,7 @@ def test_what_a_client_that_is_passed_in_does_with_its_requests_changes_nothing(
     assert len(bank.requests) == 1
 
 
-def test_what_is_not_sealed_has_no_seal_and_no_body(ask: Ask) -> None:
+def test_what_is_not_sealed_has_no_seal_and_no_body(ask):
     steps = [lambda client: client.payment_status("p-1")] * 2
     *_, bank = ask(as_json(200, {"transactionStatus": "RCVD"}), *steps)
     names = ("Digest", "Signature", "TPP-Signature-Certificate", "Content-Type")
@@ -134,7 +132,7 @@ def test_what_is_not_sealed_has_no_seal_and_no_body(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("payment_id", ["a/b", "a?b#c", "%2F", "a b", "\u20ac", "a\r\nX: y"])
-def test_an_id_of_any_kind_is_one_segment_of_the_path(payment_id: str, ask: Ask) -> None:
+def test_an_id_of_any_kind_is_one_segment_of_the_path(payment_id, ask):
     _, bank = ask(as_json(200, {"transactionStatus": "RCVD"}), lambda client: client.payment_status(payment_id))
     assert bank.message().target.count("/") == 6
     assert bank.message().values("X") == ()
@@ -151,7 +149,7 @@ FORGED = ("https://x\r\nX-Forged: 1", "https://x\nX", "https://x\x00", "https://
         *(("payment_id", value, "client.target") for value in ("..", ".")),
     ],
 )
-def test_a_value_that_would_change_the_request_is_not_sent(name: str, value: str, code: str, ask: Ask) -> None:
+def test_a_value_that_would_change_the_request_is_not_sent(name, value, code, ask):
     def step(client: Any) -> Any:
         return client.payment_status(value) if name == "payment_id" else pay(client, **{name: value})
 
@@ -159,9 +157,7 @@ def test_a_value_that_would_change_the_request_is_not_sent(name: str, value: str
     assert (error.code, bank.requests) == (code, [])
 
 
-def test_a_signer_that_is_only_awaited_seals_for_asyncio(
-    driver: Any, awaited: Identity, bank_pki: Pki, ask: Ask
-) -> None:
+def test_a_signer_that_is_only_awaited_seals_for_asyncio(driver, awaited, bank_pki, ask):
     result, bank = ask(as_json(201, INITIATED), pay, by=awaited)
     if driver.is_async:
         policy = SealPolicy(PathVerifier(make_anchors(bank_pki.authorities)))

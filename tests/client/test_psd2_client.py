@@ -22,7 +22,6 @@ from tppkit.errors import LocalProtocolError, RequestRefused, TransportError
 from tppkit.protocol.psd2 import ALL_ACCOUNTS, PSD2, Access, ConsentRequest, PaymentProduct
 from tppkit.protocol.psd2.rules import PAGE_SIZE
 from tppkit.sandbox import SandboxServer
-from tppkit.testpki import Pki
 
 CONSENT = ConsentRequest(access=Access(all_psd2=ALL_ACCOUNTS), valid_until=date(2099, 12, 31), frequency_per_day=9)
 
@@ -96,13 +95,13 @@ CALLS: dict[str, tuple[Callable[[Any, Made], Any], Callable[[Any], Any], Any]] =
 
 
 @pytest.mark.parametrize("name", sorted(CALLS))
-def test_every_endpoint_row_has_a_method_and_is_answered(name: str, run: Any, made: Made) -> None:
+def test_every_endpoint_row_has_a_method_and_is_answered(name, run, made):
     call, shown, expected = CALLS[name]
     (result,) = run(lambda client: call(client, made))
     assert shown(result) == expected
 
 
-def test_all_pages_together_have_each_entry_once(bank: SandboxServer, identity: Identity, made: Made) -> None:
+def test_all_pages_together_have_each_entry_once(bank, identity, made):
     window = {"date_from": date(2020, 1, 1)}
     with Psd2Client(bank.addresses.psd2_url, identity=identity) as client:
         ids = [entry.transaction_id for entry in client.iter_transactions(made.consent_id, made.resource_id, **window)]
@@ -116,7 +115,7 @@ def test_all_pages_together_have_each_entry_once(bank: SandboxServer, identity: 
     assert asyncio.run(read()) == ids
 
 
-def test_every_endpoint_row_is_a_method_of_both_clients_with_the_same_arguments() -> None:
+def test_every_endpoint_row_is_a_method_of_both_clients_with_the_same_arguments():
     assert set(CALLS) == {row.name for row in PSD2.endpoints}
 
     def shape(client: type) -> dict[str, list[str]]:
@@ -130,7 +129,7 @@ def test_every_endpoint_row_is_a_method_of_both_clients_with_the_same_arguments(
     assert sync == asynchronous
 
 
-def test_the_product_the_addresses_and_the_request_ids_are_those_that_are_given(run: Any) -> None:
+def test_the_product_the_addresses_and_the_request_ids_are_those_that_are_given(run):
     instant = {"product": PaymentProduct.INSTANT}
     (initiated,) = run(lambda client: client.initiate_payment(PAYMENT, **instant))
     (status,) = run(lambda client: client.payment_status(initiated.payment_id, **instant))
@@ -144,9 +143,7 @@ def test_the_product_the_addresses_and_the_request_ids_are_those_that_are_given(
     assert first == second
 
 
-def test_an_identity_without_a_seal_cannot_initiate_and_sends_nothing(
-    driver: Any, bank: SandboxServer, bank_pki: Pki, payment_id: str
-) -> None:
+def test_an_identity_without_a_seal_cannot_initiate_and_sends_nothing(driver, bank, bank_pki, payment_id):
     reader = Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, server_anchors=[bank_pki.root.certificate])
     with refused(LocalProtocolError, "seal.absent"):
         driver.run("https://localhost:9", reader, initiate)  # nobody listens there
@@ -154,9 +151,7 @@ def test_an_identity_without_a_seal_cannot_initiate_and_sends_nothing(
     assert status.transaction_status == "RCVD"
 
 
-def test_one_client_serves_many_threads_and_leaves_the_http_client_that_it_was_given_open(
-    bank: SandboxServer, identity: Identity
-) -> None:
+def test_one_client_serves_many_threads_and_leaves_the_http_client_that_it_was_given_open(bank, identity):
     with Psd2Client(bank.addresses.psd2_url, identity=identity) as client, ThreadPoolExecutor(8) as threads:
         ids = list(threads.map(lambda _: client.initiate_payment(PAYMENT).payment_id, range(24)))
     assert len(set(ids)) == 24
@@ -210,7 +205,7 @@ def wait(driver: Any, bank: SandboxServer, identity: Identity, ask: Ask) -> Call
 def nothing() -> None: ...
 
 
-def test_a_payment_is_polled_until_it_is_settled(wait: Any, bank: SandboxServer, payment: Any) -> None:
+def test_a_payment_is_polled_until_it_is_settled(wait, bank, payment):
     def settle() -> None:
         url = bank.addresses.control_url + "/clock/advance"
         httpx.post(url, json={"seconds": 10}, trust_env=False).raise_for_status()
@@ -223,20 +218,20 @@ def test_a_payment_is_polled_until_it_is_settled(wait: Any, bank: SandboxServer,
 @pytest.mark.parametrize(
     ("options", "waits"), [({"interval_s": 5.0, "wait_s": 22.0}, [5.0] * 4), ({"wait_s": 0.0}, [])]
 )
-def test_waiting_ends_after_its_time(options: Any, waits: list[float], wait: Any, payment: Any) -> None:
+def test_waiting_ends_after_its_time(options, waits, wait, payment):
     error = wait(payment.payment_id, time := Time(), **options)
     assert (type(error), error.code, time.waits) == (TransportError, "payment.not-final", waits)
 
 
 @pytest.mark.parametrize("answer", [http(429, retry_after="60"), http(200, b"{}", content_length="50")])
-def test_no_attempt_is_repeated_after_the_end(answer: Answer, wait: Any) -> None:
+def test_no_attempt_is_repeated_after_the_end(answer, wait):
     error = wait("any", time := Time(), answer=answer, interval_s=6.0, wait_s=10.0)
     assert isinstance(error, RequestRefused | TransportError)
     assert sum(time.waits) <= 10.0
 
 
 @pytest.mark.parametrize("state", ["RCVD", "ACTC", "ACSP", "PATC"])
-def test_a_state_that_is_not_final_is_polled_again(state: str, driver: Any, ask: Ask) -> None:
+def test_a_state_that_is_not_final_is_polled_again(state, driver, ask):
     answers = iter([as_json(200, {"transactionStatus": state}), as_json(200, {"transactionStatus": "ACSC"})])
     timing = {"sleep": driver.waiting((time := Time()).sleep), "clock": time.clock}
     result, bank = ask(lambda request: next(answers)(request), lambda client: client.wait_for_payment("any"), **timing)
@@ -245,7 +240,7 @@ def test_a_state_that_is_not_final_is_polled_again(state: str, driver: Any, ask:
 
 
 @pytest.mark.parametrize("state", ["ACSC", "RJCT", "CANC"])
-def test_every_final_state_and_a_refusal_end_the_waiting(state: str, wait: Any) -> None:
+def test_every_final_state_and_a_refusal_end_the_waiting(state, wait):
     assert wait("any", time := Time(), answer=as_json(200, {"transactionStatus": state})) == state
     assert time.waits == []
     assert isinstance(wait("unknown", Time()), RequestRefused)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
-from dialects import Dialect, identity_of
+from dialects import identity_of
 from http_drivers import HTTP_DRIVERS, HttpDriver
 from rogue_bank import RogueBank, egress_proxy, http, rogue_bank, server_context
 
@@ -25,7 +24,6 @@ from tppkit.errors import ConfigurationError, LocalProtocolError, RemoteProtocol
 from tppkit.httpsig import KeySigner
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.seals import PSD2_V1, Seal, verify_request
-from tppkit.testpki import Pki
 
 ID = "99391c7e-ad88-49ec-a2ad-99ddcb1f7721"
 WRITTEN = ("X-Request-ID", "Digest", "Signature", "TPP-Signature-Certificate")
@@ -61,9 +59,7 @@ def seals(bank: RogueBank, number: int) -> tuple[tuple[str, ...], ...]:
         ("PUT", "/päth?q=ü x", b"\x00\xff"),
     ],
 )
-def test_what_goes_over_the_wire_is_sealed(
-    method: str, target: str, body: bytes, send: Any, server: RogueBank, require_seal: Any
-) -> None:
+def test_what_goes_over_the_wire_is_sealed(method, target, body, send, server, require_seal):
     send(lambda client, auth: client.request(method, server.url + target, content=body, auth=auth))
     require_seal(server.message())
     assert server.message().body == body
@@ -71,9 +67,7 @@ def test_what_goes_over_the_wire_is_sealed(
 
 @pytest.mark.parametrize("body", [b'{"a": 1}', b""], ids=["body", "no body"])
 @pytest.mark.parametrize("method", ["POST", "GET"])
-def test_a_request_is_sealed_as_each_row_of_the_table_has_it(
-    method: str, body: bytes, driver: HttpDriver, dialects: Mapping[str, Dialect], server: RogueBank
-) -> None:
+def test_a_request_is_sealed_as_each_row_of_the_table_has_it(method, body, driver, dialects, server):
     headers = {
         "Content-Type": "application/json", "x-amz-access-token": "Atza|x", "PSU-ID": "max",
         "TPP-Redirect-URI": "https://tpp.example/back",
@@ -91,7 +85,7 @@ def test_a_request_is_sealed_as_each_row_of_the_table_has_it(
         assert (verified.body, verified.profile.name) == (body, dialect.profile.name)
 
 
-def test_a_body_that_is_streamed_is_sealed(driver: HttpDriver, send: Any, server: RogueBank, require_seal: Any) -> None:
+def test_a_body_that_is_streamed_is_sealed(driver, send, server, require_seal):
     async def parts() -> AsyncIterator[bytes]:
         for part in (b"one", b"two"):
             yield part
@@ -103,7 +97,7 @@ def test_a_body_that_is_streamed_is_sealed(driver: HttpDriver, send: Any, server
     assert server.message().body == b"onetwo"
 
 
-def test_a_request_keeps_the_id_and_the_trace_that_it_has(driver: HttpDriver, send: Any, server: RogueBank) -> None:
+def test_a_request_keeps_the_id_and_the_trace_that_it_has(driver, send, server):
     seen: list[str] = []
 
     async def trace_async(event: str, info: Any) -> None:
@@ -116,9 +110,7 @@ def test_a_request_keeps_the_id_and_the_trace_that_it_has(driver: HttpDriver, se
     assert "http11.send_request_headers.started" in seen
 
 
-def test_a_read_that_is_sent_again_after_it_was_forgotten_is_sealed_again(
-    driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
-) -> None:
+def test_a_read_that_is_sent_again_after_it_was_forgotten_is_sealed_again(driver, identity, server, require_seal):
     auth, kept = SealAuth(identity, origin=server.url), []
 
     def send(client: Any) -> Any:
@@ -136,9 +128,7 @@ def test_a_read_that_is_sent_again_after_it_was_forgotten_is_sealed_again(
         require_seal(server.message(number))
 
 
-def test_a_request_that_another_auth_sealed_before_is_sealed_again(
-    driver: HttpDriver, identity: Identity, server: RogueBank, dialects: Mapping[str, Dialect], require_seal: Any
-) -> None:
+def test_a_request_that_another_auth_sealed_before_is_sealed_again(driver, identity, server, dialects, require_seal):
     other = dialects["open-finance"]
     auths = [SealAuth(identity, origin=server.url), SealAuth(other.identity, origin=server.url)]
     kept: list[Any] = []
@@ -193,9 +183,7 @@ def begin(driver: HttpDriver) -> Iterator[Callable[[SealAuth, Any], tuple[Flow, 
         yield start
 
 
-def test_one_request_that_is_sent_from_two_sides_at_once_has_one_seal(
-    library: Any, begin: Any, identity: Identity
-) -> None:
+def test_one_request_that_is_sent_from_two_sides_at_once_has_one_seal(library, begin, identity):
     auth = SealAuth(identity, origin="https://bank.example")
     request = library.Request("POST", "https://bank.example/x", json={}, headers={b"X-A": b"\xe4"})
     before = request.headers.raw
@@ -238,9 +226,7 @@ def test_a_request_that_is_sent_again_has_the_same_id_and_seal(how, driver, iden
 
 @pytest.mark.parametrize("name", ["adorsys", "wso2"])
 @pytest.mark.parametrize("given", ["Thu, 01 Jan 2026 00:00:01 GMT", None], ids=["given", "added"])
-def test_what_was_sent_is_sealed_again_with_the_callers_date_or_a_new_one(
-    given: str | None, name: str, library: Any, begin: Any, dialects: Mapping[str, Dialect]
-) -> None:
+def test_what_was_sent_is_sealed_again_with_the_callers_date_or_a_new_one(given, name, library, begin, dialects):
     clock = [datetime(2026, 1, 1, tzinfo=UTC)]
     one, other = (
         SealAuth(dialects[name].identity, origin="https://bank.example", now=lambda: clock[0]) for _ in range(2)
@@ -262,9 +248,7 @@ def test_what_was_sent_is_sealed_again_with_the_callers_date_or_a_new_one(
     [{"content": b"[]"}, {"method": "PUT"}, {"url": "/elsewhere"}, {"headers": {"X-Request-ID": ID.upper()}}],
     ids=["body", "method", "target", "case of the id"],
 )
-def test_the_same_id_with_another_request_is_not_sent(
-    other: dict[str, Any], driver: HttpDriver, identity: Identity, server: RogueBank
-) -> None:
+def test_the_same_id_with_another_request_is_not_sent(other, driver, identity, server):
     auth = SealAuth(identity, origin=server.url)
     first = {"method": "POST", "url": "/", "content": b"{}", "headers": {"X-Request-ID": ID}, "auth": auth}
     with refused(LocalProtocolError, "seal.request-id-reused"):
@@ -287,9 +271,7 @@ HOSTS = ("other.example", "bank.example:8443", "bank.example, other.example", ""
 @pytest.mark.parametrize(
     ("url", "headers"), [*((url, {}) for url in URLS), *(("https://bank.example/", {"Host": host}) for host in HOSTS)]
 )
-def test_a_request_to_another_origin_is_not_sealed(
-    url: str, headers: dict[str, str], driver: HttpDriver, identity: Identity
-) -> None:
+def test_a_request_to_another_origin_is_not_sealed(url, headers, driver, identity):
     auth = SealAuth(identity, origin="https://bank.example")
     with pytest.raises(LocalProtocolError) as caught:
         driver.run(identity, lambda client: client.get(url, headers=headers, auth=auth))
@@ -319,9 +301,7 @@ def test_one_origin_may_be_written_in_several_ways(url, host, identity):
         (307, "elsewhere", True, "by an open connection"), (307, "elsewhere", True, "by a proxy"),
     ],
 )  # fmt: skip
-def test_a_seal_never_follows_a_redirect(
-    status: int, to: str, follow: bool, way: str, driver: HttpDriver, identity: Identity, bank_pki_folder: Path
-) -> None:
+def test_a_seal_never_follows_a_redirect(status, to, follow, way, driver, identity, bank_pki_folder):
     context = server_context(bank_pki_folder)
     with egress_proxy() as (proxy, heads), rogue_bank(context, http(200)) as other:
         answer = http(status, location=other.url if to == "elsewhere" else to)
@@ -334,22 +314,20 @@ def test_a_seal_never_follows_a_redirect(
             assert (len(bank.requests), other.connections, len(heads)) == (1, len(steps), len(options))
 
 
-def test_another_target_than_the_sealed_one_is_not_sent(send: Any, server: RogueBank) -> None:
+def test_another_target_than_the_sealed_one_is_not_sent(send, server):
     elsewhere = {"target": b"/psd2/v1/elsewhere"}
     with refused(LocalProtocolError, "client.target"):
         send(lambda client, auth: client.get(server.url, auth=auth, extensions=elsewhere))
     assert server.requests == []
 
 
-def test_a_signer_is_awaited_where_there_is_an_event_loop(
-    driver: HttpDriver, awaited: Identity, send: Any, server: RogueBank, require_seal: Any
-) -> None:
+def test_a_signer_is_awaited_where_there_is_an_event_loop(driver, awaited, send, server, require_seal):
     with nullcontext() if driver.is_async else refused(ConfigurationError, "signer.async-only"):
         send(lambda client, auth: client.get(server.url, auth=auth), by=awaited)
         require_seal(server.message())
 
 
-def test_the_request_id_is_where_the_dialect_has_it(send: Any, bank_pki: Pki, server: RogueBank) -> None:
+def test_the_request_id_is_where_the_dialect_has_it(send, bank_pki, server):
     covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
     other = replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id")
     seal = Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key), profile=other)
@@ -359,8 +337,8 @@ def test_the_request_id_is_where_the_dialect_has_it(send: Any, bank_pki: Pki, se
 
 
 def test_a_header_that_sealing_writes_is_not_overwritten_also_if_it_was_changed_after_sealing(
-    send: Any, driver: HttpDriver, identity: Identity, server: RogueBank
-) -> None:
+    send, driver, identity, server
+):
     digest = {"Digest": "SHA-256=x"}
     with refused(LocalProtocolError, "seal.header-present"):
         send(lambda client, auth: client.get(server.url, headers=digest, auth=auth))
@@ -375,11 +353,11 @@ def test_a_header_that_sealing_writes_is_not_overwritten_also_if_it_was_changed_
 @pytest.mark.parametrize(
     "origin", ["http://bank.example", "https://", "bank.example", "https://bank.example/path", "https://a@bank.example"]
 )
-def test_an_origin_that_is_invalid_is_refused(origin: str, identity: Identity) -> None:
+def test_an_origin_that_is_invalid_is_refused(origin, identity):
     with refused(ConfigurationError, "client.base-url"):
         SealAuth(identity, origin=origin)
 
 
-def test_an_identity_without_a_seal_does_not_seal(bank_pki: Pki) -> None:
+def test_an_identity_without_a_seal_does_not_seal(bank_pki):
     with refused(ConfigurationError, "seal.absent"):
         SealAuth(Identity(bank_pki.qwac.certificate, bank_pki.qwac.key), origin="https://bank.example")

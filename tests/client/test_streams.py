@@ -100,6 +100,6 @@ def test_rows_are_whole_or_an_error(
     assert len(bank.requests) == requests
 
 
-def test_a_streamed_row_is_not_a_row_with_a_whole_answer() -> None:
+def test_a_streamed_row_is_not_a_row_with_a_whole_answer():
     with refused(ConfigurationError, "endpoint.streamed"):
         FeeCalls(BANK, "https://bank.example", credentials=BasicCredentials("key")).call(FEES, None)

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -33,11 +32,11 @@ from tppkit.certificates import EidasCertificate
 from tppkit.client import Identity, Psd2Client, make_client
 from tppkit.client.tls_context import _as_file
 from tppkit.errors import ConfigurationError, TppkitError, TransportError
-from tppkit.testpki import Pki, certificate_pem
+from tppkit.testpki import certificate_pem
 from tppkit.testpki.certificate import Draft, attribute_of
 
 
-def test_the_context_is_modern_and_verifies_and_trusts_no_certificate_by_itself(identity: Identity) -> None:
+def test_the_context_is_modern_and_verifies_and_trusts_no_certificate_by_itself(identity):
     offered = identity.tls_context.get_ciphers()
     names = [row["name"] for row in offered]
     assert all(row["aead"] for row in offered)
@@ -54,9 +53,7 @@ def test_the_context_is_modern_and_verifies_and_trusts_no_certificate_by_itself(
     [("ECDHE+AESGCM", "request.refused"), ("ECDHE-ECDSA-AES256-SHA384", "transport.failed")],
     ids=["modern", "CBC"],
 )
-def test_a_server_with_old_ciphers_gets_no_connection(
-    ciphers: str, code: str, identity: Identity, bank_pki_folder: Path
-) -> None:
+def test_a_server_with_old_ciphers_gets_no_connection(ciphers, code, identity, bank_pki_folder):
     context = server_context(bank_pki_folder)
     context.set_ciphers(ciphers)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -68,7 +65,7 @@ def test_a_server_with_old_ciphers_gets_no_connection(
         client.payment_status("1")
 
 
-def test_what_a_library_sets_does_not_weaken_its_connections(bank_pki: Pki, bank_pki_folder: Path) -> None:
+def test_what_a_library_sets_does_not_weaken_its_connections(bank_pki, bank_pki_folder):
     other = Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, server_anchors=[bank_pki.qwac.certificate])
     context = other.tls_context
     context.load_verify_locations(bank_pki_folder / "root.pem")
@@ -84,7 +81,7 @@ def test_what_a_library_sets_does_not_weaken_its_connections(bank_pki: Pki, bank
 
 
 @pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "temporary file"])
-def test_a_key_is_never_written_in_the_clear(in_memory: bool, bank_pki: Pki) -> None:
+def test_a_key_is_never_written_in_the_clear(in_memory, bank_pki):
     with _as_file((bank_pki.qwac.certificate,), bank_pki.qwac.key, in_memory=in_memory) as (path, password):
         written = Path(path).read_bytes()
         assert Path(path).stat().st_mode & 0o077 == 0 or in_memory
@@ -107,9 +104,7 @@ def refuse_memory_files() -> None:
 
 
 @pytest.mark.skipif(platform.machine() not in {"x86_64", "aarch64"}, reason="the numbers of system calls are of these")
-def test_if_the_system_refuses_a_file_in_memory_a_temporary_one_is_used(
-    bank_pki: Pki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_if_the_system_refuses_a_file_in_memory_a_temporary_one_is_used(bank_pki, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     def make() -> tuple[Path, bool]:
@@ -127,14 +122,14 @@ def test_if_the_system_refuses_a_file_in_memory_a_temporary_one_is_used(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_where_there_is_not_a_file_at_all_the_error_is_ours(bank_pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_not_a_file_at_all_the_error_is_ours(bank_pki, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", "/nowhere/at/all")
     held = _as_file((bank_pki.qwac.certificate,), bank_pki.qwac.key, in_memory=False)
     with refused(ConfigurationError, "identity.tls"), held:
         pass
 
 
-def test_an_issuing_authority_may_be_trusted_by_itself(bank_pki: Pki, bank_pki_folder: Path) -> None:
+def test_an_issuing_authority_may_be_trusted_by_itself(bank_pki, bank_pki_folder):
     qwac, issuing = bank_pki.qwac, bank_pki.server.chain[0]
     identity = Identity(qwac.certificate, qwac.key, server_anchors=[issuing])
     with (
@@ -145,8 +140,8 @@ def test_an_issuing_authority_may_be_trusted_by_itself(bank_pki: Pki, bank_pki_f
 
 
 def test_a_server_certificate_without_alternative_name_is_refused(
-    driver: Any, bank_pki: Pki, bank_pki_folder: Path, identity: Identity, tmp_path: Path
-) -> None:
+    driver, bank_pki, bank_pki_folder, identity, tmp_path
+):
     draft = Draft.of(bank_pki.server.certificate).without_extension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME.dotted_string)
     draft = replace(draft, subject=(attribute_of(NameOID.COMMON_NAME.dotted_string, "localhost"),))
     made = EidasCertificate.from_der(draft.sign(bank_pki.qwac_ca.key))
@@ -161,7 +156,7 @@ def test_a_server_certificate_without_alternative_name_is_refused(
     assert bank.requests == []
 
 
-def test_no_temporary_file_is_left_when_tls_refuses_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_temporary_file_is_left_when_tls_refuses_the_key(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     key = rsa.generate_private_key(65537, 1024)  # TLS libraries do not take it
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "weak TEST")])

@@ -108,9 +108,7 @@ def write_for_ever(connection: ssl.SSLSocket) -> None:
         connection.send(bytes(65_536))
 
 
-def test_a_server_that_trickles_or_reads_nothing_is_disconnected_at_the_deadline(
-    identity: Identity, bank_pki_folder: Path
-) -> None:
+def test_a_server_that_trickles_or_reads_nothing_is_disconnected_at_the_deadline(identity, bank_pki_folder):
     with trickling(server_context(bank_pki_folder), every_s=0.05) as port, connected(identity, port) as connection:
         with deadline(30):
             connection.recv(1)
@@ -129,9 +127,7 @@ def test_a_server_that_trickles_or_reads_nothing_is_disconnected_at_the_deadline
 
 
 @pytest.mark.parametrize(("outer", "inner"), [(0.3, 60), (60, 0.3)])
-def test_the_nearer_of_two_deadlines_holds(
-    outer: float, inner: float, identity: Identity, bank_pki_folder: Path
-) -> None:
+def test_the_nearer_of_two_deadlines_holds(outer, inner, identity, bank_pki_folder):
     with trickling(server_context(bank_pki_folder), every_s=0.05) as port, connected(identity, port) as connection:
         begun = time.monotonic()
         with deadline(outer), deadline(inner), pytest.raises(TimeoutError):

@@ -43,7 +43,7 @@ def play(request: pytest.FixtureRequest, bank_pki: Pki, bank_pki_folder: Path) -
 
 
 @pytest.mark.parametrize("status", [200, 201, 202])
-def test_a_card_is_stored_with_the_key_of_the_gateway(status: int, play: Player) -> None:
+def test_a_card_is_stored_with_the_key_of_the_gateway(status, play):
     stored, server = play.ask(as_json(status, STORED), store)
     assert (stored.card.vault_token, stored.card.brands, stored.warnings) == (TOKEN, ("visa",), ())
     message = server.message()
@@ -52,7 +52,7 @@ def test_a_card_is_stored_with_the_key_of_the_gateway(status: int, play: Player)
     assert json.loads(message.body) == {"pan": PAN, "expiry": "122030", "setup_token": TOKEN, "name": "Ada"}
 
 
-def test_a_wrong_check_digit_is_a_warning_without_the_number(play: Player) -> None:
+def test_a_wrong_check_digit_is_a_warning_without_the_number(play):
     number = PAN[:-1] + "2"
     stored, server = play.ask(as_json(201, STORED), lambda client: client.store_card(card(number)))
     assert isinstance(stored, StoreResult)
@@ -62,14 +62,14 @@ def test_a_wrong_check_digit_is_a_warning_without_the_number(play: Player) -> No
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_a_card_whose_answer_is_lost_is_sent_once(name: str, play: Player) -> None:
+def test_a_card_whose_answer_is_lost_is_sent_once(name, play):
     error, server = play.ask(in_turn(LOST[name], as_json(201, STORED)), store)
     assert isinstance(error, OutcomeUnknown | TransportError)
     assert "setup token used up" in error.message
     assert len(server.requests) == 1
 
 
-def test_a_refusal_is_reported_without_what_was_sent(play: Player, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refusal_is_reported_without_what_was_sent(play, caplog):
     caplog.set_level(logging.DEBUG)
     text = f"the card {PAN}, also 4111 1111 1111 1111, until 122030 is refused by {KEY}"
     error, _ = play.ask(as_json(400, {"error": {"code": "CARD_INVALID", "message": text}}), store)
@@ -90,8 +90,8 @@ def test_a_refusal_is_reported_without_what_was_sent(play: Player, caplog: pytes
     ("client", "limit_s"), [(VaultClient, None), (AsyncVaultClient, None), (AsyncVaultClient, 0.5)]
 )
 def test_a_card_is_not_among_the_variables_of_the_frames_that_were_sending_it(
-    client: Any, limit_s: float | None, bank_pki: Pki, bank_pki_folder: Path
-) -> None:
+    client, limit_s, bank_pki, bank_pki_folder
+):
     def send(client: Any) -> Any:
         sending = client.store_card(long)
         return asyncio.wait_for(sending, limit_s) if limit_s else sending  # the caller's limit cancels the call
@@ -108,18 +108,18 @@ def test_a_card_is_not_among_the_variables_of_the_frames_that_were_sending_it(
 
 
 @pytest.mark.parametrize(("url", "key"), [("http://vault.example", KEY), ("https://vault.example", f"{KEY}\n")])
-def test_a_secret_key_is_not_among_the_variables_of_a_client_that_is_refused(url: str, key: str) -> None:
+def test_a_secret_key_is_not_among_the_variables_of_a_client_that_is_refused(url, key):
     with pytest.raises(ConfigurationError) as refused:
         VaultClient(url, api_key=SecretStr(key))
     assert not [line for line in reported(refused.value) if KEY in line]
 
 
-def test_a_server_without_an_answer_body_is_no_refusal(play: Player) -> None:
+def test_a_server_without_an_answer_body_is_no_refusal(play):
     error, _ = play.ask(http(404), store)
     assert (type(error), error.code, error.status) == (OutcomeUnknown, "answer.no-outcome", 404)
 
 
-def test_an_error_of_a_hook_loses_the_frames_of_its_causes_and_members() -> None:
+def test_an_error_of_a_hook_loses_the_frames_of_its_causes_and_members():
     def fail() -> BaseException:
         try:
             raise ValueError

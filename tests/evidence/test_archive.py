@@ -20,8 +20,6 @@ from tppkit.evidence import EvidenceArchive, EvidenceRecord, audit_archive, load
 from tppkit.evidence.columns import MAX_LINE_BYTES
 from tppkit.evidence.record import FIRST_PREVIOUS
 from tppkit.seals import VerifiedRequest
-from tppkit.testpki import Issued, Pki
-from tppkit.trust import PathVerifier
 
 STREAM = "5a" * 16
 OTHER_STREAM = "c3" * 16
@@ -49,9 +47,7 @@ def test_the_stream_continues_and_keeps_its_certificates_and_mode_when_the_archi
     assert mode(filled / "records.jsonl") == 0o640
 
 
-def test_a_batch_is_placed_as_its_records_one_by_one(
-    tmp_path: Path, make_verified: Callable[..., VerifiedRequest]
-) -> None:
+def test_a_batch_is_placed_as_its_records_one_by_one(tmp_path, make_verified):
     unplaced = [make_record(make_verified(number), http_status=201) for number in range(3)]
     with EvidenceArchive(tmp_path / "single", stream_id=STREAM) as archive:
         single = [archive.append(record) for record in unplaced]
@@ -64,7 +60,7 @@ def test_a_batch_is_placed_as_its_records_one_by_one(
 
 
 @pytest.mark.parametrize(("umask", "expected"), [(0, 0o755), (0o077, 0o700)])
-def test_folders_are_for_their_owner_to_change_and_as_the_umask_says(tmp_path: Path, umask: int, expected: int) -> None:
+def test_folders_are_for_their_owner_to_change_and_as_the_umask_says(tmp_path, umask, expected):
     before = os.umask(umask)
     try:
         with EvidenceArchive(tmp_path / "archive", stream_id=STREAM):
@@ -76,13 +72,13 @@ def test_folders_are_for_their_owner_to_change_and_as_the_umask_says(tmp_path: P
 
 
 @pytest.mark.parametrize("folder", ["file", "file/archive"])
-def test_an_archive_whose_path_is_a_file_cannot_be_used(folder: str, tmp_path: Path) -> None:
+def test_an_archive_whose_path_is_a_file_cannot_be_used(folder, tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with refused(ArchiveError, "archive.unusable"):
         EvidenceArchive(tmp_path / folder, stream_id=STREAM)
 
 
-def test_a_second_writer_in_this_or_another_process_is_refused(filled: Path) -> None:
+def test_a_second_writer_in_this_or_another_process_is_refused(filled):
     script = (
         "import sys, pathlib\nfrom tppkit.errors import ArchiveError\nfrom tppkit.evidence import EvidenceArchive\n"
         "try: EvidenceArchive(pathlib.Path(sys.argv[1]), stream_id='5a' * 16)\nexcept ArchiveError as e: print(e.code)"
@@ -95,9 +91,7 @@ def test_a_second_writer_in_this_or_another_process_is_refused(filled: Path) -> 
     assert done.stdout == "archive.locked\n"
 
 
-def test_an_archive_that_is_closed_or_has_a_stream_id_of_another_form_keeps_nothing(
-    tmp_path: Path, make_verified: Callable[..., VerifiedRequest]
-) -> None:
+def test_an_archive_that_is_closed_or_has_a_stream_id_of_another_form_keeps_nothing(tmp_path, make_verified):
     record = make_record(make_verified(0))
     with EvidenceArchive(tmp_path, stream_id="5a5a5a5a-5a5a") as archive, pytest.raises(FormatError):
         archive.append(record)
@@ -109,9 +103,7 @@ def test_an_archive_that_is_closed_or_has_a_stream_id_of_another_form_keeps_noth
 
 
 @pytest.mark.parametrize(("whole", "kept"), [(3, [0, 1, 2, 3]), (0, [0])], ids=["a later line", "the first line"])
-def test_a_line_that_a_crash_cut_off_is_set_aside(
-    whole: int, kept: list[int], filled: Path, append: Callable[..., None]
-) -> None:
+def test_a_line_that_a_crash_cut_off_is_set_aside(whole, kept, filled, append):
     lines = (filled / "records.jsonl").read_bytes().splitlines(keepends=True)
     before, torn = b"".join(lines[:whole]), lines[0][:999]
     (filled / "records.jsonl").write_bytes(before + torn)
@@ -122,7 +114,7 @@ def test_a_line_that_a_crash_cut_off_is_set_aside(
     assert [record.seq for record in records(filled)] == kept
 
 
-def test_an_earlier_file_of_a_partial_line_is_never_overwritten(filled: Path) -> None:
+def test_an_earlier_file_of_a_partial_line_is_never_overwritten(filled):
     (filled / "records.torn-2").write_bytes(b"earlier")  # and an operator took torn-1 away
     with (filled / "records.jsonl").open("ab") as file:
         file.write(b"later")
@@ -132,7 +124,7 @@ def test_an_earlier_file_of_a_partial_line_is_never_overwritten(filled: Path) ->
 
 
 @pytest.mark.parametrize("line", [b"\n", b"{}\n", b"\0" * 4096 + b"\n", b"x" * 9_000_000 + b"\n"], ids=len)
-def test_an_archive_with_a_damaged_last_line_is_rejected_and_unchanged(line: bytes, filled: Path) -> None:
+def test_an_archive_with_a_damaged_last_line_is_rejected_and_unchanged(line, filled):
     with (filled / "records.jsonl").open("ab") as file:
         file.write(line)
     before = {path.name: path.read_bytes() for path in filled.iterdir() if path.is_file()}
@@ -146,9 +138,7 @@ def test_an_archive_with_a_damaged_last_line_is_rejected_and_unchanged(line: byt
     [{"body": bytes(7_000_000)}, {"extra": {"share": 0.5}}, {"seal_cert": "not hexadecimal"}, {"http_status": -1}],
     ids=lambda change: next(iter(change)),
 )
-def test_a_record_that_cannot_be_parsed_again_is_rejected_with_its_batch(
-    change: dict[str, object], filled: Path, make_verified: Callable[..., VerifiedRequest], append: Callable[..., None]
-) -> None:
+def test_a_record_that_cannot_be_parsed_again_is_rejected_with_its_batch(change, filled, make_verified, append):
     good = make_record(make_verified(3))
     bad = replace(good, **change)
     with EvidenceArchive(filled, stream_id=STREAM) as archive:
@@ -159,9 +149,7 @@ def test_a_record_that_cannot_be_parsed_again_is_rejected_with_its_batch(
     assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
 
 
-def test_every_certificate_is_kept_once_also_behind_the_rest_of_a_crash(
-    filled: Path, pki: Pki, other_qseal: Issued, make_verified: Callable[..., VerifiedRequest]
-) -> None:
+def test_every_certificate_is_kept_once_also_behind_the_rest_of_a_crash(filled, pki, other_qseal, make_verified):
     named = {pki.qseal.certificate, pki.qseal_ca.certificate, pki.root.certificate, pki.qwac.certificate}
     kept = {path.name: path.read_bytes() for path in (filled / "certs").iterdir()}
     assert kept == {f"{certificate.sha256}.der": certificate.der for certificate in named}
@@ -172,7 +160,7 @@ def test_every_certificate_is_kept_once_also_behind_the_rest_of_a_crash(
     assert load_certificate(filled, certificate.sha256) == certificate
 
 
-def test_records_are_readable_by_their_owner_and_certificates_by_everyone(filled: Path) -> None:
+def test_records_are_readable_by_their_owner_and_certificates_by_everyone(filled):
     with (filled / "records.jsonl").open("ab") as file:
         file.write(b"torn")
     EvidenceArchive(filled, stream_id=STREAM).close()
@@ -181,7 +169,7 @@ def test_records_are_readable_by_their_owner_and_certificates_by_everyone(filled
     assert {mode(path) for path in (filled / "certs").iterdir()} == {0o644}
 
 
-def test_a_whole_record_that_lost_only_its_line_end_is_kept(filled: Path, append: Callable[..., None]) -> None:
+def test_a_whole_record_that_lost_only_its_line_end_is_kept(filled, append):
     (filled / "records.jsonl").write_bytes((filled / "records.jsonl").read_bytes()[:-1])
     with EvidenceArchive(filled, stream_id=STREAM) as archive:
         append(archive, 3)
@@ -227,7 +215,7 @@ def peak(read: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("length", [MAX_LINE_BYTES + 1, 200 * 1024 * 1024])
-def test_a_line_over_the_limit_ends_the_reading_in_bounded_memory(length: int, tmp_path: Path) -> None:
+def test_a_line_over_the_limit_ends_the_reading_in_bounded_memory(length, tmp_path):
     with (tmp_path / "records.jsonl").open("wb") as file:
         file.truncate(length)  # zeros, no line feed, and no disk space
 
@@ -238,19 +226,19 @@ def test_a_line_over_the_limit_ends_the_reading_in_bounded_memory(length: int, t
     assert peak(read) < 50_000_000
 
 
-def test_reading_does_not_fill_the_memory(long_archive: Path) -> None:
+def test_reading_does_not_fill_the_memory(long_archive):
     assert (long_archive / "records.jsonl").stat().st_size > 10_000_000
     assert peak(lambda: sum(len(line) for _, line in read_lines(long_archive))) < 500_000
 
 
 @pytest.mark.slow
-def test_auditing_does_not_fill_the_memory(long_archive: Path, paths: PathVerifier) -> None:
+def test_auditing_does_not_fill_the_memory(long_archive, paths):
     # The certificates are not at hand, so every record is indeterminate: what is measured is the reading.
     rows = audit_archive(long_archive, paths=paths)
     assert peak(lambda: sum(row.stream_code is None for row in rows)) < 2_000_000
 
 
-def test_what_is_not_an_archive_cannot_be_read(tmp_path: Path) -> None:
+def test_what_is_not_an_archive_cannot_be_read(tmp_path):
     with refused(ArchiveError, "archive.unreadable"):
         list(read_lines(tmp_path / "nowhere"))
     (tmp_path / "certs").mkdir()
@@ -269,16 +257,14 @@ def test_what_is_not_an_archive_cannot_be_read(tmp_path: Path) -> None:
         (b"a\ncut off", [(1, b"a"), (2, b"cut off")]),
     ],
 )
-def test_every_line_up_to_the_limit_is_given_with_its_number_and_an_empty_folder_has_none(
-    tmp_path: Path, data: bytes, lines: list[tuple[int, bytes]]
-) -> None:
+def test_every_line_up_to_the_limit_is_given_with_its_number_and_an_empty_folder_has_none(tmp_path, data, lines):
     assert list(read_lines(tmp_path)) == []
     assert list(read_lines(with_lines(tmp_path, data))) == lines
     folder = with_lines(tmp_path, b"a\n" + b"x" * MAX_LINE_BYTES + b"\nb\n")
     assert [(number, len(line)) for number, line in read_lines(folder)] == [(1, 1), (2, MAX_LINE_BYTES), (3, 1)]
 
 
-def test_a_kept_certificate_is_read_by_its_hash(filled: Path, pki: Pki) -> None:
+def test_a_kept_certificate_is_read_by_its_hash(filled, pki):
     assert load_certificate(filled, pki.qwac.certificate.sha256) == pki.qwac.certificate
 
 
@@ -287,9 +273,7 @@ def test_a_kept_certificate_is_read_by_its_hash(filled: Path, pki: Pki) -> None:
     [(None, "file.unreadable"), (b"", "record.certificate"), (b"\x30\x00", "record.certificate"), (b"x" * 70_000, "file.too-large")],
     ids=["absent", "empty", "another", "too large"],
 )  # fmt: skip
-def test_a_certificate_that_is_not_the_one_named_is_refused(
-    content: bytes | None, code: str, filled: Path, pki: Pki
-) -> None:
+def test_a_certificate_that_is_not_the_one_named_is_refused(content, code, filled, pki):
     path = filled / "certs" / f"{pki.qwac.certificate.sha256}.der"
     path.unlink()
     if content is not None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from audits import VERIFIED, audit_of
 
 from tppkit.evidence import EvidenceArchive, EvidenceRecord, read_lines
-from tppkit.trust import PathVerifier
 
 # One record, to append again and again.
 WRITER = (
@@ -62,9 +60,7 @@ def run_writer(script: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("acknowledged", [1, 7, 40])
-def test_acknowledged_records_survive_a_killed_writer(
-    acknowledged: int, tmp_path: Path, paths: PathVerifier, append: Callable[..., None]
-) -> None:
+def test_acknowledged_records_survive_a_killed_writer(acknowledged, tmp_path, paths, append):
     command = [sys.executable, "-c", WRITER + KILLED, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
@@ -83,7 +79,7 @@ def test_acknowledged_records_survive_a_killed_writer(
 
 
 @pytest.mark.parametrize("room", [0, 1, 5000], ids=["certificate", "first byte", "middle"])
-def test_a_full_disk_costs_only_the_record_that_did_not_fit(room: int, tmp_path: Path, paths: PathVerifier) -> None:
+def test_a_full_disk_costs_only_the_record_that_did_not_fit(room, tmp_path, paths):
     assert run_writer(FULL.format(room=room), tmp_path) == ["archive.unusable"] * 3 + ["archive.locked"]
     counted = audit_of(tmp_path, paths)
     assert (counted.records, counted.exit_code) == (3, 0)
@@ -126,8 +122,6 @@ print([path.read_bytes() == b"x" * 5000 for path in folder.glob("records.torn-*"
     ],
     ids=["a batch that does not fit the disk", "a forked process", "a partial line that cannot be moved away"],
 )
-def test_what_cannot_be_written_leaves_the_archive_as_it_was(
-    script: str, printed: list[str], tmp_path: Path, paths: PathVerifier
-) -> None:
+def test_what_cannot_be_written_leaves_the_archive_as_it_was(script, printed, tmp_path, paths):
     assert run_writer(script, tmp_path) == printed
     assert audit_of(tmp_path, paths).exit_code == 0

@@ -57,9 +57,7 @@ def audit_one(
     return audited
 
 
-def test_every_record_of_an_archive_in_order_passes_and_an_empty_one_proves_nothing(
-    filled: Path, paths: PathVerifier, pki: Pki, tmp_path: Path
-) -> None:
+def test_every_record_of_an_archive_in_order_passes_and_an_empty_one_proves_nothing(filled, paths, pki, tmp_path):
     rows = list(audit_archive(filled, paths=paths))
     assert [(row.line, row.seq, row.verdict, row.code, row.stream_code) for row in rows] == [
         (seq + 1, seq, Verdict.PASSED, None, None) for seq in range(3)
@@ -71,7 +69,7 @@ def test_every_record_of_an_archive_in_order_passes_and_an_empty_one_proves_noth
     assert AuditSummary().exit_code == 3
 
 
-def test_a_time_without_a_zone_is_refused(filled: Path, paths: PathVerifier) -> None:
+def test_a_time_without_a_zone_is_refused(filled, paths):
     with refused(ConfigurationError, "time.naive"):
         list(audit_archive(filled, paths=paths, at=datetime(2026, 6, 1)))
 
@@ -117,13 +115,13 @@ UNPROVED: list[tuple[dict[str, object], str]] = [
     ],
 )
 def test_a_record_that_was_changed_is_disproved_and_one_that_cannot_be_proved_is_indeterminate(
-    verdict: Verdict, change: dict[str, object], code: str | None, audit_one: Callable[..., RecordVerdict]
-) -> None:
+    verdict, change, code, audit_one
+):
     row = audit_one(change)
     assert (row.verdict, row.code, bool(row.message)) == (verdict, code, code is not None)
 
 
-def test_a_redacted_body_leaves_the_chain_whole(filled: Path, paths: PathVerifier) -> None:
+def test_a_redacted_body_leaves_the_chain_whole(filled, paths):
     lines = [line for _, line in read_lines(filled)]
     redacted = replace(EvidenceRecord.from_line(lines[1]), body=None, body_state=int(BodyState.REDACTED))
     lines[1] = redacted.to_line().strip()
@@ -133,9 +131,7 @@ def test_a_redacted_body_leaves_the_chain_whole(filled: Path, paths: PathVerifie
     assert [row.stream_code for row in rows] == [None] * 3
 
 
-def test_a_record_verified_after_its_certificate_expired_is_indeterminate(
-    audit_one: Callable[..., RecordVerdict],
-) -> None:
+def test_a_record_verified_after_its_certificate_expired_is_indeterminate(audit_one):
     later = RECEIVED + timedelta(days=400)
     row = audit_one(at=later)
     assert (row.verdict, row.code, row.at) == (Verdict.INDETERMINATE, "certificate.expired", later)
@@ -149,9 +145,7 @@ def test_a_record_verified_after_its_certificate_expired_is_indeterminate(
     ],
 )
 @pytest.mark.parametrize("changed", ["qwac", "qseal"])
-def test_an_organization_that_is_not_accepted_is_disproved(
-    changed: str, accepted: OrganizationPolicy, verdict: Verdict, code: str | None, pki: Pki, tmp_path: Path
-) -> None:
+def test_an_organization_that_is_not_accepted_is_disproved(changed, accepted, verdict, code, pki, tmp_path):
     statements = {"qwac": "GB-OB", "qseal": "GB-OB", changed: "GB-FCA"}
     qwac, qseal = (issue_for(pki, kind, "PSDGB-OB-0015800001", nca_id) for kind, nca_id in statements.items())
     paths = PathVerifier(make_anchors(pki.authorities))
@@ -201,9 +195,7 @@ def with_chains(
     return tmp_path / "chains"
 
 
-def test_stored_authorities_complete_the_path_to_a_trusted_root_alone(
-    with_chains: Path, root_only: PathVerifier
-) -> None:
+def test_stored_authorities_complete_the_path_to_a_trusted_root_alone(with_chains, root_only):
     assert audit_of(with_chains, root_only).exit_code == 0
     others = PathVerifier(make_anchors([make_pki(at=RECEIVED, seed=2).root.certificate]))
     assert audit_of(with_chains, others).by_code == {"trust.no-path": 1}
@@ -222,7 +214,7 @@ def test_without_its_authorities_a_record_is_indeterminate(damage, with_chains, 
     assert audit_of(with_chains, paths).exit_code == 0  # the trust material has it
 
 
-def test_a_seal_that_covers_its_own_certificate_header_passes(pki: Pki, paths: PathVerifier, tmp_path: Path) -> None:
+def test_a_seal_that_covers_its_own_certificate_header_passes(pki, paths, tmp_path):
     # No profile of ours asks for it, but a provider may cover more than it must.
     certificate = ("TPP-Signature-Certificate", encode_base64(pki.qseal.certificate.der))
     covered = (*COVERED, certificate[0].lower())
@@ -235,14 +227,14 @@ def test_a_seal_that_covers_its_own_certificate_header_passes(pki: Pki, paths: P
     assert (row.verdict, row.message) == (Verdict.PASSED, None)
 
 
-def test_the_message_for_an_unreadable_line_has_the_reason_and_no_content(filled: Path, paths: PathVerifier) -> None:
+def test_the_message_for_an_unreadable_line_has_the_reason_and_no_content(filled, paths):
     lines = (filled / "records.jsonl").read_bytes().splitlines(keepends=True)
     (filled / "records.jsonl").write_bytes(lines[0] + json.dumps({"v": 2}).encode() + b"\n" + lines[2])
     row = list(audit_archive(filled, paths=paths))[1]
     assert (row.verdict, row.code, row.seq, row.at) == (Verdict.UNREADABLE, "record.version", None, None)
 
 
-def test_a_record_that_was_received_after_the_audit_is_inconsistent(filled: Path, paths: PathVerifier) -> None:
+def test_a_record_that_was_received_after_the_audit_is_inconsistent(filled, paths):
     # The records were received 0, 1 and 2 seconds after RECEIVED.
     for now, codes in ((RECEIVED - timedelta(minutes=5), ["log.time-future"] * 2), (RECEIVED, [])):
         rows = audit_archive(filled, paths=paths, at=RECEIVED, now=now)
@@ -301,14 +293,14 @@ GAP = replace(ROW, stream_code="log.gap")
         ([UNREADABLE], 5),
     ],
 )
-def test_the_worst_row_gives_the_exit_code(rows: list[RecordVerdict], exit_code: int) -> None:
+def test_the_worst_row_gives_the_exit_code(rows, exit_code):
     counted = AuditSummary()
     for row in rows:
         counted.add(row)
     assert counted.exit_code == exit_code
 
 
-def test_codes_of_records_and_of_the_stream_are_both_counted() -> None:
+def test_codes_of_records_and_of_the_stream_are_both_counted():
     counted = AuditSummary()
     counted.add(replace(FAILED, stream_code="log.gap"))
     counted.add(FAILED)
@@ -317,7 +309,7 @@ def test_codes_of_records_and_of_the_stream_are_both_counted() -> None:
 
 
 @pytest.mark.parametrize(("limit", "listed"), [({}, 20), ({"max_failures": 3}, 3), ({"max_failures": None}, 25)])
-def test_the_first_failures_are_kept_and_the_others_counted(limit: dict[str, int | None], listed: int) -> None:
+def test_the_first_failures_are_kept_and_the_others_counted(limit, listed):
     counted = AuditSummary(**limit)  # type: ignore[arg-type]
     for line in range(1, 51):
         counted.add(replace(FAILED if line % 2 else ROW, line=line))
@@ -325,7 +317,7 @@ def test_the_first_failures_are_kept_and_the_others_counted(limit: dict[str, int
     assert counted.not_listed == 25 - listed
 
 
-def test_rows_with_findings_only_are_listed_behind_the_failures_under_the_same_limit() -> None:
+def test_rows_with_findings_only_are_listed_behind_the_failures_under_the_same_limit():
     noted = replace(ROW, findings=(Finding("log.time-back", Severity.NOTICE, "back"),))
     counted = AuditSummary(max_failures=3)
     for line, row in enumerate([noted, ROW, noted, FAILED, noted, FAILED], start=1):
@@ -333,7 +325,7 @@ def test_rows_with_findings_only_are_listed_behind_the_failures_under_the_same_l
     assert ([row.line for row in counted.first_failures], counted.not_listed) == ([4, 6, 1], 2)
 
 
-def test_the_head_of_every_stream_is_known_at_its_end() -> None:
+def test_the_head_of_every_stream_is_known_at_its_end():
     counted = AuditSummary()
     for seq in range(3):
         counted.add(replace(ROW, seq=seq, stream_id="5a" * 16, leaf=f"{seq:064x}"))
@@ -345,14 +337,14 @@ def test_the_head_of_every_stream_is_known_at_its_end() -> None:
 
 
 @pytest.mark.parametrize(("heads", "exit_code"), [([], 0), (["f" * 64], 0), (["0" * 64], 4), (["f" * 64, "0" * 64], 4)])
-def test_a_head_that_was_expected_and_is_not_there_is_an_inconsistency(heads: list[str], exit_code: int) -> None:
+def test_a_head_that_was_expected_and_is_not_there_is_an_inconsistency(heads, exit_code):
     counted = AuditSummary(expected_heads=frozenset(heads))
     counted.add(replace(ROW, stream_id="5a" * 16, leaf="f" * 64))
     counted.expect([ROW.archive])
     assert (counted.exit_code, counted.by_code["log.head"]) == (exit_code, int(exit_code > 0))
 
 
-def test_one_archive_of_several_that_is_empty_is_reported() -> None:
+def test_one_archive_of_several_that_is_empty_is_reported():
     counted = AuditSummary()
     counted.add(replace(ROW, stream_id="5a" * 16, leaf="f" * 64))
     counted.expect([str(ROW.archive), Path("empty")])  # text names the same as its path

@@ -40,7 +40,7 @@ def verdict_on(folder: Path, record: EvidenceRecord, verified: VerifiedRequest, 
 
 @DIALECTS
 @pytest.mark.parametrize("body", [b"{}", b""], ids=["body", "no body"])
-def test_a_stored_seal_of_a_dialect_verifies_again(name: str, body: bytes, tmp_path: Path, rsa_pki: Pki) -> None:
+def test_a_stored_seal_of_a_dialect_verifies_again(name, body, tmp_path, rsa_pki):
     verified = verified_by(name, rsa_pki, body=body)
     record = make_record(verified)
     assert (record.kind, record.method, record.profile) == (KINDS.get(name, 1), "POST" if body else "GET", name)
@@ -52,7 +52,7 @@ def test_a_stored_seal_of_a_dialect_verifies_again(name: str, body: bytes, tmp_p
 
 
 @DIALECTS
-def test_a_record_under_the_name_of_another_dialect_fails(name: str, tmp_path: Path, rsa_pki: Pki) -> None:
+def test_a_record_under_the_name_of_another_dialect_fails(name, tmp_path, rsa_pki):
     verified = verified_by(name, rsa_pki)
     other = "rabobank" if name != "rabobank" else "cavage-12"
     verdict, code = verdict_on(tmp_path, replace(make_record(verified), profile=other), verified, rsa_pki)

@@ -78,9 +78,7 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE.keys())
-def test_records_that_are_not_a_regular_file_cannot_be_read(
-    make: Callable[[Path], object], tmp_path: Path, paths: PathVerifier
-) -> None:
+def test_records_that_are_not_a_regular_file_cannot_be_read(make, tmp_path, paths):
     make(tmp_path / "records.jsonl")
     with refused(ArchiveError, "archive.unreadable"):
         audit_of(tmp_path, paths)
@@ -111,7 +109,7 @@ def test_a_certificate_that_is_not_the_one_stored_leaves_its_records_unproved(na
         load_certificate(filled, pki.qseal.certificate.sha256)
 
 
-def test_a_terabyte_of_zeros_behind_the_records_ends_the_audit(filled: Path, paths: PathVerifier) -> None:
+def test_a_terabyte_of_zeros_behind_the_records_ends_the_audit(filled, paths):
     with (filled / "records.jsonl").open("r+b") as file:
         file.truncate(1 << 40)
     rows = audit_archive(filled, paths=paths)
@@ -153,9 +151,7 @@ def test_a_time_of_receipt_that_goes_back_is_reported(
     assert all(finding.severity is Severity.NOTICE for row in rows for finding in row.findings)
 
 
-def test_how_far_a_time_of_receipt_goes_back_is_reported(
-    tmp_path: Path, append: Callable[..., None], paths: PathVerifier
-) -> None:
+def test_how_far_a_time_of_receipt_goes_back_is_reported(tmp_path, append, paths):
     with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
         append(archive, 7200, 0)
     _, row = audit_archive(tmp_path, paths=paths)

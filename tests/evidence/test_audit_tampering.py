@@ -39,7 +39,7 @@ def kept(filled: Path, paths: PathVerifier) -> Kept:
     return Kept(filled, paths)
 
 
-def test_no_flipped_byte_of_a_record_before_the_last_one_passes(kept: Kept) -> None:
+def test_no_flipped_byte_of_a_record_before_the_last_one_passes(kept):
     first, middle, last = kept.lines
     for number, line, step in ((0, first, 11), (1, middle, 4)):
         for position in range(0, len(line), step):
@@ -51,7 +51,7 @@ def test_no_flipped_byte_of_a_record_before_the_last_one_passes(kept: Kept) -> N
 
 
 @pytest.mark.slow
-def test_no_flipped_byte_of_the_last_record_passes(kept: Kept) -> None:
+def test_no_flipped_byte_of_the_last_record_passes(kept):
     *before, last = kept.lines
     codes = set()
     for position in range(0, len(last), 5):
@@ -75,9 +75,7 @@ def test_no_flipped_byte_of_the_last_record_passes(kept: Kept) -> None:
     ],
     ids=str,
 )
-def test_records_that_are_missing_repeated_or_moved_are_detected(
-    order: list[int], codes: list[str | None], kept: Kept
-) -> None:
+def test_records_that_are_missing_repeated_or_moved_are_detected(order, codes, kept):
     lines = [kept.lines[number] for number in order]
     assert kept.stream_codes(*lines) == codes
     summary = kept.audit(*lines)
@@ -97,14 +95,14 @@ def test_records_that_are_missing_repeated_or_moved_are_detected(
     ],
     ids=str,
 )
-def test_a_gap_names_the_missing_records(numbers: list[int | None], message: str, kept: Kept) -> None:
+def test_a_gap_names_the_missing_records(numbers, message, kept):
     first = EvidenceRecord.from_line(kept.lines[0])
     lines = [b"\n" if number is None else replace(first, seq=number).to_line() for number in numbers]
     gaps = [row for row in kept.audit(*lines).first_failures if row.stream_code == "log.gap"]
     assert [row.stream_message for row in gaps] == [message]
 
 
-def test_a_record_of_another_stream_or_place_is_detected(kept: Kept) -> None:
+def test_a_record_of_another_stream_or_place_is_detected(kept):
     foreign = replace(EvidenceRecord.from_line(kept.lines[1]), stream_id="c3" * 16)
     assert kept.stream_codes(kept.lines[0], foreign.to_line()) == [None, "log.other-stream"]
     assert kept.stream_codes(*kept.lines, foreign.to_line()) == [None, None, None, "log.other-stream"]
@@ -118,7 +116,7 @@ def test_a_record_of_another_stream_or_place_is_detected(kept: Kept) -> None:
     assert kept.stream_codes(kept.lines[0], b"\n", moved) == [None, None, "log.chain-broken"]
 
 
-def test_a_line_that_cannot_be_read_hides_no_gap(kept: Kept) -> None:
+def test_a_line_that_cannot_be_read_hides_no_gap(kept):
     assert kept.stream_codes(kept.lines[0], b"{}\n", kept.lines[2]) == [None, None, None]
     assert kept.stream_codes(b"{}\n", kept.lines[2]) == [None, "log.gap"]
     assert kept.audit(kept.lines[0], b"{}\n", kept.lines[2]).exit_code == 5
@@ -137,9 +135,7 @@ def test_a_line_that_cannot_be_read_hides_no_gap(kept: Kept) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_record_whose_own_hash_differs_neither_moves_the_stream_nor_ends_it(
-    change: dict[str, object], place: int, kept: Kept
-) -> None:
+def test_a_record_whose_own_hash_differs_neither_moves_the_stream_nor_ends_it(change, place, kept):
     lines = list(kept.lines)
     lines[place] = json.dumps(json.loads(lines[place]) | change).encode() + b"\n"
     summary = kept.audit(*lines)
@@ -150,9 +146,7 @@ def test_a_record_whose_own_hash_differs_neither_moves_the_stream_nor_ends_it(
 
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
 @pytest.mark.parametrize("inserted", [[b"\n"], [b"{}\n", b"\xff\n"]], ids=str)
-def test_inserted_unreadable_lines_do_not_change_the_places_of_records(
-    inserted: list[bytes], place: int, kept: Kept
-) -> None:
+def test_inserted_unreadable_lines_do_not_change_the_places_of_records(inserted, place, kept):
     summary = kept.audit(*kept.lines[:place], *inserted, *kept.lines[place:])
     assert (summary.exit_code, summary.inconsistent, summary.verdicts[Verdict.PASSED]) == (5, 0, 3)
     assert summary.heads[kept.folder] == Head(STREAM, 3, kept.head)
@@ -161,7 +155,7 @@ def test_inserted_unreadable_lines_do_not_change_the_places_of_records(
 @pytest.mark.parametrize(
     "column", ["http_status", "payment_ref", "error_code", "clock_source", "session_id", "software", "chain"]
 )
-def test_a_changed_unsigned_column_breaks_the_chain(column: str, kept: Kept) -> None:
+def test_a_changed_unsigned_column_breaks_the_chain(column, kept):
     record = EvidenceRecord.from_line(kept.lines[1])
     value = {"http_status": 400, "chain": ()}.get(column, "changed")
     assert (

@@ -26,7 +26,6 @@ from tppkit.errors import ArchiveError, ConfigurationError, FormatError
 from tppkit.evidence import EvidenceArchive, EvidenceRecord, make_record, read_lines
 from tppkit.evidence.outbox import Outbox
 from tppkit.seals import VerifiedRequest
-from tppkit.trust import PathVerifier
 
 KILLS = int(os.environ.get("CRASH_KILLS", "5"))
 
@@ -106,7 +105,7 @@ def bank(url: str, tmp_path: Path, make_verified: Callable[..., VerifiedRequest]
     bank.close()
 
 
-def test_committed_records_are_moved_to_the_archive_in_order(bank: Bank, paths: PathVerifier) -> None:
+def test_committed_records_are_moved_to_the_archive_in_order(bank, paths):
     bank.pay("a")
     bank.pay("b", "c")
     assert (bank.recorded(), bank.pending()) == ([], 3)
@@ -118,13 +117,13 @@ def test_committed_records_are_moved_to_the_archive_in_order(bank: Bank, paths: 
     assert audit_of(bank.folder, paths).exit_code == 0
 
 
-def test_more_rows_than_a_batch_are_drained(bank: Bank) -> None:
+def test_more_rows_than_a_batch_are_drained(bank):
     numbers = [str(number) for number in range(1203)]
     bank.pay(*numbers)
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1203, numbers)
 
 
-def test_a_transaction_that_is_rolled_back_leaves_no_record(bank: Bank) -> None:
+def test_a_transaction_that_is_rolled_back_leaves_no_record(bank):
     with bank.engine.connect() as db:
         bank.outbox.add(db, bank.record("a"), *bank.verified.chain)
         db.rollback()
@@ -136,7 +135,7 @@ def test_a_transaction_that_is_rolled_back_leaves_no_record(bank: Bank) -> None:
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-def test_a_full_disk_leaves_neither_payment_nor_record(bank: Bank) -> None:
+def test_a_full_disk_leaves_neither_payment_nor_record(bank):
     bank.engine.dispose()
     event.listen(bank.engine, "connect", lambda db, _: db.execute("PRAGMA max_page_count=20"))
     acknowledged = []
@@ -152,7 +151,7 @@ def test_a_full_disk_leaves_neither_payment_nor_record(bank: Bank) -> None:
     assert bank.recorded() == sorted(bank.paid()) == acknowledged
 
 
-def test_rows_that_were_archived_before_a_crash_are_not_archived_again(bank: Bank) -> None:
+def test_rows_that_were_archived_before_a_crash_are_not_archived_again(bank):
     bank.pay("a", "b")
     bank.archive_pending()
     bank.outbox.drain(bank.engine)  # also within the process, if it could not remove them
@@ -163,7 +162,7 @@ def test_rows_that_were_archived_before_a_crash_are_not_archived_again(bank: Ban
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (3, ["a", "b", "c", "d", "e"])
 
 
-def test_rows_are_distinguished_by_their_ids_if_a_number_is_used_again(bank: Bank) -> None:
+def test_rows_are_distinguished_by_their_ids_if_a_number_is_used_again(bank):
     bank.pay("a")
     with bank.engine.connect() as db:
         first = bank.outbox.pending(db)
@@ -180,7 +179,7 @@ def test_rows_are_distinguished_by_their_ids_if_a_number_is_used_again(bank: Ban
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1, ["a", "b"])
 
 
-def test_row_numbers_are_not_used_again(bank: Bank) -> None:
+def test_row_numbers_are_not_used_again(bank):
     numbers = []
     for payment in "ab":
         bank.pay(payment)
@@ -190,7 +189,7 @@ def test_row_numbers_are_not_used_again(bank: Bank) -> None:
     assert numbers[1] > numbers[0]
 
 
-def test_a_batch_that_a_crash_cut_off_is_completed(bank: Bank, paths: PathVerifier) -> None:
+def test_a_batch_that_a_crash_cut_off_is_completed(bank, paths):
     bank.pay("a", "b", "c")
     bank.archive_pending()
     records = bank.folder / "records.jsonl"
@@ -201,7 +200,7 @@ def test_a_batch_that_a_crash_cut_off_is_completed(bank: Bank, paths: PathVerifi
     assert audit_of(bank.folder, paths).exit_code == 0
 
 
-def test_threads_may_add_and_drain_at_the_same_time(bank: Bank, paths: PathVerifier) -> None:
+def test_threads_may_add_and_drain_at_the_same_time(bank, paths):
     names = [str(number) for number in range(60)]
     with ThreadPoolExecutor(4) as threads:
         drained = [threads.submit(bank.outbox.drain, bank.engine) for _ in range(20)]
@@ -212,7 +211,7 @@ def test_threads_may_add_and_drain_at_the_same_time(bank: Bank, paths: PathVerif
 
 
 @pytest.mark.parametrize("name", ["records.jsonl", "certs", None], ids=["records", "certificates", "closed"])
-def test_rows_stay_while_the_archive_fails_or_a_file_of_it_is_gone(name: str | None, bank: Bank) -> None:
+def test_rows_stay_while_the_archive_fails_or_a_file_of_it_is_gone(name, bank):
     bank.pay("a")
     if name is None:
         bank.archive.close()
@@ -228,9 +227,7 @@ def test_rows_stay_while_the_archive_fails_or_a_file_of_it_is_gone(name: str | N
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1, ["a"])
 
 
-def test_a_damaged_earlier_line_of_the_archive_is_skipped_and_logged(
-    bank: Bank, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_earlier_line_of_the_archive_is_skipped_and_logged(bank, caplog):
     bank.pay("a", "b", "c")
     bank.archive_pending()  # and a crash before the rows are removed
     records = bank.folder / "records.jsonl"
@@ -246,7 +243,7 @@ def test_a_damaged_earlier_line_of_the_archive_is_skipped_and_logged(
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b"\xff"])
-def test_a_row_that_is_not_a_record_is_named_and_stays(damage: bytes, bank: Bank) -> None:
+def test_a_row_that_is_not_a_record_is_named_and_stays(damage, bank):
     bank.pay("a", "b")
     with bank.engine.begin() as db:
         statement = text("UPDATE tppkit_evidence_outbox SET record = :damage WHERE number = 2")
@@ -266,22 +263,20 @@ def test_a_row_that_is_not_a_record_is_named_and_stays(damage: bytes, bank: Bank
         ({"body": bytes(7_000_000)}, "json.too-large"), ({"v": 2}, "record.version"),
     ],
 )  # fmt: skip
-def test_a_record_that_could_not_be_archived_is_refused_when_it_is_added(
-    columns: dict[str, object], code: str, bank: Bank
-) -> None:
+def test_a_record_that_could_not_be_archived_is_refused_when_it_is_added(columns, code, bank):
     with bank.engine.begin() as db, pytest.raises(FormatError) as caught:
         bank.outbox.add(db, bank.record("a", **columns))
     assert (caught.value.code, bank.pending()) == (code, 0)
 
 
-def test_the_largest_record_fits_a_line(bank: Bank) -> None:
+def test_the_largest_record_fits_a_line(bank):
     room = 8 * 1024 * 1024 - 1024 - len(bank.record("a", body=None).to_unplaced()) - len(',"body":""')
     with bank.engine.begin() as db:
         bank.outbox.add(db, bank.record("a", body=bytes(room // 4 * 3)))
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1, ["a"])
 
 
-def test_a_connection_that_would_commit_a_record_by_itself_is_refused(bank: Bank) -> None:
+def test_a_connection_that_would_commit_a_record_by_itself_is_refused(bank):
     engine = bank.engine
     with (
         engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db,
@@ -296,7 +291,7 @@ def test_a_connection_that_would_commit_a_record_by_itself_is_refused(bank: Bank
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("driver", ["pysqlite", "aiosqlite"])
-def test_a_savepoint_after_a_begin_of_sqlalchemy_is_rolled_back_with_the_transaction(driver: str, bank: Bank) -> None:
+def test_a_savepoint_after_a_begin_of_sqlalchemy_is_rolled_back_with_the_transaction(driver, bank):
     url = bank.engine.url.set(drivername=f"sqlite+{driver}")
     engine = create_async_engine(url).sync_engine if driver == "aiosqlite" else create_engine(url)
     event.listen(engine, "connect", lambda db, _: setattr(db, "isolation_level", None))
@@ -315,7 +310,7 @@ def test_a_savepoint_after_a_begin_of_sqlalchemy_is_rolled_back_with_the_transac
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1, ["b"])
 
 
-def test_other_processes_add_records_by_the_path_of_the_archive(bank: Bank, paths: PathVerifier) -> None:
+def test_other_processes_add_records_by_the_path_of_the_archive(bank, paths):
     worker = Outbox(bank.folder, MetaData())
     with bank.engine.begin() as db:
         worker.add(db, bank.record("a"), *bank.verified.chain, bank.verified.qwac)
@@ -325,7 +320,7 @@ def test_other_processes_add_records_by_the_path_of_the_archive(bank: Bank, path
     assert audit_of(bank.folder, paths).exit_code == 0
 
 
-def test_until_the_commit_certificates_are_kept_and_records_are_not_read(bank: Bank) -> None:
+def test_until_the_commit_certificates_are_kept_and_records_are_not_read(bank):
     with bank.engine.connect() as db:
         bank.outbox.add(db, bank.record("a"), *bank.verified.chain)
         named = {certificate.sha256 for certificate in bank.verified.chain}
@@ -370,7 +365,7 @@ while True:
 )
 
 
-def test_no_kill_separates_a_payment_from_its_record(url: str, bank: Bank, paths: PathVerifier) -> None:
+def test_no_kill_separates_a_payment_from_its_record(url, bank, paths):
     acknowledged: list[str] = []
     bank.archive.close()
     for kill in range(KILLS):

@@ -20,7 +20,6 @@ from tppkit.evidence import EvidenceRecord, make_record
 from tppkit.evidence.columns import MAX_LINE_BYTES
 from tppkit.evidence.record import BodyState
 from tppkit.seals import PSD2_V1, VerifiedRequest
-from tppkit.testpki import Pki
 
 HEX = "0123456789abcdef"
 TEXT = st.text(max_size=60)
@@ -63,7 +62,7 @@ def changed(line: bytes, **columns: Any) -> bytes:
 
 
 @given(RECORDS)
-def test_one_line_reads_back_as_the_record(record: EvidenceRecord) -> None:
+def test_one_line_reads_back_as_the_record(record):
     line = record.to_line()
     read = EvidenceRecord.from_line(line)
     assert (read, read.leaf, read.kept_leaf) == (record, record.leaf, record.leaf)
@@ -71,7 +70,7 @@ def test_one_line_reads_back_as_the_record(record: EvidenceRecord) -> None:
 
 
 @given(record=RECORDS)
-def test_only_format_error_escapes_when_the_message_is_made(record: EvidenceRecord, pki: Pki) -> None:
+def test_only_format_error_escapes_when_the_message_is_made(record, pki):
     with suppress(FormatError):
         record.to_message(pki.qseal.certificate, profile=PSD2_V1)
 
@@ -90,13 +89,13 @@ def test_an_unplaced_record_is_read_without_its_place(record):
 
 
 @given(st.binary(max_size=2000))
-def test_only_format_error_escapes_from_random_bytes(raw: bytes) -> None:
+def test_only_format_error_escapes_from_random_bytes(raw):
     with suppress(FormatError):
         EvidenceRecord.from_line(raw)
 
 
 @given(data=st.data())
-def test_only_format_error_escapes_from_flipped_bytes(data: st.DataObject, line: bytes) -> None:
+def test_only_format_error_escapes_from_flipped_bytes(data, line):
     mutated = bytearray(line)
     for _ in range(data.draw(st.integers(1, 4))):
         mutated[data.draw(st.integers(0, len(line) - 1))] = data.draw(st.integers(0, 255))
@@ -105,20 +104,20 @@ def test_only_format_error_escapes_from_flipped_bytes(data: st.DataObject, line:
 
 
 @given(name=st.sampled_from(sorted(COLUMNS)), value=st.floats() | st.integers(-(10**380), 10**380) | JSON)
-def test_only_format_error_escapes_from_columns_of_any_value(name: str, value: Any, line: bytes, pki: Pki) -> None:
+def test_only_format_error_escapes_from_columns_of_any_value(name, value, line, pki):
     with suppress(FormatError):
         EvidenceRecord.from_line(changed(line, **{name: value})).to_message(pki.qseal.certificate, profile=PSD2_V1)
 
 
 @pytest.mark.parametrize("name", sorted(OPTIONAL))
-def test_an_optional_column_that_is_absent_or_null_is_none(name: str, line: bytes) -> None:
+def test_an_optional_column_that_is_absent_or_null_is_none(name, line):
     absent = {column: value for column, value in json.loads(line).items() if column != name}
     for columns in (absent, absent | {name: None}):
         assert getattr(EvidenceRecord.from_line(json.dumps(columns).encode()), name) is None
 
 
 @pytest.mark.parametrize("name", sorted(COLUMNS - OPTIONAL))
-def test_every_other_column_is_needed(name: str, line: bytes) -> None:
+def test_every_other_column_is_needed(name, line):
     columns = json.loads(line)
     del columns[name]
     with refused(FormatError, ("record.version" if name == "v" else "record.malformed")):
@@ -151,12 +150,12 @@ NO_TIMES = (
         *(("later", value, "record.malformed") for value in (1.5, [1.5], {"a": 1e300}, 1 << 64)),  # cannot be hashed
     ],
 )
-def test_a_column_that_is_not_in_its_form_is_refused(column: str, value: object, code: str, line: bytes) -> None:
+def test_a_column_that_is_not_in_its_form_is_refused(column, value, code, line):
     with refused(FormatError, code):
         EvidenceRecord.from_line(changed(line, **{column: value}))
 
 
-def test_a_line_that_is_no_record_or_too_long_or_has_a_column_twice_is_refused(line: bytes) -> None:
+def test_a_line_that_is_no_record_or_too_long_or_has_a_column_twice_is_refused(line):
     for raw in (b"", b"[]", b"null", b'"v"', b"{}"):
         with pytest.raises(FormatError):
             EvidenceRecord.from_line(raw)
@@ -166,7 +165,7 @@ def test_a_line_that_is_no_record_or_too_long_or_has_a_column_twice_is_refused(l
         EvidenceRecord.from_line(line.replace(b'{"v":1', b'{"v":1,"v":1'))
 
 
-def test_further_columns_survive(line: bytes) -> None:
+def test_further_columns_survive(line):
     later = {"status": ["ab" * 32], "trust_snapshot": None, "depth": {"a": [1, -1, True]}}
     record = EvidenceRecord.from_line(changed(line, **later))
     assert record.extra == later
@@ -176,7 +175,7 @@ def test_further_columns_survive(line: bytes) -> None:
 @pytest.mark.parametrize(
     "block", [b"digest: x", b"digest: x\r\nx-request-id: y", b"digest\r\n", b"\r\n", b"digest:x\r\n"]
 )
-def test_a_header_block_that_is_not_whole_header_lines_is_refused(block: bytes, line: bytes, pki: Pki) -> None:
+def test_a_header_block_that_is_not_whole_header_lines_is_refused(block, line, pki):
     record = replace(EvidenceRecord.from_line(line), header_block=block)
     with refused(FormatError, "record.malformed"):
         record.to_message(pki.qseal.certificate, profile=PSD2_V1)
@@ -211,11 +210,11 @@ def another(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("column", COVERED)
-def test_every_covered_column_changes_the_leaf(column: str, record: EvidenceRecord) -> None:
+def test_every_covered_column_changes_the_leaf(column, record):
     assert replace(record, **{column: another(getattr(record, column))}).leaf != record.leaf
 
 
-def test_every_value_changes_the_leaf_but_a_redacted_body_does_not(record: EvidenceRecord) -> None:
+def test_every_value_changes_the_leaf_but_a_redacted_body_does_not(record):
     assert replace(record, session_id=None).leaf != replace(record, session_id="").leaf
     leaves = {
         replace(record, extra=extra).leaf for extra in ({}, {"a": None}, {"a": 0}, {"a": False}, {"a": []}, {"b": 0})
@@ -226,9 +225,7 @@ def test_every_value_changes_the_leaf_but_a_redacted_body_does_not(record: Evide
     assert EvidenceRecord.from_line(redacted.to_line()).leaf == record.leaf
 
 
-def test_a_record_has_the_values_that_were_signed_and_no_others(
-    make_verified: Callable[..., VerifiedRequest], pki: Pki
-) -> None:
+def test_a_record_has_the_values_that_were_signed_and_no_others(make_verified, pki):
     verified = make_verified(3)
     message = make_record(verified).to_message(pki.qseal.certificate, profile=PSD2_V1)
     assert (message.method, message.target, message.body) == (verified.method, verified.target, verified.body)

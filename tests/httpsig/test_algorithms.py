@@ -19,7 +19,6 @@ from tppkit.httpsig.algorithms import (
     CAVAGE,
     JWS,
     RFC9421,
-    Names,
     PrivateKey,
     algorithms_for,
     der_from_raw,
@@ -57,9 +56,7 @@ def verdict(key: object, algorithm: str, signature: bytes) -> str:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_each_algorithm_verifies_what_it_signs_over_no_other_data_and_with_no_other_kind_of_key(
-    name: str, keys: Keys
-) -> None:
+def test_each_algorithm_verifies_what_it_signs_over_no_other_data_and_with_no_other_kind_of_key(name, keys):
     key = keys[ALGORITHMS[name].key]
     signature = make_sign(key, ALGORITHMS[name])(DATA)
     assert verdict(key, name, signature) == "holds"
@@ -73,11 +70,11 @@ def test_each_algorithm_verifies_what_it_signs_over_no_other_data_and_with_no_ot
 @pytest.mark.parametrize(
     "signature", [b"", b"\x00", b"\x30\x00", b"\x30\x06\x02\x01\x00\x02\x01\x00", b"\xff" * 256, bytes(70)]
 )
-def test_what_is_not_a_signature_is_refused(signature: bytes, name: str, keys: Keys) -> None:
+def test_what_is_not_a_signature_is_refused(signature, name, keys):
     assert verdict(keys[ALGORITHMS[name].key], name, signature) == "signature.invalid"
 
 
-def test_a_key_has_its_kind_and_its_usual_algorithm_first_and_with_pss_alone_no_other(keys: Keys) -> None:
+def test_a_key_has_its_kind_and_its_usual_algorithm_first_and_with_pss_alone_no_other(keys):
     usual = {kind: next(iter(algorithms_for(key))) for kind, key in keys.items()}
     assert usual == {"rsa": "rsa-sha256", "P-256": "ecdsa-sha256", "P-384": "ecdsa-sha384", "ed25519": "ed25519"}
     assert {kind: key_kind(key.public_key()) for kind, key in keys.items()} == {kind: kind for kind in keys}
@@ -107,7 +104,7 @@ def test_a_key_has_its_kind_and_its_usual_algorithm_first_and_with_pss_alone_no_
     ],
     ids=["cavage", "RFC 9421", "JWS"],
 )  # fmt: skip
-def test_each_format_names_the_algorithms_of_a_key(names: Names, expected: dict[str, list[str]], keys: Keys) -> None:
+def test_each_format_names_the_algorithms_of_a_key(names, expected, keys):
     for kind, key in keys.items():
         if kind in expected:
             assert list(algorithms_for(key, names=names)) == expected[kind]
@@ -130,7 +127,7 @@ UNUSABLE: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
-def test_a_key_of_another_kind_or_below_the_minimum_is_refused(name: str) -> None:
+def test_a_key_of_another_kind_or_below_the_minimum_is_refused(name):
     make, code = UNUSABLE[name]
     key = make()
     for either in (key, key.public_key()):
@@ -138,12 +135,12 @@ def test_a_key_of_another_kind_or_below_the_minimum_is_refused(name: str) -> Non
             make_verifiers(either)
 
 
-def test_a_key_does_not_sign_with_an_algorithm_of_another_kind() -> None:
+def test_a_key_does_not_sign_with_an_algorithm_of_another_kind():
     with refused(FormatError, "signature.algorithm"):
         make_sign(P256, ALGORITHMS["ecdsa-sha384"])
 
 
-def test_an_rsa_signature_of_another_padding_length_or_number_is_refused(rsa_key: rsa.RSAPrivateKey) -> None:
+def test_an_rsa_signature_of_another_padding_length_or_number_is_refused(rsa_key):
     signature = rsa_key.sign(DATA, padding.PSS(padding.MGF1(SHA256()), 32), SHA256())
     assert verdict(rsa_key, "rsa-sha256", signature) == "signature.invalid"
     signature = make_sign(rsa_key, ALGORITHMS["rsa-sha256"])(DATA)
@@ -177,7 +174,7 @@ PADDED = {
 
 
 @pytest.mark.parametrize("what", PADDED)
-def test_pkcs_1_is_compared_whole(what: str, rsa_key: rsa.RSAPrivateKey) -> None:
+def test_pkcs_1_is_compared_whole(what, rsa_key):
     numbers = rsa_key.private_numbers()
     assert len(PADDED[what]) == 256
     signature = pow(int.from_bytes(PADDED[what], "big"), numbers.d, numbers.public_numbers.n).to_bytes(256, "big")
@@ -191,7 +188,7 @@ def test_pkcs_1_is_compared_whole(what: str, rsa_key: rsa.RSAPrivateKey) -> None
 
 
 @pytest.mark.parametrize("key", [P256, P384], ids=["P-256", "P-384"])
-def test_ecdsa_takes_der_only_and_no_other_spelling_of_it(key: ec.EllipticCurvePrivateKey) -> None:
+def test_ecdsa_takes_der_only_and_no_other_spelling_of_it(key):
     signer = KeySigner(key)
     der = signer.sign(DATA)
     size = key.key_size // 8
@@ -206,7 +203,7 @@ def test_ecdsa_takes_der_only_and_no_other_spelling_of_it(key: ec.EllipticCurveP
 
 
 @pytest.mark.parametrize("key", [P256, P384], ids=["P-256", "P-384"])
-def test_bare_ecdsa_takes_two_numbers_of_its_size_only(key: ec.EllipticCurvePrivateKey) -> None:
+def test_bare_ecdsa_takes_two_numbers_of_its_size_only(key):
     name = {"secp256r1": "ecdsa-p256-sha256", "secp384r1": "ecdsa-p384-sha384"}[key.curve.name]
     raw = make_sign(key, ALGORITHMS[name])(DATA)
     size = key.key_size // 8
@@ -216,12 +213,12 @@ def test_bare_ecdsa_takes_two_numbers_of_its_size_only(key: ec.EllipticCurvePriv
     assert (verdict(key, name, raw), raw_from_der(der, size=size)) == ("holds", raw)
 
 
-def test_a_number_longer_than_the_curve_has_no_bare_form() -> None:
+def test_a_number_longer_than_the_curve_has_no_bare_form():
     with pytest.raises(ValueError, match="does not fit in 32 bytes"):
         raw_from_der(encode_dss_signature(1 << 256, 1), size=32)
 
 
-def test_the_message_of_a_wrong_algorithm_shows_no_control_character() -> None:
+def test_the_message_of_a_wrong_algorithm_shows_no_control_character():
     with pytest.raises(SignatureRejected) as caught:
         verify_signature(make_verifiers(P256.public_key()), "\x1b[31m" + "x" * 500, b"", DATA)
     assert caught.value.message.isprintable()

@@ -42,20 +42,20 @@ FIELDS = {
 EACH = pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
 
 
-def test_a_digest_is_made_of_the_raw_body() -> None:
+def test_a_digest_is_made_of_the_raw_body():
     assert (make_digest(HELLO), make_digest(b"")) == (f"SHA-256={HELLO_256}", f"SHA-256={EMPTY_256}")
     assert make_content_digest(HELLO) == f"sha-256=:{HELLO_256}:"
 
 
 @pytest.mark.parametrize("algorithm", ["SHA-256", "sha-1", "md5", ""])
-def test_an_algorithm_that_proves_nothing_is_not_written(algorithm: str) -> None:
+def test_an_algorithm_that_proves_nothing_is_not_written(algorithm):
     with refused(ConfigurationError, "digest.unknown-algorithm"):
         make_content_digest(HELLO, algorithm=algorithm)
 
 
 @EACH
 @given(body=st.binary(), number=st.integers(0, 1))
-def test_a_digest_we_make_verifies_and_reads_back(field: Field, body: bytes, number: int) -> None:
+def test_a_digest_we_make_verifies_and_reads_back(field, body, number):
     name = field.names[number]
     value = field.make(body, algorithm=name)
     assert field.verify(value, body) == (name,)
@@ -64,26 +64,26 @@ def test_a_digest_we_make_verifies_and_reads_back(field: Field, body: bytes, num
 
 @EACH
 @given(body=st.binary(), other=st.binary())
-def test_a_digest_fits_its_own_body_only(field: Field, body: bytes, other: bytes) -> None:
+def test_a_digest_fits_its_own_body_only(field, body, other):
     if body != other:
         with refused(SignatureRejected, "digest.mismatch"):
             field.verify(field.make(body), other)
 
 
 @pytest.mark.parametrize("name", ["sha-256", "Sha-256", "SHA-256"])
-def test_the_name_of_the_algorithm_is_accepted_in_any_case(name: str) -> None:
+def test_the_name_of_the_algorithm_is_accepted_in_any_case(name):
     assert verify_digest(f"{name}={HELLO_256}", HELLO) == ("SHA-256",)
 
 
 @EACH
-def test_all_known_algorithms_are_compared_and_unknown_ones_skipped(field: Field) -> None:
+def test_all_known_algorithms_are_compared_and_unknown_ones_skipped(field):
     both = [field.make(HELLO, algorithm=name) for name in field.names]
     assert set(field.verify(f"{both[1]}, {field.unknown},\t{both[0]}", HELLO)) == set(field.names)
 
 
 @EACH
 @pytest.mark.parametrize("wrong", [0, 1], ids=["SHA-256", "SHA-512"])
-def test_one_digest_that_does_not_fit_is_enough_to_refuse(wrong: int, field: Field) -> None:
+def test_one_digest_that_does_not_fit_is_enough_to_refuse(wrong, field):
     right = field.make(HELLO, algorithm=field.names[1 - wrong])
     with refused(SignatureRejected, "digest.mismatch"):
         field.verify(f"{right},{field.make(b'', algorithm=field.names[wrong])}", HELLO)
@@ -123,13 +123,13 @@ NO_CONTENT_DIGESTS: dict[str, tuple[str, ...]] = {
         *(("Content-Digest", value, code) for code, values in NO_CONTENT_DIGESTS.items() for value in values),
     ],
 )
-def test_what_is_not_a_digest_of_the_field_is_refused(field: str, value: str, code: str) -> None:
+def test_what_is_not_a_digest_of_the_field_is_refused(field, value, code):
     with refused(FormatError, code):
         parse_digest(value) if field == "Digest" else verify_content_digest(value, HELLO)
 
 
 @pytest.mark.parametrize("value", ["\x1b[31m=x", "\x1b[31m=x,\x1b[31m=y", "\n", "A" * 900 + "=x"])
-def test_a_fault_is_reported_in_printable_text_of_bounded_length(value: str) -> None:
+def test_a_fault_is_reported_in_printable_text_of_bounded_length(value):
     with pytest.raises(FormatError) as caught:
         parse_digest(value)
     assert caught.value.message.isprintable()
@@ -142,20 +142,20 @@ def test_a_fault_is_reported_in_printable_text_of_bounded_length(value: str) -> 
     | st.text(alphabet="SHA-256=,sha512 :\t")
     | st.binary().map(lambda raw: f"SHA-256={b64encode(raw).decode()}")
 )
-def test_only_format_error_escapes_the_reader(field: Field, value: str) -> None:
+def test_only_format_error_escapes_the_reader(field, value):
     with suppress(FormatError):
         field.parse(value)
 
 
 @EACH
 @given(value=st.text(), body=st.binary())
-def test_an_arbitrary_header_fits_no_body(field: Field, value: str, body: bytes) -> None:
+def test_an_arbitrary_header_fits_no_body(field, value, body):
     with pytest.raises((FormatError, SignatureRejected)):
         field.verify(value, body)
 
 
 @given(st.binary())
-def test_another_implementation_makes_and_accepts_the_same(body: bytes) -> None:
+def test_another_implementation_makes_and_accepts_the_same(body):
     ours = make_content_digest(body)
     assert ContentDigest.create(body) == ours
     ContentDigest.verify(ours, body)

@@ -66,9 +66,7 @@ def from_der(name: str, signature: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_openssl_verifies_what_we_sign_and_signs_what_we_verify(
-    name: str, keys: Mapping[str, PrivateKey], data: bytes, tmp_path: Path
-) -> None:
+def test_openssl_verifies_what_we_sign_and_signs_what_we_verify(name, keys, data, tmp_path):
     key = keys[ALGORITHMS[name].key]
     public, text, signature = tmp_path / "public.pem", tmp_path / "text", tmp_path / "signature"
     public.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))

@@ -50,7 +50,7 @@ def fault(value: str) -> str:
     return caught.value.code
 
 
-def test_a_dictionary_is_read_and_written_with_every_type() -> None:
+def test_a_dictionary_is_read_and_written_with_every_type():
     assert parse('a=("x";p  y);q=1, b=:YQ==:,\tc;d=?0,e=-7') == {
         "a": InnerList((Item("x", (("p", True),)), Item(Token("y"))), (("q", 1),)),
         "b": Item(b"a"),
@@ -71,7 +71,7 @@ def test_a_dictionary_is_read_and_written_with_every_type() -> None:
     assert write_member(Item(1, (("a", 1), ("b", True), ("c", False)))) == "1;a=1;b;c=?0"
 
 
-def test_an_empty_field_and_a_string_with_its_escapes_are_read() -> None:
+def test_an_empty_field_and_a_string_with_its_escapes_are_read():
     assert parse("") == parse("  ") == {}
     assert parse(r'a="x\"y\\z"') == {"a": Item(r'x"y\z')}
 
@@ -94,11 +94,11 @@ MALFORMED = (
         ("a=:YQ:", "base64.malformed"), ("a=:YR==:", "base64.noncanonical"), ("a=:YQ==YQ==:", "base64.malformed"),
     ],
 )  # fmt: skip
-def test_what_is_not_in_the_form_or_has_a_name_twice_is_refused(value: str, code: str) -> None:
+def test_what_is_not_in_the_form_or_has_a_name_twice_is_refused(value, code):
     assert fault(value) == code
 
 
-def test_a_field_that_is_too_long_or_has_too_many_members_is_refused() -> None:
+def test_a_field_that_is_too_long_or_has_too_many_members_is_refused():
     assert parse('a="' + "x" * 8188 + '"')
     assert fault('a="' + "x" * 8189 + '"') == "structured.malformed"
     assert len(parse(",".join(f"a{n}" for n in range(64)))) == 64
@@ -109,7 +109,7 @@ def test_a_field_that_is_too_long_or_has_too_many_members_is_refused() -> None:
     "value", [10**15, -(10**15), "é", "a\nb", "\x7f", 1.5, Decimal("1.2345"), Decimal(10**12), Date(10**15), Decimal("Infinity"),
               Decimal("-Infinity"), Decimal("NaN"), Decimal("sNaN"), Decimal("1e30"), DisplayString("\ud800"), DisplayString("a\udfff")],
 )  # fmt: skip
-def test_what_no_field_can_hold_is_not_written(value: Any) -> None:
+def test_what_no_field_can_hold_is_not_written(value):
     with refused(FormatError, "structured.malformed"):
         write_bare_item(value)
 
@@ -117,12 +117,12 @@ def test_what_no_field_can_hold_is_not_written(value: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "expected"), [("sig1", True), ("*a.b-c_", True), ("Sig", False), ("1", False), ("", False)]
 )
-def test_a_key_is_distinguished_from_other_texts(name: str, expected: bool) -> None:
+def test_a_key_is_distinguished_from_other_texts(name, expected):
     assert is_key(name) is expected
 
 
 @given(st.dictionaries(NAMES, MEMBERS, max_size=5))
-def test_round_trip(members: dict[str, Item | InnerList]) -> None:
+def test_round_trip(members):
     text = ", ".join(f"{name}={write_member(member)}" for name, member in members.items())
     read = parse(text)
     assert read == members
@@ -130,7 +130,7 @@ def test_round_trip(members: dict[str, Item | InnerList]) -> None:
 
 
 @given(st.one_of(st.text(max_size=60), st.text('ab=;,"\\:()?1.-*@% \t', max_size=60)))
-def test_only_format_error_escapes(text: str) -> None:
+def test_only_format_error_escapes(text):
     with suppress(FormatError):
         parse(text)
 
@@ -156,7 +156,7 @@ def theirs(value: Any) -> Any:
 
 @given(st.one_of(st.text('ab=;,"\\:()?1.-* %', max_size=40), st.dictionaries(NAMES, MEMBERS, min_size=1, max_size=4).map(
     lambda members: ", ".join(f"{name}={write_member(member)}" for name, member in members.items()))))  # fmt: skip
-def test_what_is_read_another_reader_reads_alike(text: str) -> None:
+def test_what_is_read_another_reader_reads_alike(text):
     try:
         ours = parse(text)
     except FormatError:

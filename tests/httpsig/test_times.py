@@ -44,9 +44,7 @@ SKEW, AGE = {"skew": timedelta(seconds=10)}, {"max_age": timedelta(minutes=1)}
         (NOW + 301, None, AGE, "signature.created"),
     ],
 )
-def test_a_signature_counts_from_its_creation_to_its_end_or_the_callers_age(
-    created: int | None, expires: int | None, options: dict[str, timedelta], code: str | None
-) -> None:
+def test_a_signature_counts_from_its_creation_to_its_end_or_the_callers_age(created, expires, options, code):
     assert code_of(created, expires, **options) == code
     with refused(ConfigurationError, "time.naive"):
         verify_times(None, None, at=datetime(2026, 6, 1))

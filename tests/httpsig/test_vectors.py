@@ -13,7 +13,6 @@ import re
 from base64 import b64decode
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from types import MappingProxyType
 
 import pytest
@@ -154,7 +153,7 @@ CHECKS = MappingProxyType(
 )
 
 
-def test_every_cavage_vector_is_checked_and_does_what_it_says(shared_data: Path) -> None:
+def test_every_cavage_vector_is_checked_and_does_what_it_says(shared_data):
     faults = []
     for vector in load(shared_data, "cavage.json"):
         check = CHECKS.get((vector["scheme"], vector["expect"]))
@@ -169,7 +168,7 @@ def test_every_cavage_vector_is_checked_and_does_what_it_says(shared_data: Path)
     assert {vector["id"] for vector in load(shared_data, "cavage.json")} >= WITH_TIMES
 
 
-def test_a_line_that_is_still_folded_is_refused(shared_data: Path) -> None:
+def test_a_line_that_is_still_folded_is_refused(shared_data):
     (vector,) = (row for row in load(shared_data, "cavage.json") if row["id"] == "cavage10-2.3-signing-string")
     request = vector["request"]
     message = Message(request["method"], request["target"], tuple(map(tuple, request["headers"])), b"")
@@ -177,7 +176,7 @@ def test_a_line_that_is_still_folded_is_refused(shared_data: Path) -> None:
         make_signing_string(vector["covered"], message_components(message)[0])
 
 
-def test_every_digest_vector_does_what_it_says(shared_data: Path) -> None:
+def test_every_digest_vector_does_what_it_says(shared_data):
     faults = []
     for vector in load(shared_data, "digest.json"):
         algorithm, body = vector["algorithm"].upper(), b64decode(vector["body_b64"])
@@ -198,7 +197,7 @@ def test_every_digest_vector_does_what_it_says(shared_data: Path) -> None:
     assert faults == []
 
 
-def test_every_header_vector_reads_as_it_says(shared_data: Path) -> None:
+def test_every_header_vector_reads_as_it_says(shared_data):
     for vector in load(shared_data, "parse.json"):
         expected, header = vector["expected_params"], vector["header"]
         if expected["signature"] == "Base64(RSA-SHA256(signing string))":  # the example's placeholder
@@ -211,7 +210,7 @@ def test_every_header_vector_reads_as_it_says(shared_data: Path) -> None:
         assert (parameters.created, parameters.expires) == (expected.get("created"), expected.get("expires"))
 
 
-def test_capital_letters_of_the_guidelines_example_are_refused_by_the_strict_reader(shared_data: Path) -> None:
+def test_capital_letters_of_the_guidelines_example_are_refused_by_the_strict_reader(shared_data):
     (vector,) = (row for row in load(shared_data, "parse.json") if row["id"] == "bg-openapi-1.3.11")
     with refused(FormatError, "signature.covered-names"):
         parse_signature_header(vector["header"])
@@ -287,7 +286,7 @@ def is_request(vector: Vector) -> bool:
     return bool(vector["headers"]) and not vector["first_line"].startswith("HTTP/")
 
 
-def test_every_vector_does_what_it_says(shared_data: Path) -> None:
+def test_every_vector_does_what_it_says(shared_data):
     faults = []
     for vector in load(shared_data, "rfc9421.json"):
         if vector["algorithm"] == "hmac-sha256":
@@ -306,14 +305,14 @@ def test_every_vector_does_what_it_says(shared_data: Path) -> None:
     assert faults == []
 
 
-def test_every_vector_is_written_as_it_was_read(shared_data: Path) -> None:
+def test_every_vector_is_written_as_it_was_read(shared_data):
     for vector in load(shared_data, "rfc9421.json"):
         label, signature_input, signature = fields_of(vector)
         parameters, raw = parse_signature_fields(signature_input, signature, label=label)
         assert make_signature_fields(parameters, raw, label=label) == (signature_input, signature)
 
 
-def test_what_belongs_to_answers_is_refused_for_a_request(shared_data: Path) -> None:
+def test_what_belongs_to_answers_is_refused_for_a_request(shared_data):
     found = []
     for vector in load(shared_data, "rfc9421.json"):
         parameters, _ = parse_signature_fields(*fields_of(vector)[1:])

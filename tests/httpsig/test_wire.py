@@ -27,7 +27,7 @@ def test_a_raw_request_is_read_unchanged_but_for_folded_lines():
 @pytest.mark.parametrize(
     "body", [b"--b\r\nContent-Type: text/xml\r\n\r\n<x/>\r\n--b--\r\n", b"a\n\nb", b"\n", b"\r\n\r\n"]
 )
-def test_empty_lines_of_the_body_may_end_otherwise_than_the_head_s(end: bytes, body: bytes):
+def test_empty_lines_of_the_body_may_end_otherwise_than_the_head_s(end, body):
     message = parse_request(b"POST /a HTTP/1.1" + end + b"Host: h" + end + end + body)
     assert (message.headers, message.body) == ((("Host", "h"),), body)
 
@@ -37,7 +37,7 @@ def test_empty_lines_of_the_body_may_end_otherwise_than_the_head_s(end: bytes, b
     [b"A: b\r\nC: d\n\n", b"A: b\nC: d\r\n\n", b"A: b\r\n\n", b"A: b\n\r\n", b"A: b\rC: d\n\n", b"A: b\r\r\n\r\n"],
 )  # fmt: skip
 @pytest.mark.parametrize("end", [b"\r\n", b"\n"])
-def test_a_head_of_mixed_line_ends_is_refused(end: bytes, head: bytes):
+def test_a_head_of_mixed_line_ends_is_refused(end, head):
     with refused(FormatError, "message.malformed"):
         parse_request(b"POST /a HTTP/1.1" + end + head)
 
@@ -50,13 +50,13 @@ def test_a_head_of_mixed_line_ends_is_refused(end: bytes, head: bytes):
         b"GET / HTTP/1.1\r\nA: b\x00\r\n\r\n",
     ],
 )  # fmt: skip
-def test_what_is_not_a_request_is_refused(raw: bytes):
+def test_what_is_not_a_request_is_refused(raw):
     with refused(FormatError, "message.malformed"):
         parse_request(raw)
 
 
 @pytest.mark.parametrize("field", [b"Content-Length: 3", b"Content-Length: two", b"Transfer-Encoding: chunked"])
-def test_a_body_of_another_length_is_refused_with_what_to_do_about_that(field: bytes):
+def test_a_body_of_another_length_is_refused_with_what_to_do_about_that(field):
     with pytest.raises(FormatError) as caught:
         parse_request(b"POST / HTTP/1.1\r\n" + field + b"\r\n\r\nab")
     assert caught.value.code == "message.length"
@@ -70,7 +70,7 @@ def test_a_body_of_another_length_is_refused_with_what_to_do_about_that(field: b
         b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nab",
     ],
 )  # fmt: skip
-def test_a_broken_request_is_read_as_found_when_that_is_requested(raw: bytes):
+def test_a_broken_request_is_read_as_found_when_that_is_requested(raw):
     with pytest.raises(FormatError):
         parse_request(raw)
     message = parse_request(raw, as_found=True)
@@ -78,7 +78,7 @@ def test_a_broken_request_is_read_as_found_when_that_is_requested(raw: bytes):
 
 
 @pytest.mark.parametrize("length", ["2", "02", "9" * 5000])
-def test_how_the_length_differs_is_reported(length: str):
+def test_how_the_length_differs_is_reported(length):
     told = list(length_differences(Message("POST", "/", (("Content-Length", length),), b"ab")))
     assert len(told) == (0 if int(length[:10]) == 2 else 1)
 
@@ -91,7 +91,7 @@ def test_a_long_run_of_spaces_in_a_header_costs_nothing():
 
 
 @given(st.binary())
-def test_only_format_error_escapes(raw: bytes):
+def test_only_format_error_escapes(raw):
     with suppress(FormatError):
         parse_request(raw)
     with suppress(FormatError):
@@ -99,7 +99,7 @@ def test_only_format_error_escapes(raw: bytes):
 
 
 @pytest.mark.parametrize(("name", "is_one"), [("X-A", True), ("", False), ("a b", False), ("Ü", False), ("a:", False)])
-def test_field_names_are_tokens(name: str, is_one: bool):
+def test_field_names_are_tokens(name, is_one):
     assert is_field_name(name) is is_one
 
 
@@ -110,7 +110,7 @@ def test_field_names_are_tokens(name: str, is_one: bool):
         ("https://a?x=1", "a", "/?x=1"), ("https://[::1]:8443/a?", "[::1]:8443", "/a?"), ("https://me:pw@a/b", "a", "/b"),
     ],
 )  # fmt: skip
-def test_the_target_of_an_address_is_kept_unchanged(text: str, host: str, target: str) -> None:
+def test_the_target_of_an_address_is_kept_unchanged(text, host, target):
     assert split_address(text) == (host, target)
 
 
@@ -118,12 +118,12 @@ def test_the_target_of_an_address_is_kept_unchanged(text: str, host: str, target
     "text",
     ["", "a", "ftp://a/", "https:///a", "https://a b/", "https://a/\n", "https://é/", "https://a/" + "b" * 20000],
 )
-def test_what_is_not_an_address_is_refused(text: str) -> None:
+def test_what_is_not_an_address_is_refused(text):
     with pytest.raises(FormatError, match="http"):
         split_address(text)
 
 
 @given(st.text() | st.text(alphabet="htps:/@?#a[].", max_size=40))
-def test_only_format_error_escapes_from_an_address(text: str) -> None:
+def test_only_format_error_escapes_from_an_address(text):
     with suppress(FormatError):
         split_address(text)

@@ -33,9 +33,7 @@ def postgresql_store(request: pytest.FixtureRequest, tmp_path: Path) -> InboxSto
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_connection_whose_rows_are_dictionaries_can_be_used(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_a_connection_whose_rows_are_dictionaries_can_be_used(kind, request, tmp_path):
     store = open_store(kind, tmp_path, request)
     if kind == "sqlite":
         connection: Any = sqlite3.connect(tmp_path / "inbox.sqlite")
@@ -50,7 +48,7 @@ def test_a_connection_whose_rows_are_dictionaries_can_be_used(
     assert outcomes == [Outcome.APPLIED, Outcome.REPEATED, Outcome.STALE]
 
 
-def test_a_closed_connection_is_unavailable(sqlite_store: InboxStore, tmp_path: Path) -> None:
+def test_a_closed_connection_is_unavailable(sqlite_store, tmp_path):
     connection = sqlite3.connect(tmp_path / "inbox.sqlite")
     connection.close()
     with pytest.raises(InboxError, match="closed database"):
@@ -58,9 +56,7 @@ def test_a_closed_connection_is_unavailable(sqlite_store: InboxStore, tmp_path: 
 
 
 @pytest.mark.parametrize(("end", "expected"), [("commit", Outcome.REPEATED), ("rollback", Outcome.APPLIED)])
-def test_a_second_delivery_waits_for_the_first_callers_transaction(
-    end: str, expected: Outcome, postgresql_store: InboxStore
-) -> None:
+def test_a_second_delivery_waits_for_the_first_callers_transaction(end, expected, postgresql_store):
     with postgresql_store.engine.connect() as first:
         assert postgresql_store.handle_within(entry("a"), None, at=AT, within=first) is Outcome.APPLIED
         timer = threading.Timer(0.2, getattr(first, end))
@@ -69,7 +65,7 @@ def test_a_second_delivery_waits_for_the_first_callers_transaction(
         timer.join()
 
 
-def test_a_limit_for_locks_that_the_application_set_stays(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_a_limit_for_locks_that_the_application_set_stays(request, tmp_path):
     prefix = open_store("postgresql", tmp_path, request)._sql.entries.name.removesuffix("entries")
     engine = create_engine(postgresql_address(request), connect_args={"options": "-c lock_timeout=7s"})
     seen = list[Any]()
@@ -80,9 +76,7 @@ def test_a_limit_for_locks_that_the_application_set_stays(request: pytest.Fixtur
 
 
 @pytest.mark.slow
-def test_a_store_that_hangs_is_unavailable_before_the_gateway_stops_waiting(
-    sqlite_store: InboxStore, tmp_path: Path
-) -> None:
+def test_a_store_that_hangs_is_unavailable_before_the_gateway_stops_waiting(sqlite_store, tmp_path):
     def deliver(store: InboxStore, after_s: float) -> Any:
         time.sleep(after_s)
         with pytest.raises(InboxError) as caught:
@@ -101,7 +95,7 @@ def test_a_store_that_hangs_is_unavailable_before_the_gateway_stops_waiting(
     assert codes == ["inbox.unavailable"] * 3
 
 
-def test_a_purge_passes_by_what_is_locked(postgresql_store: InboxStore) -> None:
+def test_a_purge_passes_by_what_is_locked(postgresql_store):
     for key in "ab":
         postgresql_store.handle(entry(key), apply, at=AT)
     table = postgresql_store._sql.entries.name
@@ -111,13 +105,13 @@ def test_a_purge_passes_by_what_is_locked(postgresql_store: InboxStore) -> None:
     assert postgresql_store.purge(SOURCE, at=AT + 8 * DAY) == 1
 
 
-def test_each_commit_waits_for_the_disk(sqlite_store: InboxStore) -> None:
+def test_each_commit_waits_for_the_disk(sqlite_store):
     with sqlite_store.engine.connect() as db:
         found = [db.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")]
     assert found == ["wal", 2]
 
 
-def test_two_processes_may_make_the_tables_of_one_new_file(tmp_path: Path) -> None:
+def test_two_processes_may_make_the_tables_of_one_new_file(tmp_path):
     store, other = (InboxStore(f"sqlite:///{tmp_path / 'i'}") for _ in range(2))
     changing = sqlite3.connect(tmp_path / "i", isolation_level=None, check_same_thread=False)
     changing.execute("BEGIN IMMEDIATE")  # as a process that changes the file to WAL mode
@@ -140,7 +134,7 @@ def test_two_processes_may_make_the_tables_of_one_new_file(tmp_path: Path) -> No
         one.close()
 
 
-def test_a_file_of_the_application_keeps_its_mode_and_one_that_is_not_a_database_is_unavailable(tmp_path: Path) -> None:
+def test_a_file_of_the_application_keeps_its_mode_and_one_that_is_not_a_database_is_unavailable(tmp_path):
     for name, content in (("own", b""), ("text", b"no database " * 100)):
         file = tmp_path / name
         file.write_bytes(content)
@@ -155,7 +149,7 @@ def test_a_file_of_the_application_keeps_its_mode_and_one_that_is_not_a_database
         assert file.stat().st_mode & 0o777 == 0o640
 
 
-def test_a_translated_schema_is_the_handlers_too(sqlite_store: InboxStore) -> None:
+def test_a_translated_schema_is_the_handlers_too(sqlite_store):
     engine = sqlite_store.engine.execution_options(schema_translate_map={None: "main"})
     store = InboxStore(engine)
     assert [store.handle(entry("a"), apply, at=AT) for _ in range(2)] == [Outcome.APPLIED, Outcome.REPEATED]

@@ -17,9 +17,7 @@ SEED = "16"
 
 
 @pytest.mark.parametrize(("kind", "how"), [("sqlite", "threads"), ("sqlite", "tasks"), ("postgresql", "threads")])
-def test_each_entry_takes_effect_once_however_often_its_receiver_is_killed(
-    kind: str, how: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_each_entry_takes_effect_once_however_often_its_receiver_is_killed(kind, how, request, tmp_path):
     url = f"sqlite:///{tmp_path}/killed.sqlite"
     if kind == "postgresql":
         url = request.getfixturevalue("postgresql_url").replace("postgresql:", "postgresql+psycopg:")

@@ -49,14 +49,14 @@ def add(one: Any, session: Session) -> None:
     session.add(Line(text="x", key=one.key))
 
 
-def test_objects_that_a_handler_adds_are_committed_with_the_done_flag(store: InboxStore) -> None:
+def test_objects_that_a_handler_adds_are_committed_with_the_done_flag(store):
     for expected in (Outcome.APPLIED, Outcome.REPEATED):
         with Session(store.engine) as session, session.begin():
             assert store.handle_within(entry("a"), add, at=AT, within=session) is expected
     assert lines(store) == ["a"]
 
 
-def test_unfinished_objects_of_the_caller_are_not_flushed(store: InboxStore) -> None:
+def test_unfinished_objects_of_the_caller_are_not_flushed(store):
     with Session(store.engine) as session:
         unfinished = Line(text="later")  # key is missing
         session.add(unfinished)
@@ -66,7 +66,7 @@ def test_unfinished_objects_of_the_caller_are_not_flushed(store: InboxStore) -> 
     assert lines(store) == ["k"]
 
 
-def test_objects_that_only_the_commit_rejects_were_never_received(store: InboxStore) -> None:
+def test_objects_that_only_the_commit_rejects_were_never_received(store):
     def deliver(key: str) -> Outcome:
         with Session(store.engine) as session, session.begin():
             return store.handle_within(entry(key), add, at=AT, within=session)
@@ -97,9 +97,7 @@ ENDS: dict[str, Callable[[Any], object]] = {
 @pytest.mark.filterwarnings("ignore:transaction already deassociated")  # SQLAlchemy finds it out too
 @pytest.mark.parametrize("raises", [False, True])
 @pytest.mark.parametrize("end", ENDS)
-def test_a_handler_that_ends_the_transaction_of_its_session_is_detected(
-    store: InboxStore, end: str, raises: bool
-) -> None:
+def test_a_handler_that_ends_the_transaction_of_its_session_is_detected(store, end, raises):
     def ends(one: Any, session: Session) -> None:
         ENDS[end](session)
         if raises:

@@ -48,7 +48,7 @@ def at_b(act: Callable[[Any], object]) -> Handler:
     return handler
 
 
-def test_tasks_commit_together_and_each_entry_takes_effect_once(file_store: InboxStore) -> None:
+def test_tasks_commit_together_and_each_entry_takes_effect_once(file_store):
     commits = list[object]()
     event.listen(file_store.engine, "commit", commits.append)
     shared = file_store.for_tasks()
@@ -58,7 +58,7 @@ def test_tasks_commit_together_and_each_entry_takes_effect_once(file_store: Inbo
     assert asyncio.run(receive(shared, "ae", apply)) == [Outcome.REPEATED, Outcome.APPLIED]  # in another event loop
 
 
-def test_a_failing_handler_rolls_back_only_its_own_writes(store: InboxStore) -> None:
+def test_a_failing_handler_rolls_back_only_its_own_writes(store):
     outcomes = asyncio.run(receive(store.for_tasks(), "abc", at_b(lambda _: {}["x"])))
     assert [type(one) for one in outcomes] == [Outcome, KeyError, Outcome]
     assert [(one.entry.key, one.reason) for one in store.failed(SOURCE)] == [("b", "KeyError")]
@@ -74,7 +74,7 @@ ENDS: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_handler_that_ends_the_transaction_has_others_repeated(store: InboxStore, end: str) -> None:
+def test_a_handler_that_ends_the_transaction_has_others_repeated(store, end):
     shared = store.for_tasks()
     first, ended, last = asyncio.run(receive(shared, "abc", at_b(ENDS[end])))
     assert ended.code == "inbox.handler-committed"
@@ -83,7 +83,7 @@ def test_a_handler_that_ends_the_transaction_has_others_repeated(store: InboxSto
     assert [key for key in sorted(effects(store)) if key != "b"] == ["a", "c", "d"]
 
 
-def test_a_handler_that_fails_behind_one_that_ends_the_transaction_hides_no_loss(store: InboxStore) -> None:
+def test_a_handler_that_fails_behind_one_that_ends_the_transaction_hides_no_loss(store):
     def handler(one: Any, db: Any) -> None:
         apply(one, db)
         if one.key == "b":
@@ -98,7 +98,7 @@ def test_a_handler_that_fails_behind_one_that_ends_the_transaction_hides_no_loss
     assert sorted(effects(store)) == ["a", "b", "c"]
 
 
-def test_an_error_at_the_commit_is_a_failure_of_the_only_handler_in_it(file_store: InboxStore) -> None:
+def test_an_error_at_the_commit_is_a_failure_of_the_only_handler_in_it(file_store):
     with file_store.engine.begin() as db:
         db.exec_driver_sql("CREATE TABLE ordered (id INTEGER PRIMARY KEY)")
         db.exec_driver_sql("CREATE TABLE paid (id INTEGER REFERENCES ordered DEFERRABLE INITIALLY DEFERRED)")
@@ -112,7 +112,7 @@ def test_an_error_at_the_commit_is_a_failure_of_the_only_handler_in_it(file_stor
     assert asyncio.run(receive(shared, "ac", pays)) == [Outcome.APPLIED] * 2
 
 
-def test_a_task_that_is_cancelled_leaves_nothing_and_stops_no_other(store: InboxStore) -> None:
+def test_a_task_that_is_cancelled_leaves_nothing_and_stops_no_other(store):
     shared = store.for_tasks()
 
     async def cancel() -> Any:
@@ -137,9 +137,7 @@ def test_a_task_that_is_cancelled_leaves_nothing_and_stops_no_other(store: Inbox
     assert (store.failed(SOURCE), sorted(effects(store))) == ([], ["b", "c", "d"])
 
 
-def test_a_file_that_another_program_locks_does_not_block_the_event_loop(
-    file_store: InboxStore, tmp_path: Path
-) -> None:
+def test_a_file_that_another_program_locks_does_not_block_the_event_loop(file_store, tmp_path):
     shared = file_store.for_tasks()
 
     async def meet() -> tuple[Any, int]:
@@ -159,7 +157,7 @@ def test_a_file_that_another_program_locks_does_not_block_the_event_loop(
     assert asyncio.run(receive(shared, "a", apply)) == [Outcome.APPLIED]
 
 
-def test_tasks_wait_no_longer_than_configured_for_a_handler_that_hangs(file_store: InboxStore) -> None:
+def test_tasks_wait_no_longer_than_configured_for_a_handler_that_hangs(file_store):
     shared = file_store.for_tasks()
 
     def hangs(one: Any, db: Any) -> None:
@@ -169,7 +167,7 @@ def test_tasks_wait_no_longer_than_configured_for_a_handler_that_hangs(file_stor
     assert asyncio.run(receive(shared, "a", hangs)) == [Outcome.APPLIED]
 
 
-def test_a_handler_that_uses_its_own_inbox_fails_alone(store: InboxStore) -> None:
+def test_a_handler_that_uses_its_own_inbox_fails_alone(store):
     shared = store.for_tasks()
 
     def nested(one: Any, db: Any) -> None:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -38,13 +37,13 @@ class Killed(BaseException):
     """The process of a worker ends."""
 
 
-def test_a_key_counts_within_its_source(store: InboxStore) -> None:
+def test_a_key_counts_within_its_source(store):
     other = entry("a")._replace(source="callback:live")
     outcomes = [store.handle(one, apply, at=AT) for one in (entry("a"), other, entry("a"), other)]
     assert outcomes == [Outcome.APPLIED, Outcome.APPLIED, Outcome.REPEATED, Outcome.REPEATED]
 
 
-def test_a_worker_a_list_and_a_purge_are_of_one_source(store: InboxStore) -> None:
+def test_a_worker_a_list_and_a_purge_are_of_one_source(store):
     other = entry("b")._replace(source="callback:live")
     store.accept(entry("a"))
     store.accept(other)
@@ -56,7 +55,7 @@ def test_a_worker_a_list_and_a_purge_are_of_one_source(store: InboxStore) -> Non
     assert store.purge("callback:live", at=AT + 30 * DAY) == 1
 
 
-def test_a_key_with_other_content_is_a_conflict_in_every_way(store: InboxStore) -> None:
+def test_a_key_with_other_content_is_a_conflict_in_every_way(store):
     store.accept(entry("a"))
     other = entry("a", content=b"other")
     assert store.accept(other) is store.handle(other, apply, at=AT) is Outcome.CONFLICT
@@ -64,7 +63,7 @@ def test_a_key_with_other_content_is_a_conflict_in_every_way(store: InboxStore) 
     assert effects(store) == []
 
 
-def test_an_entry_is_kept_and_given_back_as_it_was(store: InboxStore) -> None:
+def test_an_entry_is_kept_and_given_back_as_it_was(store):
     kept = entry("ž" * 100, content=bytes(range(256)) * 200, number=2**63 - 1)
     store.accept(kept)
     store.accept(entry("f"), fault="unreadable")
@@ -74,7 +73,7 @@ def test_an_entry_is_kept_and_given_back_as_it_was(store: InboxStore) -> None:
     assert store.find_failed(SOURCE, "ž" * 100) is None
 
 
-def test_an_entry_that_was_stored_without_a_version_gets_it_when_it_can_be_read(store: InboxStore) -> None:
+def test_an_entry_that_was_stored_without_a_version_gets_it_when_it_can_be_read(store):
     store.handle(entry("new", number=3), apply, at=AT)
     for key, number in (("old", 2), ("newer", 4)):
         store.accept(entry(key), fault="unreadable")
@@ -88,7 +87,7 @@ def test_an_entry_that_was_stored_without_a_version_gets_it_when_it_can_be_read(
     assert effects(store) == ["new", "newer"]
 
 
-def test_an_entry_that_ends_its_worker_is_failed_after_its_attempts_and_delays_no_other(store: InboxStore) -> None:
+def test_an_entry_that_ends_its_worker_is_failed_after_its_attempts_and_delays_no_other(store):
     def poisoned(one: Any, db: Any) -> None:
         apply(one, db)
         if one.key == "b":
@@ -110,7 +109,7 @@ def test_an_entry_that_ends_its_worker_is_failed_after_its_attempts_and_delays_n
 
 
 @pytest.mark.parametrize("attempts", [1, 10])
-def test_an_entry_that_is_renewed_while_its_attempt_fails_waits_again(store: InboxStore, attempts: int) -> None:
+def test_an_entry_that_is_renewed_while_its_attempt_fails_waits_again(store, attempts):
     def renews(one: Any, _: Any) -> Any:
         assert store.renew(entry("a")) is Outcome.STORED
         raise LookupError
@@ -121,7 +120,7 @@ def test_an_entry_that_is_renewed_while_its_attempt_fails_waits_again(store: Inb
     assert [one.outcome for one in store.work(SOURCE, apply, at=AT)] == [Outcome.APPLIED]
 
 
-def test_a_renewal_during_the_last_attempt_has_its_own_when_the_worker_dies(store: InboxStore) -> None:
+def test_a_renewal_during_the_last_attempt_has_its_own_when_the_worker_dies(store):
     def renews_and_dies(one: Any, _: Any) -> Any:
         store.renew(entry("a"))
         raise Killed
@@ -133,7 +132,7 @@ def test_a_renewal_during_the_last_attempt_has_its_own_when_the_worker_dies(stor
     assert [one.outcome for one in store.work(SOURCE, apply, at=AT + DAY, retries=retries)] == [Outcome.APPLIED]
 
 
-def test_an_entry_with_more_attempts_than_a_new_limit_is_tried_once_more(store: InboxStore) -> None:
+def test_an_entry_with_more_attempts_than_a_new_limit_is_tried_once_more(store):
     store.accept(entry("a"))
     for day in (0, 1):
         store.work(SOURCE, lambda *_: 1 / 0, at=AT + day * DAY)
@@ -142,14 +141,14 @@ def test_an_entry_with_more_attempts_than_a_new_limit_is_tried_once_more(store: 
     ]
 
 
-def test_a_failed_attempt_keeps_the_content_as_it_was(store: InboxStore) -> None:
+def test_a_failed_attempt_keeps_the_content_as_it_was(store):
     store.accept(entry("a", content=b"encrypted"))
     store.work(SOURCE, fails, at=AT, prepare=lambda one, _: one._replace(content=b"readable"))
     assert [one.entry.content for one in store.failed(SOURCE)] == [b"encrypted"]
 
 
 @pytest.mark.parametrize("given_up", [True, False])
-def test_an_entry_that_is_renewed_when_it_is_done_has_no_version(store: InboxStore, given_up: bool) -> None:
+def test_an_entry_that_is_renewed_when_it_is_done_has_no_version(store, given_up):
     store.accept(entry("a", number=3))
     store.work(SOURCE, fails if given_up else apply, at=AT)
     for failure in store.failed(SOURCE):
@@ -158,7 +157,7 @@ def test_an_entry_that_is_renewed_when_it_is_done_has_no_version(store: InboxSto
     assert [(one.outcome, one.entry.version) for one in store.work(SOURCE, apply, at=AT)] == [(Outcome.APPLIED, None)]
 
 
-def test_a_worker_that_was_overtaken_has_no_effect(store: InboxStore) -> None:
+def test_a_worker_that_was_overtaken_has_no_effect(store):
     for key in "ab":
         store.accept(entry(key))
     taken: list[Any] = [store._take(SOURCE, AT, AT + MINUTE) for _ in range(2)]
@@ -168,7 +167,7 @@ def test_a_worker_that_was_overtaken_has_no_effect(store: InboxStore) -> None:
     assert sorted(effects(store)) == ["a", "b"]
 
 
-def test_a_purge_deletes_failed_entries_but_none_that_is_retried(store: InboxStore) -> None:
+def test_a_purge_deletes_failed_entries_but_none_that_is_retried(store):
     for key in "ab":
         store.accept(entry(key), fault="unreadable")
     with pytest.raises(LookupError):
@@ -181,7 +180,7 @@ def test_a_purge_deletes_failed_entries_but_none_that_is_retried(store: InboxSto
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_of_many_threads_one_has_the_effect_and_versions_only_grow(store: InboxStore, same: bool) -> None:
+def test_of_many_threads_one_has_the_effect_and_versions_only_grow(store, same):
     start = threading.Barrier(8)
 
     def deliver(n: int) -> Outcome:
@@ -198,7 +197,7 @@ def test_of_many_threads_one_has_the_effect_and_versions_only_grow(store: InboxS
         assert effects(store)[-1] == "7"
 
 
-def test_each_entry_is_claimed_by_one_of_two_workers(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_each_entry_is_claimed_by_one_of_two_workers(request, tmp_path):
     store = open_store("postgresql", tmp_path, request)
     for n in range(60):
         store.accept(entry(f"{n}"))
@@ -213,9 +212,7 @@ def test_each_entry_is_claimed_by_one_of_two_workers(request: pytest.FixtureRequ
     assert Counter(keys) == Counter(effects(store)) == Counter(map(str, range(60)))
 
 
-def test_the_entries_without_content_that_wait_are_counted_by_an_index(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_the_entries_without_content_that_wait_are_counted_by_an_index(request, tmp_path):
     store, statements = open_store("sqlite", tmp_path, request), list[str]()
     with store.engine.connect() as db:
         driver: Any = db.connection.driver_connection
@@ -224,9 +221,7 @@ def test_the_entries_without_content_that_wait_are_counted_by_an_index(
         assert "COVERING INDEX" in str(driver.execute(f"EXPLAIN QUERY PLAN {statements[-1]}").fetchall())
 
 
-def test_if_the_database_fails_midway_the_finished_entries_are_returned(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_if_the_database_fails_midway_the_finished_entries_are_returned(request, tmp_path):
     store = open_store("sqlite", tmp_path, request, wait_s=0.2)
     for key in "ab":
         store.accept(entry(key, at=AT if key == "a" else AT + SECOND))
@@ -250,7 +245,7 @@ def effects_of(connection: sqlite3.Connection) -> list[Any]:
     return connection.execute("SELECT line FROM store_effects").fetchall()
 
 
-def test_tables_are_created_by_concurrent_processes_and_then_only_read(request: pytest.FixtureRequest) -> None:
+def test_tables_are_created_by_concurrent_processes_and_then_only_read(request):
     address, start = postgresql_address(request), threading.Barrier(4)
     stores = [InboxStore(address, prefix="together_") for _ in range(4)]
 
@@ -272,7 +267,7 @@ def test_tables_are_created_by_concurrent_processes_and_then_only_read(request: 
     reader.close()
 
 
-def test_without_tables_nothing_is_acknowledged_and_tables_of_others_are_rejected(tmp_path: Path) -> None:
+def test_without_tables_nothing_is_acknowledged_and_tables_of_others_are_rejected(tmp_path):
     store = InboxStore(f"sqlite:///{tmp_path}/inbox.sqlite")
     with pytest.raises(InboxError, match="no such table"):
         store.accept(entry("a"))
@@ -284,7 +279,7 @@ def test_without_tables_nothing_is_acknowledged_and_tables_of_others_are_rejecte
     store.close()
 
 
-def test_a_server_that_is_not_there_is_reported_without_its_address() -> None:
+def test_a_server_that_is_not_there_is_reported_without_its_address():
     store = InboxStore("postgresql+psycopg://secret@127.0.0.1:1/x")
     with pytest.raises(InboxError) as caught:
         store.accept(entry("a"))
@@ -314,13 +309,13 @@ def test_a_server_that_is_not_there_is_reported_without_its_address() -> None:
         (lambda: MemoryStore().work(SOURCE, apply, at=AT, limit=1001), "inbox.setting"),
     ],
 )
-def test_settings_that_cannot_work_are_rejected(make: Callable[[], Any], code: str) -> None:
+def test_settings_that_cannot_work_are_rejected(make, code):
     with pytest.raises(ConfigurationError) as caught:
         make()
     assert caught.value.code == code
 
 
-def test_an_absent_database_toolkit_names_its_extra() -> None:
+def test_an_absent_database_toolkit_names_its_extra():
     script = (
         "import sys; sys.modules['sqlalchemy'] = None\nimport tppkit.inbox, tppkit.callbacks\n"
         "try: import tppkit.inbox.store\nexcept Exception as e: print(e)"
@@ -329,7 +324,7 @@ def test_an_absent_database_toolkit_names_its_extra() -> None:
     assert "tppkit[sqlalchemy]" in done.stdout
 
 
-def test_a_memory_store_is_shared_by_threads_and_by_no_other_store() -> None:
+def test_a_memory_store_is_shared_by_threads_and_by_no_other_store():
     store, other = ready(MemoryStore()), ready(MemoryStore())
     with ThreadPoolExecutor(1) as thread:
         assert thread.submit(store.handle, entry("a"), apply, at=AT).result(20) is Outcome.APPLIED

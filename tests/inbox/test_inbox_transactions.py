@@ -56,9 +56,7 @@ ENDS: dict[str, Callable[[Any], object]] = {
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("raises", [False, True])
-def test_a_handler_that_ends_the_transaction_fails_and_stops_no_other(
-    store: InboxStore, end: str, raises: bool
-) -> None:
+def test_a_handler_that_ends_the_transaction_fails_and_stops_no_other(store, end, raises):
     def ends(one: Any, db: Any) -> None:
         ENDS[end](db)
         if raises:
@@ -73,9 +71,7 @@ def test_a_handler_that_ends_the_transaction_fails_and_stops_no_other(
 
 
 @pytest.mark.parametrize(("end", "kept"), [("rollback", "ac"), ("commit", "abc")])
-def test_a_worker_reports_a_handler_that_ends_the_transaction_and_continues(
-    store: InboxStore, end: str, kept: str
-) -> None:
+def test_a_worker_reports_a_handler_that_ends_the_transaction_and_continues(store, end, kept):
     def ends(one: Any, db: Any) -> None:
         apply(one, db)
         if one.key == "b":
@@ -88,7 +84,7 @@ def test_a_worker_reports_a_handler_that_ends_the_transaction_and_continues(
     assert (codes, sorted(effects(store))) == (["", "inbox.handler-committed", ""], list(kept))
 
 
-def test_a_handler_that_hides_an_error_of_the_database_is_not_acknowledged(postgresql_store: InboxStore) -> None:
+def test_a_handler_that_hides_an_error_of_the_database_is_not_acknowledged(postgresql_store):
     def hides(one: Any, db: Any) -> None:
         apply(one, db)
         with pytest.raises(Exception, match="no_such_table"):
@@ -100,7 +96,7 @@ def test_a_handler_that_hides_an_error_of_the_database_is_not_acknowledged(postg
     assert [one.reason for one in postgresql_store.failed(SOURCE)] == ["ConfigurationError [inbox.handler-aborted]"]
 
 
-def test_a_handler_may_use_savepoints(store: InboxStore) -> None:
+def test_a_handler_may_use_savepoints(store):
     def careful(one: Any, db: Any) -> None:
         apply(one, db)
         with pytest.raises(Exception, match="no_such_table"), db.begin_nested():
@@ -112,7 +108,7 @@ def test_a_handler_may_use_savepoints(store: InboxStore) -> None:
     assert effects(store) == ["a", "a"]
 
 
-def test_an_error_at_the_commit_is_a_failure_of_the_handler(store: InboxStore) -> None:
+def test_an_error_at_the_commit_is_a_failure_of_the_handler(store):
     with store.engine.begin() as db:
         for name in ("paid", "ordered"):
             db.exec_driver_sql(f"DROP TABLE IF EXISTS {name}")
@@ -137,9 +133,7 @@ def test_an_error_at_the_commit_is_a_failure_of_the_handler(store: InboxStore) -
 
 
 @pytest.mark.parametrize("way", ["core", "session", "driver"])
-def test_an_effect_in_the_transaction_of_the_caller_is_committed_and_undone_with_it(
-    store: InboxStore, way: str
-) -> None:
+def test_an_effect_in_the_transaction_of_the_caller_is_committed_and_undone_with_it(store, way):
     engine = create_engine(store.engine.url)
 
     @contextmanager
@@ -183,7 +177,7 @@ def test_an_effect_in_the_transaction_of_the_caller_is_committed_and_undone_with
     engine.dispose()
 
 
-def test_a_connection_that_commits_each_statement_is_rejected(store: InboxStore) -> None:
+def test_a_connection_that_commits_each_statement_is_rejected(store):
     engine = create_engine(store.engine.url, isolation_level="AUTOCOMMIT")
     with engine.connect() as db:
         for within in (db, db.connection.driver_connection, None, object(), 5):
@@ -198,9 +192,7 @@ def test_a_connection_that_commits_each_statement_is_rejected(store: InboxStore)
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
-def test_two_deliveries_of_a_record_that_meet_at_a_strict_level_are_both_answered(
-    level: str, postgresql_store: InboxStore, request: pytest.FixtureRequest
-) -> None:
+def test_two_deliveries_of_a_record_that_meet_at_a_strict_level_are_both_answered(level, postgresql_store, request):
     engine = create_engine(postgresql_address(request), isolation_level=level)
     strict = InboxStore(engine, prefix=postgresql_store._sql.entries.name.removesuffix("entries"))
     met = threading.Event()
@@ -223,9 +215,7 @@ def test_two_deliveries_of_a_record_that_meet_at_a_strict_level_are_both_answere
     engine.dispose()
 
 
-def test_a_delivery_waits_a_second_for_a_handler_that_hangs_and_a_worker_skips_it(
-    postgresql_store: InboxStore,
-) -> None:
+def test_a_delivery_waits_a_second_for_a_handler_that_hangs_and_a_worker_skips_it(postgresql_store):
     store, seen = postgresql_store, list[Any]()
     store.accept(entry("b", content=b"2", number=2))
     store.accept(entry("c"))
@@ -244,7 +234,7 @@ def test_a_delivery_waits_a_second_for_a_handler_that_hangs_and_a_worker_skips_i
     assert [one.outcome for one in store.work(SOURCE, apply, at=AT + MINUTE)] == [Outcome.APPLIED]
 
 
-def test_a_database_that_fails_before_the_handler_is_no_attempt(store: InboxStore) -> None:
+def test_a_database_that_fails_before_the_handler_is_no_attempt(store):
     begun = list[Any]()
 
     def fail(db: Any) -> None:
@@ -269,9 +259,7 @@ def cut(store: InboxStore, db: Any) -> None:
 
 
 @pytest.mark.parametrize("notices", [True, False])
-def test_a_connection_that_is_lost_during_a_delivery_acknowledges_nothing(
-    postgresql_store: InboxStore, notices: bool
-) -> None:
+def test_a_connection_that_is_lost_during_a_delivery_acknowledges_nothing(postgresql_store, notices):
     store = postgresql_store
 
     def loses(one: Any, db: Any) -> None:
@@ -291,7 +279,7 @@ def test_a_connection_that_is_lost_during_a_delivery_acknowledges_nothing(
     assert effects(store) == ["a", "b"]
 
 
-def test_a_lost_connection_of_the_application_is_replaced_with_all_of_its_pool(postgresql_store: InboxStore) -> None:
+def test_a_lost_connection_of_the_application_is_replaced_with_all_of_its_pool(postgresql_store):
     engine = create_engine(postgresql_store.engine.url)
     store = InboxStore(engine, prefix=postgresql_store._sql.entries.name.removesuffix("entries"))
     with engine.connect() as first, engine.connect() as second:
@@ -303,7 +291,7 @@ def test_a_lost_connection_of_the_application_is_replaced_with_all_of_its_pool(p
     engine.dispose()
 
 
-def test_an_error_of_the_handler_is_raised_though_it_cannot_be_kept(postgresql_store: InboxStore) -> None:
+def test_an_error_of_the_handler_is_raised_though_it_cannot_be_kept(postgresql_store):
     def refuse(*_: object) -> None:
         raise ConnectionRefusedError
 
@@ -321,9 +309,7 @@ def test_an_error_of_the_handler_is_raised_though_it_cannot_be_kept(postgresql_s
     store.close()
 
 
-def test_a_handler_that_uses_its_own_inbox_fails_after_the_usual_wait(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_a_handler_that_uses_its_own_inbox_fails_after_the_usual_wait(request, tmp_path):
     for kind in KINDS:
         store = open_store(kind, tmp_path, request, wait_s=0.5)
 
@@ -339,7 +325,7 @@ def test_a_handler_that_uses_its_own_inbox_fails_after_the_usual_wait(
 
 
 @pytest.mark.parametrize("cuts", [1, 3])
-def test_a_handler_that_costs_the_connection_fails_for_itself(postgresql_store: InboxStore, cuts: int) -> None:
+def test_a_handler_that_costs_the_connection_fails_for_itself(postgresql_store, cuts):
     store = postgresql_store
     store.accept(entry("a"))
     store.accept(entry("b"))
@@ -360,9 +346,7 @@ def test_a_handler_that_costs_the_connection_fails_for_itself(postgresql_store: 
     assert effects(store) == ["b"]
 
 
-def test_a_file_that_another_program_locks_is_unavailable_and_received_later(
-    sqlite_store: InboxStore, tmp_path: Path
-) -> None:
+def test_a_file_that_another_program_locks_is_unavailable_and_received_later(sqlite_store, tmp_path):
     with closing(sqlite3.connect(tmp_path / "inbox.sqlite", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         for call in (lambda: sqlite_store.accept(entry("a")), lambda: sqlite_store.handle(entry("b"), apply, at=AT)):
@@ -373,7 +357,7 @@ def test_a_file_that_another_program_locks_is_unavailable_and_received_later(
     assert sqlite_store.handle(entry("b"), apply, at=AT) is Outcome.APPLIED
 
 
-def test_threads_wait_no_longer_than_configured_for_a_handler_that_hangs(sqlite_store: InboxStore) -> None:
+def test_threads_wait_no_longer_than_configured_for_a_handler_that_hangs(sqlite_store):
     def hangs(one: Any, db: Any) -> None:
         with ThreadPoolExecutor(1) as thread, pytest.raises(InboxError) as caught:
             thread.submit(sqlite_store.accept, entry("b")).result(20)
@@ -383,7 +367,7 @@ def test_threads_wait_no_longer_than_configured_for_a_handler_that_hangs(sqlite_
 
 
 @pytest.mark.parametrize("way", ["handle", "work"])
-def test_a_full_disk_loses_and_doubles_nothing(sqlite_store: InboxStore, tmp_path: Path, way: str) -> None:
+def test_a_full_disk_loses_and_doubles_nothing(sqlite_store, tmp_path, way):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def fills(one: Any, db: Any) -> None:
@@ -415,9 +399,7 @@ def test_a_full_disk_loses_and_doubles_nothing(sqlite_store: InboxStore, tmp_pat
 
 
 @pytest.mark.parametrize("lost", [Path.unlink, lambda path: path.rename(path.with_suffix(".moved"))])
-def test_nothing_is_acknowledged_into_a_file_that_was_removed(
-    sqlite_store: InboxStore, tmp_path: Path, lost: Any
-) -> None:
+def test_nothing_is_acknowledged_into_a_file_that_was_removed(sqlite_store, tmp_path, lost):
     sqlite_store.handle(entry("a"), apply, at=AT)
     lost(tmp_path / "inbox.sqlite")
     for _ in range(2):
@@ -426,7 +408,7 @@ def test_nothing_is_acknowledged_into_a_file_that_was_removed(
     assert not (tmp_path / "inbox.sqlite").exists()
 
 
-def test_the_files_are_for_their_owner_only(sqlite_store: InboxStore, tmp_path: Path) -> None:
+def test_the_files_are_for_their_owner_only(sqlite_store, tmp_path):
     sqlite_store.accept(entry("a"))
     assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {
         f"inbox.sqlite{suffix}": 0o600 for suffix in ("", "-wal", "-shm")
@@ -434,9 +416,7 @@ def test_the_files_are_for_their_owner_only(sqlite_store: InboxStore, tmp_path: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_forked_worker_loses_nothing_when_its_parent_ends(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_a_forked_worker_loses_nothing_when_its_parent_ends(kind, request, tmp_path):
     """The parent closes the connections that the child would inherit; the last process to close a SQLite file deletes its log."""
     store = open_store(kind, tmp_path, request)
     store.handle(entry("parent"), apply, at=AT)
@@ -499,7 +479,7 @@ def interrupted(number: int) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["handler works", "handler fails"])
-def test_an_interrupt_anywhere_loses_and_doubles_nothing(fails: bool, sqlite_store: InboxStore) -> None:
+def test_an_interrupt_anywhere_loses_and_doubles_nothing(fails, sqlite_store):
     def half(one: Any, db: Any) -> None:
         apply(one, db)
         if fails:
@@ -525,7 +505,7 @@ def test_an_interrupt_anywhere_loses_and_doubles_nothing(fails: bool, sqlite_sto
     assert len(effects(sqlite_store)) == len(set(effects(sqlite_store))) == number
 
 
-def test_an_interrupt_in_a_handler_leaves_no_writes(store: InboxStore) -> None:
+def test_an_interrupt_in_a_handler_leaves_no_writes(store):
     def interrupts(one: Any, db: Any) -> None:
         apply(one, db)
         raise KeyboardInterrupt

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tppkit
-from tppkit.protocol.assumptions import ASSUMPTIONS, Assumption
+from tppkit.protocol.assumptions import ASSUMPTIONS
 
 SOURCE = Path(tppkit.__file__).parent
 TABLE = SOURCE / "protocol" / "assumptions"
@@ -22,12 +22,12 @@ def named_in(text: str) -> set[str]:
     return {name.strip("` \n#") for names in NAMED.findall(text) for name in names.split(",")} - {"row", "rows"}
 
 
-def test_the_search_finds_every_way_of_naming_a_row() -> None:
+def test_the_search_finds_every_way_of_naming_a_row():
     text = "# (assumption a-b).\n# Assumptions c-d, e-f\n'''assumption `g`'''  # each an assumption row; assumptions\n# h-i, j-k)"
     assert named_in(text) == {"a-b", "c-d", "e-f", "g", "h-i", "j-k"}
 
 
-def test_every_row_that_the_source_names_exists() -> None:
+def test_every_row_that_the_source_names_exists():
     named = {
         file.name: named_in(file.read_text(encoding="utf-8")) for file in SOURCE.rglob("*.py") if file.parent != TABLE
     }
@@ -35,12 +35,12 @@ def test_every_row_that_the_source_names_exists() -> None:
     assert {name: ids - IDS for name, ids in named.items() if ids - IDS} == {}
 
 
-def test_every_id_appears_once() -> None:
+def test_every_id_appears_once():
     assert [id_ for id_, count in Counter(row.id for row in ASSUMPTIONS).items() if count > 1] == []
 
 
 @pytest.mark.parametrize("row", ASSUMPTIONS, ids=lambda row: row.id)
-def test_every_row_is_complete(row: Assumption) -> None:
+def test_every_row_is_complete(row):
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", row.id)
     assert row.interface in {"psd2", "legacy", "gateway", "dialects"}
     assert all((row.open, row.choice, row.why, row.change))

@@ -30,7 +30,7 @@ def row(path: str, method: str = "GET", *query: Query) -> Endpoint[None, None]:
 ROW = row("/v1/{first}/x/{second_part}")
 
 
-def test_each_parameter_takes_its_place() -> None:
+def test_each_parameter_takes_its_place():
     assert ROW.target(first="a", second_part="b") == "/v1/a/x/b"
 
 
@@ -46,21 +46,21 @@ def test_each_parameter_takes_its_place() -> None:
         ("a\n", "a%0A"),
     ],
 )
-def test_a_parameter_is_percent_encoded_as_one_segment(value: str, encoded: str) -> None:
+def test_a_parameter_is_percent_encoded_as_one_segment(value, encoded):
     assert ROW.target(first=value, second_part="b") == f"/v1/{encoded}/x/b"
 
 
-def test_a_parameter_that_looks_like_a_placeholder_is_not_replaced_again() -> None:
+def test_a_parameter_that_looks_like_a_placeholder_is_not_replaced_again():
     assert ROW.target(first="{second_part}", second_part="b") == "/v1/%7Bsecond_part%7D/x/b"
 
 
-def test_a_parameter_that_was_not_given_is_an_error() -> None:
+def test_a_parameter_that_was_not_given_is_an_error():
     with pytest.raises(KeyError):
         ROW.target(first="a")
 
 
 @given(first=st.text(min_size=1), second=st.text(min_size=1))
-def test_whatever_the_parameters_they_are_read_back_from_their_segments(first: str, second: str) -> None:
+def test_whatever_the_parameters_they_are_read_back_from_their_segments(first, second):
     target = ROW.target(first=first, second_part=second)
     assert re.fullmatch(r"[A-Za-z0-9/._~%-]+", target)
     segments = target.split("/")
@@ -68,12 +68,12 @@ def test_whatever_the_parameters_they_are_read_back_from_their_segments(first: s
 
 
 @given(first=SAFE, second=SAFE)
-def test_a_target_matches_its_own_row_with_its_parameters(first: str, second: str) -> None:
+def test_a_target_matches_its_own_row_with_its_parameters(first, second):
     assert ROW.match(ROW.target(first=first, second_part=second)) == {"first": first, "second_part": second}
 
 
 @given(st.text(max_size=40) | st.from_regex(r"/v1/[^?]{1,10}/x/.{1,10}", fullmatch=True))
-def test_what_matches_has_exactly_the_rows_segments(path: str) -> None:
+def test_what_matches_has_exactly_the_rows_segments(path):
     found = ROW.match(path)
     if found is not None:
         assert path.split("/")[:2] + path.split("/")[3:4] == ["", "v1", "x"]
@@ -88,22 +88,22 @@ def test_what_matches_has_exactly_the_rows_segments(path: str) -> None:
         "a'b", "%2e", ".%2E", "%C5%BE", "%C2%AD", "%EF%BC%8F", "a%0A", "a%20b",
     ],
 )  # fmt: skip
-def test_a_parameter_that_another_reader_might_take_otherwise_matches_nothing(value: str) -> None:
+def test_a_parameter_that_another_reader_might_take_otherwise_matches_nothing(value):
     assert ROW.match(f"/v1/{value}/x/b") is None
     assert ROW.match(f"/v1/a/x/{value}") is None
 
 
 @pytest.mark.parametrize("value", ["...", "1234-abcd", "A.b_c~d", "2ad3f3c8-0d4a-4c4b-8c2a-7f2d0e9b6a11", "%61%2D"])
-def test_a_parameter_of_unreserved_characters_is_read(value: str) -> None:
+def test_a_parameter_of_unreserved_characters_is_read(value):
     assert ROW.match(f"/v1/{value}/x/b") == {"first": unquote(value), "second_part": "b"}
 
 
-def test_a_long_path_matches_nothing() -> None:
+def test_a_long_path_matches_nothing():
     assert ROW.match("/v1/a/x/" + "b" * 4000) is not None
     assert ROW.match("/v1/a/x/" + "b" * 4096) is None
 
 
-def test_what_is_between_parameters_is_kept_unchanged() -> None:
+def test_what_is_between_parameters_is_kept_unchanged():
     assert row("/v1.0/{first}").match("/v1.0/a") == {"first": "a"}
     assert row("/v1.0/{first}").match("/v1x0/a") is None
 
@@ -111,7 +111,7 @@ def test_what_is_between_parameters_is_kept_unchanged() -> None:
 ALL = PAYMENTS + ACCOUNT_INFORMATION
 
 
-def test_the_rows_of_the_psd2_interface_are_those_of_the_document() -> None:
+def test_the_rows_of_the_psd2_interface_are_those_of_the_document():
     rows = {(row.method, row.path, row.auth is Auth.SEAL, row.success) for row in ALL}
     assert rows == {
         ("POST", "/psd2/v1/payments/{product}", True, 201),
@@ -128,12 +128,12 @@ def test_the_rows_of_the_psd2_interface_are_those_of_the_document() -> None:
     }
 
 
-def test_each_row_needs_the_role_of_its_service() -> None:
+def test_each_row_needs_the_role_of_its_service():
     assert {row.role for row in PAYMENTS} == {"PSP_PI"}
     assert {row.role for row in ACCOUNT_INFORMATION} == {"PSP_AI"}
 
 
-def test_each_row_has_its_own_name() -> None:
+def test_each_row_has_its_own_name():
     assert len({row.name for row in ALL}) == len(ALL)
 
 
@@ -143,7 +143,7 @@ REPORT_CSV = row("/orders", "POST", Query("format", only="csv"))
 ROWS = Interface(name="test", endpoints=(LIST, REPORT, REPORT_CSV), refusals=PSD2.refusals, default_auth=Auth.NONE)
 
 
-def test_a_route_has_the_parameters_of_path_and_query_and_the_unused_names() -> None:
+def test_a_route_has_the_parameters_of_path_and_query_and_the_unused_names():
     route = ROWS.find("GET", "/list/a%2Db?from=2026-01-01&to=%C5%BE&x=1")
     assert route == (LIST, {"id": "a-b"}, {"from": "2026-01-01", "to": "ž"}, ("x",))
 
@@ -152,7 +152,7 @@ def test_a_route_has_the_parameters_of_path_and_query_and_the_unused_names() -> 
     ("target", "found"),
     [("/orders", REPORT), ("/orders?format=csv", REPORT_CSV)],
 )
-def test_a_constant_in_the_query_selects_the_row(target: str, found: Endpoint[None, None]) -> None:
+def test_a_constant_in_the_query_selects_the_row(target, found):
     assert ROWS.find("POST", target).row is found
 
 
@@ -169,18 +169,18 @@ def test_a_constant_in_the_query_selects_the_row(target: str, found: Endpoint[No
         ("GET", "/list/a?" + "&".join(f"{number}=" for number in range(33)), "query.malformed"),
     ],
 )
-def test_a_request_without_a_route_is_rejected(method: str, target: str, code: str) -> None:
+def test_a_request_without_a_route_is_rejected(method, target, code):
     with pytest.raises((FormatError, LocalProtocolError)) as caught:
         ROWS.find(method, target)
     assert caught.value.code == code
 
 
 @given(st.text(max_size=60))
-def test_only_typed_errors_escape_the_search_for_a_route(query: str) -> None:
+def test_only_typed_errors_escape_the_search_for_a_route(query):
     with suppress(FormatError, LocalProtocolError):
         ROWS.find("GET", f"/list/a?{query}")
 
 
-def test_a_status_target_is_what_the_document_shows() -> None:
+def test_a_status_target_is_what_the_document_shows():
     target = PAYMENT_STATUS.target(product="sepa-credit-transfers", payment_id="1234-abcd")
     assert target == "/psd2/v1/payments/sepa-credit-transfers/1234-abcd/status"

@@ -42,37 +42,37 @@ def code(act: Callable[[], object]) -> str:
     return refused.value.code
 
 
-def test_a_partial_capture_releases_the_rest_for_ever() -> None:
+def test_a_partial_capture_releases_the_rest_for_ever():
     done = capture(MANUAL, 400, at=NOW)
     assert (done.state, done.captured, is_capturable(done, at=NOW)) == (AuthorisationState.CAPTURED, 400, False)
     assert code(lambda: capture(done, 1, at=NOW)) == "authorisation.closed"
     assert code(lambda: void(done, at=NOW)) == "authorisation.closed"
 
 
-def test_a_partial_void_leaves_the_rest() -> None:
+def test_a_partial_void_leaves_the_rest():
     reduced = void(MANUAL, 300, at=NOW)
     assert is_capturable(reduced, at=NOW)
     assert code(lambda: capture(reduced, 701, at=NOW)) == "authorisation.amount"
     assert capture(reduced, 700, at=NOW).captured == capture(reduced, at=NOW).captured == 700
 
 
-def test_a_void_of_everything_is_the_same_by_amount() -> None:
+def test_a_void_of_everything_is_the_same_by_amount():
     assert void(MANUAL, at=NOW) == void(MANUAL, 1000, at=NOW) == void(void(MANUAL, 300, at=NOW), 700, at=NOW)
     assert code(lambda: capture(void(MANUAL, at=NOW), at=NOW)) == "authorisation.closed"
 
 
 @pytest.mark.parametrize("amount", [-1, 0, 1001])
-def test_other_amounts_are_not_voided(amount: int) -> None:
+def test_other_amounts_are_not_voided(amount):
     assert code(lambda: void(MANUAL, amount, at=NOW)) == "authorisation.amount"
 
 
-def test_a_capture_of_nothing_releases_everything() -> None:
+def test_a_capture_of_nothing_releases_everything():
     assert capture(MANUAL, 0, at=NOW).captured == 0
     assert code(lambda: capture(MANUAL, -1, at=NOW)) == "authorisation.amount"
     assert code(lambda: capture(MANUAL, 1001, at=NOW)) == "authorisation.amount"
 
 
-def test_a_delayed_capture_happens_by_itself_without_what_was_voided() -> None:
+def test_a_delayed_capture_happens_by_itself_without_what_was_voided():
     assert code(lambda: capture(DELAYED, at=NOW)) == "authorisation.delayed"
     reduced = void(DELAYED, 250, at=NOW + HOUR)
     assert settle(reduced, at=NOW + 2 * HOUR - timedelta(microseconds=1)) == reduced
@@ -81,7 +81,7 @@ def test_a_delayed_capture_happens_by_itself_without_what_was_voided() -> None:
     assert not is_capturable(DELAYED, at=NOW)
 
 
-def test_a_manual_authorisation_lapses_after_five_days_or_its_own_period() -> None:
+def test_a_manual_authorisation_lapses_after_five_days_or_its_own_period():
     assert capture(MANUAL, at=NOW + CAPTURE_WINDOW - timedelta(microseconds=1)).captured == 1000
     assert settle(MANUAL, at=NOW + CAPTURE_WINDOW).state is AuthorisationState.LAPSED
     assert code(lambda: capture(MANUAL, at=NOW + CAPTURE_WINDOW)) == "authorisation.closed"
@@ -90,13 +90,13 @@ def test_a_manual_authorisation_lapses_after_five_days_or_its_own_period() -> No
     )
 
 
-def test_a_sale_is_captured_from_the_start() -> None:
+def test_a_sale_is_captured_from_the_start():
     assert (SALE.captured, is_capturable(SALE, at=NOW)) == (1000, False)
     assert {code(lambda: capture(SALE, at=NOW)), code(lambda: void(SALE, at=NOW))} == {"authorisation.none"}
     assert settle(SALE, at=NOW + CAPTURE_WINDOW) == SALE
 
 
-def test_refunds_are_of_captured_money_once() -> None:
+def test_refunds_are_of_captured_money_once():
     once = refund(SALE, 600)
     assert (once.refunded, refund(once, 400).refunded) == (600, 1000)
     assert {code(lambda: refund(once, 500)), code(lambda: refund(once, 0))} == {"refund.amount"}
@@ -104,7 +104,7 @@ def test_refunds_are_of_captured_money_once() -> None:
     assert refund(capture(MANUAL, 400, at=NOW), 400).refunded == 400
 
 
-def test_a_chargeback_takes_what_is_not_refunded_and_is_reversed_once() -> None:
+def test_a_chargeback_takes_what_is_not_refunded_and_is_reversed_once():
     taken = charge_back(refund(SALE, 600))
     assert (taken.charged_back, taken.refundable) == (400, 0)
     assert {code(lambda: charge_back(taken)), code(lambda: refund(taken, 1))} == {"refund.amount"}
@@ -113,7 +113,7 @@ def test_a_chargeback_takes_what_is_not_refunded_and_is_reversed_once() -> None:
     assert {code(lambda: reverse(returned)), code(lambda: charge_back(MANUAL))} == {"refund.amount"}
 
 
-def test_which_clock_ends_an_attempt_and_an_order() -> None:
+def test_which_clock_ends_an_attempt_and_an_order():
     half = timedelta(minutes=30)
     for mode, period, after in ((None, None, half), (None, "PT2H", 2 * HOUR), (CaptureMode.MANUAL, "P7D", half)):
         assert attempt_ends_at(NOW, capture_mode=mode, expiration_period=period) == NOW + after
@@ -133,7 +133,7 @@ steps = st.lists(
 
 
 @given(st.sampled_from([None, *CaptureMode]), st.integers(0, 1000), steps)
-def test_money_is_never_made(mode: CaptureMode | None, amount: int, steps: list[tuple[str, int | None]]) -> None:
+def test_money_is_never_made(mode, amount, steps):
     now, state = NOW, accept(amount, capture_mode=mode, expiration_period=None, at=NOW)
     captures = 0
     for step, number in steps:

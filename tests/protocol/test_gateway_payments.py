@@ -69,15 +69,15 @@ def order(status: str, *transactions: str, **fields: Any) -> Order:
         (AFT, CUSTOMER | {"country": "CA", "state": "ON"}), (AFT, CUSTOMER | {"country": "US", "state": "AE"}),
     ],
 )  # fmt: skip
-def test_orders_within_the_rules_are_accepted(details: dict[str, Any] | None, customer: dict[str, str]) -> None:
+def test_orders_within_the_rules_are_accepted(details, customer):
     check_order(request(details, **customer))
 
 
-def test_other_payment_methods_have_no_rules_of_cards() -> None:
+def test_other_payment_methods_have_no_rules_of_cards():
     check_order(request({"cardholder_name": "Ada"}, method="bank-transfer"))
 
 
-def test_an_order_without_transaction_has_no_further_rules() -> None:
+def test_an_order_without_transaction_has_no_further_rules():
     check_order(OrderRequest(currency="EUR", amount=1))
 
 
@@ -98,7 +98,7 @@ def test_an_order_without_transaction_has_no_further_rules() -> None:
         (AFT, CUSTOMER | {"country": "US", "state": "PR"}, "aft.state"), (AFT, CUSTOMER | {"country": "CA", "state": "NY"}, "aft.state"),
     ],
 )  # fmt: skip
-def test_orders_outside_of_the_rules_are_refused(details: dict[str, Any], customer: dict[str, Any], code: str) -> None:
+def test_orders_outside_of_the_rules_are_refused(details, customer, code):
     with pytest.raises(LocalProtocolError) as refused:
         check_order(request(details, **customer))
     assert refused.value.code == code
@@ -107,19 +107,19 @@ def test_orders_outside_of_the_rules_are_refused(details: dict[str, Any], custom
 
 
 @pytest.mark.parametrize("name", list(CUSTOMER))
-def test_account_funding_needs_all_seven_fields_of_the_address(name: str) -> None:
+def test_account_funding_needs_all_seven_fields_of_the_address(name):
     with pytest.raises(LocalProtocolError, match=name):
         check_order(request(AFT, **(CUSTOMER | {name: None})))
 
 
 @pytest.mark.parametrize("details", [{"one_click_type": "first"}, AFT])
-def test_only_cards_have_one_click_and_account_funding(details: dict[str, Any]) -> None:
+def test_only_cards_have_one_click_and_account_funding(details):
     with pytest.raises(LocalProtocolError) as refused:
         check_order(request(details, method="bank-transfer", **CUSTOMER))
     assert refused.value.code == "order.method"
 
 
-def test_account_funding_must_be_enabled() -> None:
+def test_account_funding_must_be_enabled():
     require_aft_enabled(PaymentMethodDetails(**AFT), enabled=True)
     require_aft_enabled(PaymentMethodDetails(), enabled=False)
     with pytest.raises(LocalProtocolError):
@@ -130,7 +130,7 @@ def test_account_funding_must_be_enabled() -> None:
     ("status", "kind", "holds"),
     [("accepted", "first", True), ("new", "first", False), ("accepted", "one-click", False), ("accepted", None, False)],
 )
-def test_one_click_takes_cards_of_an_accepted_first_transaction(status: str, kind: str | None, holds: bool) -> None:
+def test_one_click_takes_cards_of_an_accepted_first_transaction(status, kind, holds):
     first = Transaction(id=ID, status=status, payment_method_details=PaymentMethodDetails(one_click_type=kind))
     if holds:
         require_one_click_card(first)
@@ -148,12 +148,12 @@ def test_one_click_takes_cards_of_an_accepted_first_transaction(status: str, kin
         (None, "another", True),
     ],
 )
-def test_a_one_click_payment_keeps_its_card(kind: str | None, token: str, holds: bool) -> None:
+def test_a_one_click_payment_keeps_its_card(kind, token, holds):
     with nullcontext() if holds else pytest.raises(LocalProtocolError):
         require_same_card(PaymentMethodDetails(one_click_type=kind), paid_with=ID, vault_token=token)
 
 
-def test_one_click_and_initiate_refuse_what_has_no_details_and_authenticate_takes_it() -> None:
+def test_one_click_and_initiate_refuse_what_has_no_details_and_authenticate_takes_it():
     with pytest.raises(LocalProtocolError):
         require_one_click_card(None)
     with pytest.raises(LocalProtocolError):
@@ -171,12 +171,12 @@ def test_one_click_and_initiate_refuse_what_has_no_details_and_authenticate_take
         ("first", 0, "visa", None, False), ("one-click", 0, "visa", "Ada", False),
     ],
 )  # fmt: skip
-def test_when_a_name_inquiry_runs(kind: str, amount: int, brand: str, name: str | None, runs: bool) -> None:
+def test_when_a_name_inquiry_runs(kind, amount, brand, name, runs):
     details = PaymentMethodDetails(one_click_type=kind)
     assert is_name_inquiry(details, amount=amount, brand=brand, cardholder_name=name) is runs
 
 
-def test_the_results_of_a_name_inquiry_have_the_words_of_the_document() -> None:
+def test_the_results_of_a_name_inquiry_have_the_words_of_the_document():
     assert ani_results("00", "50").to_object() == {
         "status": "00", "status_description": "performed", "match": "50", "match_description": "partial match",
     }  # fmt: skip
@@ -184,7 +184,7 @@ def test_the_results_of_a_name_inquiry_have_the_words_of_the_document() -> None:
 
 
 @pytest.mark.parametrize("status", OrderStatus)
-def test_a_first_transaction_shows_its_card_on_the_completed_order(status: OrderStatus) -> None:
+def test_a_first_transaction_shows_its_card_on_the_completed_order(status):
     details = PaymentMethodDetails(one_click_type="first", cardholder_name="Ada")
     shown = shown_details(details, vault_token=ID, order_status=status)
     assert shown.vault_token == (ID if status == "completed" else None)
@@ -192,7 +192,7 @@ def test_a_first_transaction_shows_its_card_on_the_completed_order(status: Order
 
 
 @pytest.mark.parametrize("kind", [None, "one-click"])
-def test_other_transactions_show_the_card_that_the_merchant_sent(kind: str | None) -> None:
+def test_other_transactions_show_the_card_that_the_merchant_sent(kind):
     details = PaymentMethodDetails(one_click_type=kind, vault_token=ID)
     assert shown_details(details, vault_token="other", order_status=OrderStatus.NEW) == details
 
@@ -204,7 +204,7 @@ def authenticate(**values: str) -> AuthenticateRequest:
     return AuthenticateRequest(vault_token=ID, cvc=CVC, **values)
 
 
-def test_external_values_are_all_four_or_none() -> None:
+def test_external_values_are_all_four_or_none():
     found = external_authentication(authenticate(**EXTERNAL), own_checkout=True)
     assert found is not None
     assert found.ds_transaction_id == "d"
@@ -217,7 +217,7 @@ def test_external_values_are_all_four_or_none() -> None:
         assert "PROOF" not in "".join(shown.format()).partition(", in external_authentication")[2]
 
 
-def test_external_values_are_for_an_own_checkout() -> None:
+def test_external_values_are_for_an_own_checkout():
     with pytest.raises(LocalProtocolError) as refused:
         external_authentication(authenticate(**EXTERNAL), own_checkout=False)
     assert refused.value.code == "external-authentication.hosted"
@@ -229,7 +229,7 @@ def test_external_values_are_for_an_own_checkout() -> None:
         ("unused", 299, None), ("unused", 300, None), ("unused", 301, "setup-token.expired"), ("used", 1, "setup-token.used"),
     ],
 )  # fmt: skip
-def test_a_setup_token_works_once_within_300_seconds(state: str, seconds: int, code: str | None) -> None:
+def test_a_setup_token_works_once_within_300_seconds(state, seconds, code):
     at, kept = NOW + timedelta(seconds=seconds), SetupTokenState(state)
     if code is None:
         require_setup_token(kept, order_created=NOW, at=at)
@@ -249,25 +249,23 @@ def test_a_setup_token_works_once_within_300_seconds(state: str, seconds: int, c
         (order("completed", "accepted", void_of_order_id=ID), False, False),
     ],
 )  # fmt: skip
-def test_an_order_is_paid_by_its_own_status_or_by_that_of_its_one_transaction(
-    paid: Order, hosted: bool, own: bool
-) -> None:
+def test_an_order_is_paid_by_its_own_status_or_by_that_of_its_one_transaction(paid, hosted, own):
     assert (is_paid(paid, own_checkout=False), is_paid(paid, own_checkout=True)) == (hosted, own)
 
 
-def test_a_debit_is_not_a_payment() -> None:
+def test_a_debit_is_not_a_payment():
     debit = Transaction(id=ID, status="accepted", credit_debit="debit")
     assert not is_paid(
         Order(id=ID, status="completed", currency="EUR", amount=1, transactions=(debit,)), own_checkout=True
     )
 
 
-def test_a_wrong_check_digit_is_a_warning() -> None:
+def test_a_wrong_check_digit_is_a_warning():
     card = CardRequest(pan=CardSecret("4111111111111112"), expiry=CardSecret("122031"), setup_token=ID)
     (finding,) = check_card(card)
     assert (finding.code, finding.severity) == ("card.luhn", Severity.WARNING)
     assert check_card(card.model_copy(update={"pan": CardSecret("4111111111111111")})) == ()
 
 
-def test_wallet_sessions_have_the_project_id_without_hyphens() -> None:
+def test_wallet_sessions_have_the_project_id_without_hyphens():
     assert merchant_identifier(ID) == "3f0c6b1e7d5a4c559a3e1f8f5f0f3a01"

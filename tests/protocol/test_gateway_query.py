@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, timezone
 from functools import reduce
 from operator import and_, or_
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -36,7 +34,7 @@ RIGA = timezone(timedelta(hours=2))
         ("NOT:1", Equal("NOT", "1")), ("a:AND AND b:2", And(Equal("a", "AND"), B)),
     ],
 )  # fmt: skip
-def test_a_query_is_a_tree(text: str, query: Query) -> None:
+def test_a_query_is_a_tree(text, query):
     assert parse_query(text) == query
     assert parse_query(str(query)) == query
 
@@ -53,7 +51,7 @@ def test_a_query_is_a_tree(text: str, query: Query) -> None:
         (" OR ".join(["*"] * (MAX_TERMS + 1)), 5 * MAX_TERMS + 1), ("(" * MAX_LENGTH, MAX_DEPTH + 2),
     ],
 )  # fmt: skip
-def test_another_text_is_refused_where_it_goes_wrong(text: str, character: int | None) -> None:
+def test_another_text_is_refused_where_it_goes_wrong(text, character):
     with pytest.raises(FormatError) as refused:
         parse_query(text)
     assert refused.value.code == "search.query"
@@ -65,12 +63,12 @@ def test_another_text_is_refused_where_it_goes_wrong(text: str, character: int |
     "text",
     ["(" * MAX_DEPTH + "a:1" + ")" * MAX_DEPTH, " AND ".join(["a:1"] * MAX_TERMS), "a:" + "1" * (MAX_LENGTH - 2)],
 )
-def test_a_query_at_a_limit_is_read(text: str) -> None:
+def test_a_query_at_a_limit_is_read(text):
     assert str(parse_query(text)).endswith("1")
 
 
 @given(st.text() | st.text(alphabet='a:1"\\[]()* TONRAD-'))
-def test_only_format_error_escapes(text: str) -> None:
+def test_only_format_error_escapes(text):
     with suppress(FormatError):
         query = parse_query(text)
         assert parse_query(str(query)) == query
@@ -90,7 +88,7 @@ trees = st.recursive(
 
 
 @given(trees)
-def test_a_tree_is_read_as_it_is_written(query: Query) -> None:
+def test_a_tree_is_read_as_it_is_written(query):
     assert parse_query(str(query)) == query
 
 
@@ -109,7 +107,7 @@ def nested(count: int) -> Query:
         (lambda count: reduce(lambda query, _: ~query, range(count), A), MAX_DEPTH), (lambda count: nested(count + 1), MAX_DEPTH),
     ],
 )  # fmt: skip
-def test_a_query_is_built_as_large_as_one_is_read(build: Callable[[int], Query], most: int) -> None:
+def test_a_query_is_built_as_large_as_one_is_read(build, most):
     assert parse_query(str(build(most))) == build(most)
     for too_many in (most + 1, 2000):
         with pytest.raises(FormatError) as refused:
@@ -117,7 +115,7 @@ def test_a_query_is_built_as_large_as_one_is_read(build: Callable[[int], Query],
         assert refused.value.code == "search.query"
 
 
-def test_a_term_has_the_place_where_it_was_read() -> None:
+def test_a_term_has_the_place_where_it_was_read():
     query = parse_query("(a:1 OR b:[1 TO 2])")
     assert isinstance(query, Or)
     assert (query.left.offset, query.right.offset) == (1, 8)  # type: ignore[attr-defined]
@@ -137,25 +135,25 @@ def test_a_term_has_the_place_where_it_was_read() -> None:
         (A & (B & C), "a:1 AND (b:2 AND c:3)"),
     ],
 )  # fmt: skip
-def test_the_builder_quotes_what_needs_it(query: Query, text: str) -> None:
+def test_the_builder_quotes_what_needs_it(query, text):
     assert str(query) == text
     assert parse_query(text) == query
 
 
 @pytest.mark.parametrize("value", [None, True, 1.5, b"x", datetime(2026, 1, 1), "a\0", "\ud800"])
-def test_other_values_are_refused(value: Any) -> None:
+def test_other_values_are_refused(value):
     for build in (F("a").__eq__, lambda value: F("a").between("1", value if value is not None else 1.5)):
         with pytest.raises(FormatError) as refused:
             build(value)
         assert refused.value.code == "search.query"
 
 
-def test_a_field_is_a_name() -> None:
+def test_a_field_is_a_name():
     with pytest.raises(FormatError):
         F("a:1 OR b") == "2"  # noqa: B015
 
 
-def test_queries_are_not_combined_by_mistake() -> None:
+def test_queries_are_not_combined_by_mistake():
     for combine in (lambda: A and B, lambda: not A, lambda: A & "b:2", lambda: "b:2" | A, lambda: F("a") == "1" & B):  # type: ignore[operator]
         with pytest.raises(TypeError):
             combine()

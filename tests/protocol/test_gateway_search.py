@@ -30,7 +30,7 @@ LAST = {"size": 100, "sort": CREATED}
         ({"sort": "customer.country asc", "search_after": "-1", "size": 5}, Page(Sort("customer.country", False), 5, None, None)),
     ],
 )  # fmt: skip
-def test_the_page_that_a_request_asks_for(fields: dict[str, Any], page: Page) -> None:
+def test_the_page_that_a_request_asks_for(fields, page):
     assert page_of(SearchRequest(query="*", **fields)) == page
 
 
@@ -41,14 +41,14 @@ def test_the_page_that_a_request_asks_for(fields: dict[str, Any], page: Page) ->
         ({"search_after": "-1"}, Page(CREATED, None, None, None)), ({"search_after": "-1", "size": 5}, Page(CREATED, 5, None, None)),
     ],
 )  # fmt: skip
-def test_a_report_without_size_has_every_result(fields: dict[str, Any], page: Page) -> None:
+def test_a_report_without_size_has_every_result(fields, page):
     assert page_of(SearchRequest(query="*", **fields), report=True) == page
 
 
 @pytest.mark.parametrize(
     "value", ["2026-01-01T00:00:00.000000+00:00", '"' * 1000, "\N{WAVE DASH}" * 1000, 0, 2**63 - 1, None]
 )
-def test_the_next_page_begins_behind_the_last_order(value: str | int | None) -> None:
+def test_the_next_page_begins_behind_the_last_order(value):
     cursor = write_cursor(value, ID, **LAST)
     page = page_of(SearchRequest.from_wire(SearchRequest(query="*", search_after=cursor).to_wire()))
     assert page.after is not None
@@ -58,7 +58,7 @@ def test_the_next_page_begins_behind_the_last_order(value: str | int | None) -> 
 @pytest.mark.parametrize(
     "other", [{"size": 99}, {"size": None}, {"sort": Sort("created", False)}, {"sort": Sort("amount", True)}]
 )
-def test_size_and_sort_are_the_same_on_every_page(other: dict[str, Any]) -> None:
+def test_size_and_sort_are_the_same_on_every_page(other):
     with pytest.raises(FormatError) as refused:
         read_cursor(write_cursor(1, ID, **LAST), **(LAST | other))
     assert refused.value.code == "search.paging"
@@ -72,7 +72,7 @@ CURSOR = {"value": 1, "id": ID, "size": 100, "sort": "created desc"}
     ["0", "-1 ", "[]", "{}", "[" * 4096, "\ud800", *(json.dumps(CURSOR | change) for change in (
         {"value": 2**63}, {"value": True}, {"value": 1.5}, {"value": "a\0"}, {"value": []}, {"id": "x"}, {"id": 1}, {"size": "100"}))],
 )  # fmt: skip
-def test_only_cursors_of_answers_are_read(text: str) -> None:
+def test_only_cursors_of_answers_are_read(text):
     assert read_cursor(json.dumps(CURSOR), **LAST) is not None
     with pytest.raises(FormatError) as refused:
         read_cursor(text, **LAST)
@@ -87,7 +87,7 @@ def test_only_cursors_of_answers_are_read(text: str) -> None:
         ({"sort": "created asc\n"}, "search.sort"),
     ],
 )  # fmt: skip
-def test_wrong_pages_are_refused(fields: dict[str, Any], code: str) -> None:
+def test_wrong_pages_are_refused(fields, code):
     for report in (False, True):
         with pytest.raises(FormatError) as refused:
             page_of(SearchRequest(query="*", **fields), report=report)
@@ -117,7 +117,7 @@ def report(*orders: Order) -> list[str]:
     return b"".join(SEARCH_CSV.rows.chunks(row for one in orders for row in rows(one))).decode().splitlines()
 
 
-def test_a_report_has_the_columns_of_the_document_in_their_order() -> None:
+def test_a_report_has_the_columns_of_the_document_in_their_order():
     head, row = report(order(merchant_order_id="4711", customer=Customer(merchant_customer_id="c-1"), project_id=ID))
     assert head.split(",") == list(CSV_COLUMNS)
     assert len(CSV_COLUMNS) == 22
@@ -126,24 +126,24 @@ def test_a_report_has_the_columns_of_the_document_in_their_order() -> None:
     )
 
 
-def test_a_report_has_a_row_for_each_transaction() -> None:
+def test_a_report_has_a_row_for_each_transaction():
     attempts = order().transactions * 2
     assert len(report(order(transactions=attempts), order(transactions=()))) == 1 + 2
 
 
 @pytest.mark.parametrize(("currency", "amount", "text"), [("JPY", 500, "500"), ("BHD", 1500, "1.500")])
-def test_amounts_are_in_both_units(currency: str, amount: int, text: str) -> None:
+def test_amounts_are_in_both_units(currency, amount, text):
     row = report(order(currency=currency, amount=amount))[1].split(",")
     assert (row[5], row[11]) == (str(amount), text)
 
 
 @pytest.mark.parametrize("text", ["=cmd", "+1", "-1", "@sum", "\t=1"])
-def test_no_cell_is_a_formula(text: str) -> None:
+def test_no_cell_is_a_formula(text):
     row = report(order(merchant_order_id=text, customer=Customer(merchant_customer_id=text)))[1].split(",")
     assert {row[1], row[19]} == {f"'{text}"}
 
 
-def test_a_report_is_read_again() -> None:
+def test_a_report_is_read_again():
     sent = list(rows(order(merchant_order_id='a,"b')))
     reader = SEARCH_CSV.rows.reader()
     assert reader.feed(b"".join(SEARCH_CSV.rows.chunks(sent))) == sent

@@ -18,7 +18,7 @@ TURNSTILE: Machine[str, str] = Machine(
 
 
 @pytest.mark.parametrize(("state", "trigger"), [("locked", "push"), ("broken", "coin"), ("open", "coin"), ("x", "y")])
-def test_a_move_that_is_not_in_the_table_cannot_happen(state: str, trigger: str) -> None:
+def test_a_move_that_is_not_in_the_table_cannot_happen(state, trigger):
     with pytest.raises(LocalProtocolError) as caught:
         TURNSTILE.move(state, trigger)
     assert caught.value.code == "machine.no-such-move"
@@ -43,7 +43,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize(("state", "trigger"), list(product(TransactionStatus, Trigger)))
-def test_a_payment_moves_as_the_document_shows_and_not_otherwise(state: TransactionStatus, trigger: Trigger) -> None:
+def test_a_payment_moves_as_the_document_shows_and_not_otherwise(state, trigger):
     if (state, trigger) in SHOWN:
         assert PAYMENT.move(state, trigger) is SHOWN[state, trigger]
     else:
@@ -52,15 +52,15 @@ def test_a_payment_moves_as_the_document_shows_and_not_otherwise(state: Transact
         assert caught.value.code == "machine.no-such-move"
 
 
-def test_a_payment_begins_as_received() -> None:
+def test_a_payment_begins_as_received():
     assert PAYMENT.initial is TransactionStatus.RCVD
 
 
-def test_the_final_states_of_a_payment_are_those_of_the_document() -> None:
+def test_the_final_states_of_a_payment_are_those_of_the_document():
     assert {state.value for state in PAYMENT.final} == {"ACSC", "RJCT", "CANC"}
 
 
-def test_nothing_leaves_a_final_state_and_every_other_reached_state_can_be_left() -> None:
+def test_nothing_leaves_a_final_state_and_every_other_reached_state_can_be_left():
     left = {state for state, _ in PAYMENT.moves}
     assert not left & PAYMENT.final
     assert {PAYMENT.initial, *PAYMENT.moves.values()} == left | PAYMENT.final

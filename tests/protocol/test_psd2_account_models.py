@@ -42,9 +42,7 @@ def wire(value: object) -> bytes:
         ({"transactions": [{"iban": IBAN, "currency": "EUR"}], "x": 1}, IBAN, False, True),
     ],
 )
-def test_each_form_of_access_grants_what_it_says(
-    access: dict[str, Any], iban: str | None, balances: bool, transactions: bool
-) -> None:
+def test_each_form_of_access_grants_what_it_says(access, iban, balances, transactions):
     consent = ConsentRequest.from_wire(wire(CONSENT | {"access": access}))
     found = consent.access
     assert (found.iban, found.grants_balances, found.grants_transactions) == (iban, balances, transactions)
@@ -61,7 +59,7 @@ def test_each_form_of_access_grants_what_it_says(
         {"accounts": [{"iban": "LT00"}]}, {"accounts": {"iban": IBAN}},
     ],
 )  # fmt: skip
-def test_access_in_no_form_or_in_two_is_refused(access: object) -> None:
+def test_access_in_no_form_or_in_two_is_refused(access):
     with pytest.raises(FormatError) as caught:
         ConsentRequest.from_wire(wire(CONSENT | {"access": access}))
     assert caught.value.code == "model.invalid"
@@ -77,19 +75,19 @@ def test_access_in_no_form_or_in_two_is_refused(access: object) -> None:
         ("recurringIndicator", "true"),
     ],
 )  # fmt: skip
-def test_a_consent_with_a_wrong_value_is_refused(name: str, value: object) -> None:
+def test_a_consent_with_a_wrong_value_is_refused(name, value):
     with pytest.raises(FormatError) as caught:
         ConsentRequest.from_wire(wire(CONSENT | {name: value}))
     assert name in caught.value.message
 
 
 @pytest.mark.parametrize("name", CONSENT)
-def test_each_required_field_of_a_consent_is_required(name: str) -> None:
+def test_each_required_field_of_a_consent_is_required(name):
     with pytest.raises(FormatError, match=name):
         ConsentRequest.from_wire(wire({key: value for key, value in CONSENT.items() if key != name}))
 
 
-def test_a_consent_is_written_with_the_names_of_the_document() -> None:
+def test_a_consent_is_written_with_the_names_of_the_document():
     consent = ConsentRequest(
         access=Access(accounts=(AccountReference(iban=IBAN),)), valid_until=date(2026, 12, 1), frequency_per_day=4,
         recurring_indicator=True,
@@ -103,18 +101,16 @@ def test_a_consent_is_written_with_the_names_of_the_document() -> None:
     [*[(status.value, status.value) for status in ConsentStatus], ("revokedByPsu", "revoked"), ("terminatedByTpp", "revoked"),
      ("rejected", "revoked"), ("partiallyAuthorised", "partiallyAuthorised"), ("", "")],
 )  # fmt: skip
-def test_a_status_is_read_in_the_words_of_the_document_and_of_the_guidelines(
-    name: str, written: str, read: str
-) -> None:
+def test_a_status_is_read_in_the_words_of_the_document_and_of_the_guidelines(name, written, read):
     state = ConsentState.from_wire(wire({name: written}), tolerant=True)
     assert (state.status, json.loads(state.to_wire())) == (read, {"status": read})
 
 
-def test_a_status_is_written_in_the_words_of_the_document() -> None:
+def test_a_status_is_written_in_the_words_of_the_document():
     assert ConsentState(status=ConsentStatus.VALID).to_wire() == b'{"status":"valid"}'
 
 
-def test_a_consent_of_another_bank_is_read_and_kept() -> None:
+def test_a_consent_of_another_bank_is_read_and_kept():
     other = CONSENT | {
         "access": {"availableAccounts": "allAccountsWithOwnerName", "accounts": []},
         "status": "valid",
@@ -123,7 +119,7 @@ def test_a_consent_of_another_bank_is_read_and_kept() -> None:
     assert json.loads(Consent.from_wire(wire(other), tolerant=True).to_wire()) == other
 
 
-def test_accounts_and_amounts_of_another_bank_are_read_and_kept() -> None:
+def test_accounts_and_amounts_of_another_bank_are_read_and_kept():
     account = {"resourceId": "r", "iban": "no IBAN", "currency": "eur", "name": "n" * 500, "balances": [
         {"balanceType": "expected", "balanceAmount": {"currency": "BTC", "amount": "+1,5"}}]}  # fmt: skip
     assert json.loads(AccountList.from_wire(wire({"accounts": [account]}), tolerant=True).to_wire()) == {
@@ -131,7 +127,7 @@ def test_accounts_and_amounts_of_another_bank_are_read_and_kept() -> None:
     }
 
 
-def test_what_another_bank_leaves_out_of_account_data_is_absent() -> None:
+def test_what_another_bank_leaves_out_of_account_data_is_absent():
     (account,) = AccountList.from_wire(b'{"accounts":[{"resourceId":"r","currency":"EUR"}]}', tolerant=True).accounts
     page = TransactionReport.from_wire(b'{"transactions":{}}', tolerant=True)
     assert (account.iban, page.account, page.transactions.booked, page.transactions.pending) == (None, None, (), ())
@@ -139,7 +135,7 @@ def test_what_another_bank_leaves_out_of_account_data_is_absent() -> None:
 
 
 @pytest.mark.parametrize("amount", ["0.00", "-12.50", "1500", "0.125", "-999999999999999.9999"])
-def test_an_amount_is_written_with_its_sign(amount: str) -> None:
+def test_an_amount_is_written_with_its_sign(amount):
     assert Money(currency="JPY", amount=amount).amount == amount
 
 
@@ -147,12 +143,12 @@ def test_an_amount_is_written_with_its_sign(amount: str) -> None:
     ("currency", "amount"),
     [("EUR", "+1"), ("EUR", "01"), ("EUR", "1e2"), ("EUR", ""), ("EUR", "1\n"), ("eur", "1"), ("ABC", "1")],
 )
-def test_another_amount_is_not_written(currency: str, amount: str) -> None:
+def test_another_amount_is_not_written(currency, amount):
     with pytest.raises(ValidationError):
         Money(currency=currency, amount=amount)
 
 
-def test_a_pending_entry_has_no_days() -> None:
+def test_a_pending_entry_has_no_days():
     entry = Transaction(
         transaction_id="t", transaction_amount=Money(currency="EUR", amount="-1.00"), creditor_name="Shop"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import product
 
 import pytest
@@ -31,7 +31,7 @@ VALID = replace(RECEIVED, status=ConsentStatus.VALID)
 MOVES = {"ra": "v", "rd": "revoked", "re": "e", "rr": "revoked", "ve": "e", "vr": "revoked"}
 
 
-def test_a_consent_moves_as_the_table_says_and_not_otherwise() -> None:
+def test_a_consent_moves_as_the_table_says_and_not_otherwise():
     for state, trigger in product(["received", "valid", "expired", "revoked"], ConsentTrigger):
         expected = MOVES.get(state[0] + trigger[0]) if state != "revoked" else None
         if expected is not None:
@@ -41,7 +41,7 @@ def test_a_consent_moves_as_the_table_says_and_not_otherwise() -> None:
                 CONSENT.move(ConsentStatus(state), trigger)
 
 
-def test_a_consent_begins_as_received_and_ends_as_expired_or_revoked() -> None:
+def test_a_consent_begins_as_received_and_ends_as_expired_or_revoked():
     assert (CONSENT.initial, CONSENT.final) == ("received", {"expired", "revoked"})
     assert not {state for state, _ in CONSENT.moves} & CONSENT.final
 
@@ -59,16 +59,16 @@ def test_a_consent_begins_as_received_and_ends_as_expired_or_revoked() -> None:
         (replace(VALID, status=ConsentStatus.EXPIRED), START + 99 * DAY, TODAY + 99 * DAY, None),
     ],
 )
-def test_time_alone_ends_a_consent(progress: ConsentProgress, now: datetime, today: date, due: str | None) -> None:
+def test_time_alone_ends_a_consent(progress, now, today, due):
     assert due_consent_trigger(progress, now=now, today=today, inactivity=INACTIVITY) == due
 
 
 @pytest.mark.parametrize(("asked", "given"), [(0, 0), (180, 180), (181, 180), (2_900_000, 180)])
-def test_the_last_day_is_lowered_to_180_days(asked: int, given: int) -> None:
+def test_the_last_day_is_lowered_to_180_days(asked, given):
     assert cap_valid_until(TODAY + asked * DAY, TODAY) == TODAY + given * DAY
 
 
-def test_a_last_day_that_has_passed_is_refused() -> None:
+def test_a_last_day_that_has_passed_is_refused():
     with pytest.raises(FormatError) as caught:
         cap_valid_until(TODAY - DAY, TODAY)
     assert caught.value.code == "model.valid-until"
@@ -78,7 +78,7 @@ def test_a_last_day_that_has_passed_is_refused() -> None:
     ("status", "code"),
     [("received", "consent.invalid"), ("expired", "consent.expired"), ("revoked", "consent.invalid")],
 )
-def test_only_a_valid_consent_opens_account_data(status: str, code: str) -> None:
+def test_only_a_valid_consent_opens_account_data(status, code):
     require_valid(ConsentStatus.VALID)
     with pytest.raises(LocalProtocolError) as caught:
         require_valid(ConsentStatus(status))

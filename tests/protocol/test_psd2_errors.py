@@ -16,7 +16,7 @@ import tppkit
 from tppkit.codes import CODES
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, TppkitError
 from tppkit.protocol.psd2.errors import REFUSALS
-from tppkit.protocol.refusals import MAX_ERROR_BYTES, MAX_TEXT, Refusal, RefusalRow
+from tppkit.protocol.refusals import MAX_ERROR_BYTES, MAX_TEXT, Refusal
 
 SOURCE = Path(tppkit.__file__).parent
 # Modules that run between a request's arrival and its answer.
@@ -70,7 +70,7 @@ def refusal_of(code: str) -> Refusal:
     return REFUSALS.refusal_for(LocalProtocolError(code, "what is wrong"))
 
 
-def test_every_code_that_a_request_can_cause_is_reported_as_the_peers_fault() -> None:
+def test_every_code_that_a_request_can_cause_is_reported_as_the_peers_fault():
     codes = {
         code for code in codes_of_requests() if not code.startswith((*ABOUT_EVIDENCE, ABOUT_REPORTS, ABOUT_SIGNING))
     }
@@ -78,12 +78,12 @@ def test_every_code_that_a_request_can_cause_is_reported_as_the_peers_fault() ->
     assert sorted(code for code in codes if not 400 <= refusal_of(code).status < 500) == sorted(OURS.keys() & codes)
 
 
-def test_every_code_that_is_ours_still_exists() -> None:
+def test_every_code_that_is_ours_still_exists():
     assert OURS.keys() <= CODES.keys()
 
 
 @pytest.mark.parametrize("row", REFUSALS.rows, ids=lambda row: row[0])
-def test_every_row_matches_a_code_and_has_a_client_error_or_status_503(row: RefusalRow) -> None:
+def test_every_row_matches_a_code_and_has_a_client_error_or_status_503(row):
     beginning, status, code = row
     assert any(known == beginning or (beginning[-1] == "." and known.startswith(beginning)) for known in CODES)
     assert 400 <= status < 500 or (status == 503 and beginning in OURS)
@@ -115,12 +115,12 @@ def test_every_row_matches_a_code_and_has_a_client_error_or_status_503(row: Refu
         ("model.invalid", 400, "FORMAT_ERROR"),
     ],
 )
-def test_a_failure_has_the_status_and_code_of_the_document(code: str, status: int, peer_code: str) -> None:
+def test_a_failure_has_the_status_and_code_of_the_document(code, status, peer_code):
     assert (refusal_of(code).status, refusal_of(code).code) == (status, peer_code)
 
 
 @pytest.mark.parametrize("code", ["database.unusable", "nonsense", "signature", "certificate", "", "."])
-def test_a_code_without_a_row_is_reported_without_details(code: str) -> None:
+def test_a_code_without_a_row_is_reported_without_details(code):
     refusal = REFUSALS.refusal_for(TppkitError(code, "the password is swordfish"))
     assert (refusal.status, refusal.code) == (500, "INTERNAL_SERVER_ERROR")
     assert "swordfish" not in refusal.text
@@ -128,25 +128,25 @@ def test_a_code_without_a_row_is_reported_without_details(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", ["key.unreadable", "trust.no-anchors", "trust.unreadable", "seal.key-mismatch"])
-def test_a_mistake_in_our_settings_is_not_reported_as_the_peers_fault(code: str) -> None:
+def test_a_mistake_in_our_settings_is_not_reported_as_the_peers_fault(code):
     refusal = REFUSALS.refusal_for(ConfigurationError(code, "/etc/bank/key.pem cannot be read"))
     assert (refusal.status, refusal.code) == (500, "INTERNAL_SERVER_ERROR")
     assert "key.pem" not in refusal.text
 
 
-def test_the_body_is_one_message_as_the_guidelines_have_it() -> None:
+def test_the_body_is_one_message_as_the_guidelines_have_it():
     body = json.loads(REFUSALS.write(REFUSALS.refusal_for(FormatError("digest.mismatch", "die Prüfsumme paßt nicht"))))
     text = "die Prüfsumme paßt nicht (digest.mismatch)"
     assert body == {"tppMessages": [{"category": "ERROR", "code": "SIGNATURE_INVALID", "text": text}]}
 
 
-def test_the_text_is_shortened_to_what_the_guidelines_allow() -> None:
+def test_the_text_is_shortened_to_what_the_guidelines_allow():
     body = json.loads(REFUSALS.write(Refusal(400, "FORMAT_ERROR", "x" * 2000)))
     assert body["tppMessages"][0]["text"] == "x" * MAX_TEXT
 
 
 @given(st.text(alphabet="ABCDEFGHIJKLMNOPQRSTUVWXYZ_", max_size=64), st.text(max_size=600))
-def test_a_refusal_reads_back(code: str, text: str) -> None:
+def test_a_refusal_reads_back(code, text):
     assert REFUSALS.read(REFUSALS.write(Refusal(400, code, text))) == (code, text[:MAX_TEXT])
 
 
@@ -158,11 +158,11 @@ def test_a_refusal_reads_back(code: str, text: str) -> None:
         b'{"tppMessages":[{"code":1,"text":[]}]}', b'{"tppMessages":[{}]}', b"[" * 100_000, b" " * (MAX_ERROR_BYTES + 1),
     ],
 )  # fmt: skip
-def test_an_error_body_of_another_shape_says_nothing(raw: bytes) -> None:
+def test_an_error_body_of_another_shape_says_nothing(raw):
     assert REFUSALS.read(raw) == (None, None)
 
 
-def test_what_can_be_read_of_an_error_body_is_read() -> None:
+def test_what_can_be_read_of_an_error_body_is_read():
     assert REFUSALS.read(b'{"tppMessages":[{"code":"SIGNATURE_INVALID"},{"code":"X"}]}') == (
         "SIGNATURE_INVALID",
         None,
@@ -170,7 +170,7 @@ def test_what_can_be_read_of_an_error_body_is_read() -> None:
     assert REFUSALS.read(b'{"tppMessages":[{"code":7,"text":"why"}]}') == (None, "why")
 
 
-def test_what_the_peer_says_is_shortened() -> None:
+def test_what_the_peer_says_is_shortened():
     raw = json.dumps({"tppMessages": [{"code": "C" * 1000, "text": "t" * 1000}]}).encode()
     assert REFUSALS.read(raw) == ("C" * 64, "t" * MAX_TEXT)
 
@@ -185,7 +185,7 @@ JSON = st.recursive(
 
 
 @given(st.binary() | JSON.map(lambda value: json.dumps({"tppMessages": value}).encode()))
-def test_whatever_the_bytes_of_an_error_body_nothing_escapes(raw: bytes) -> None:
+def test_whatever_the_bytes_of_an_error_body_nothing_escapes(raw):
     code, text = REFUSALS.read(raw)
     assert code is None or len(code) <= 64
     assert text is None or len(text) <= MAX_TEXT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -44,11 +44,11 @@ UUIDS = (
 
 
 @pytest.mark.parametrize("text", UUIDS)
-def test_a_uuid_is_accepted_and_given_back_as_it_came(text: str) -> None:
+def test_a_uuid_is_accepted_and_given_back_as_it_came(text):
     assert parse_request_id(text) == text
 
 
-def test_an_absent_request_id_is_refused() -> None:
+def test_an_absent_request_id_is_refused():
     with pytest.raises(FormatError) as caught:
         parse_request_id(None)
     assert caught.value.code == "request-id.missing"
@@ -59,7 +59,7 @@ def test_an_absent_request_id_is_refused() -> None:
     ["", REQUEST_ID[:-1], REQUEST_ID + "0", REQUEST_ID.replace("-", ""), f"{{{REQUEST_ID}}}", f"urn:uuid:{REQUEST_ID}",
      f" {REQUEST_ID}", f"{REQUEST_ID}\n", REQUEST_ID.replace("7", "g"), REQUEST_ID.replace("7", "７")],
 )  # fmt: skip
-def test_what_is_not_a_uuid_is_refused(text: str) -> None:
+def test_what_is_not_a_uuid_is_refused(text):
     with pytest.raises(FormatError) as caught:
         parse_request_id(text)
     assert caught.value.code == "request-id.malformed"
@@ -67,12 +67,12 @@ def test_what_is_not_a_uuid_is_refused(text: str) -> None:
 
 
 @given(st.text() | st.text(alphabet="0123456789abcdefABCDEF-", min_size=34, max_size=38))
-def test_only_format_error_escapes_the_reader_of_request_ids(text: str) -> None:
+def test_only_format_error_escapes_the_reader_of_request_ids(text):
     with suppress(FormatError):
         assert parse_request_id(text) == text
 
 
-def test_the_endpoint_of_a_path_is_found_with_its_parameters() -> None:
+def test_the_endpoint_of_a_path_is_found_with_its_parameters():
     found = PSD2.find("GET", "/psd2/v1/payments/sepa-credit-transfers/a%2Db/status")
     assert found[:2] == (PAYMENT_STATUS, {"product": "sepa-credit-transfers", "payment_id": "a-b"})
 
@@ -85,7 +85,7 @@ def test_the_endpoint_of_a_path_is_found_with_its_parameters() -> None:
         ("POST", "/psd2/v1/payments/x/1", "endpoint.method", ("GET", "DELETE")),
     ],
 )
-def test_no_other_method_or_path_is_found(method: str, path: str, code: str, methods: tuple[str, ...]) -> None:
+def test_no_other_method_or_path_is_found(method, path, code, methods):
     with pytest.raises(LocalProtocolError) as caught:
         PSD2.find(method, path)
     assert caught.value.code == code
@@ -109,21 +109,21 @@ def product_fault(amount: str, product: PaymentProduct, *unreachable: str) -> st
 
 
 @pytest.mark.parametrize("amount", ["0.01", "99999.99", "100000", "100000.0", "100000.00"])
-def test_an_instant_payment_up_to_the_cap_is_accepted(amount: str) -> None:
+def test_an_instant_payment_up_to_the_cap_is_accepted(amount):
     assert product_fault(amount, PaymentProduct.INSTANT) is None
 
 
 @pytest.mark.parametrize("amount", ["100000.01", "100001", "999999999.99"])
-def test_an_instant_payment_above_the_cap_is_refused(amount: str) -> None:
+def test_an_instant_payment_above_the_cap_is_refused(amount):
     assert product_fault(amount, PaymentProduct.INSTANT) == "product.invalid"
 
 
-def test_an_instant_payment_to_a_country_that_cannot_be_reached_is_refused() -> None:
+def test_an_instant_payment_to_a_country_that_cannot_be_reached_is_refused():
     assert product_fault("1", PaymentProduct.INSTANT, "LT") == "product.invalid"
     assert product_fault("1", PaymentProduct.INSTANT, "LV", "EE") is None
 
 
-def test_a_normal_transfer_is_never_refused_for_what_instant_cannot_do() -> None:
+def test_a_normal_transfer_is_never_refused_for_what_instant_cannot_do():
     assert product_fault("999999999.99", PaymentProduct.SEPA, "LT") is None
 
 
@@ -141,7 +141,7 @@ def fault(parse: Callable[..., Any], *args: Any, **options: Any) -> str | None:
      "http://127.0.0.9?x", "com.example.app:/done", "com.example.app://done?x=%20",
      "https://[::1]:8443/a", "msapp:done", "myapp:done", "x-1+2.3:y"],
 )  # fmt: skip
-def test_a_browser_returns_to_web_pages_and_applications(text: str) -> None:
+def test_a_browser_returns_to_web_pages_and_applications(text):
     assert parse_redirect_uri(text) == text
 
 
@@ -157,12 +157,12 @@ def test_a_browser_returns_to_web_pages_and_applications(text: str) -> None:
      "mailto:a@b", "/back", "//tpp.example", "tpp.example/back", "app:", "1app:x", "app:a b", "app:caf\u00e9",
      "app:x\r\nA: b", "app:" + "x" * 2045],
 )  # fmt: skip
-def test_a_browser_is_sent_nowhere_else(text: str) -> None:
+def test_a_browser_is_sent_nowhere_else(text):
     assert fault(parse_redirect_uri, text) == "header.redirect-uri"
 
 
 @pytest.mark.parametrize("text", ["192.0.2.7", "0.0.0.0", "::1", "2001:DB8::1", "::ffff:192.0.2.7"])
-def test_an_ip_address_of_the_customer_is_accepted(text: str) -> None:
+def test_an_ip_address_of_the_customer_is_accepted(text):
     assert parse_psu_ip_address(text) == text
 
 
@@ -172,16 +172,16 @@ def test_an_ip_address_of_the_customer_is_accepted(text: str) -> None:
     "１.2.3.4",
      "3221225991", "::1/64", "unknown"],
 )  # fmt: skip
-def test_nonsense_is_not_an_ip_address(text: str) -> None:
+def test_nonsense_is_not_an_ip_address(text):
     assert fault(parse_psu_ip_address, text) == "header.psu-ip-address"
 
 
-def test_the_headers_about_the_customer_may_be_absent() -> None:
+def test_the_headers_about_the_customer_may_be_absent():
     assert (parse_psu_ip_address(None), parse_redirect_uri(None)) == (None, None)
 
 
 @pytest.mark.parametrize("text", [None, ""])
-def test_account_data_needs_a_consent_id(text: str | None) -> None:
+def test_account_data_needs_a_consent_id(text):
     assert fault(parse_consent_id, text) == "header.consent-id"
     assert parse_consent_id("c") == "c"
 
@@ -198,12 +198,12 @@ TODAY = date(2026, 6, 1)
         ({"dateTo": "9999-12-31", "bookingStatus": "both", "after": "t"}, TODAY, "both"),
     ],
 )
-def test_a_transactions_query_is_read(query: Mapping[str, str], last_day: date, status: str) -> None:
+def test_a_transactions_query_is_read(query, last_day, status):
     found = parse_transaction_query({"dateFrom": "2026-02-28", **query}, today=TODAY)
     assert found == (date(2026, 2, 28), last_day, status, query.get("after"))
 
 
-def test_a_window_that_begins_tomorrow_is_empty() -> None:
+def test_a_window_that_begins_tomorrow_is_empty():
     found = parse_transaction_query({"dateFrom": "2026-06-02"}, today=TODAY)
     assert found.last_day < found.first_day
 
@@ -218,11 +218,11 @@ def test_a_window_that_begins_tomorrow_is_empty() -> None:
         *[({"dateFrom": "2026-02-03", "bookingStatus": text}, "query.value") for text in ("all", "", "Booked")],
     ],
 )  # fmt: skip
-def test_another_transactions_query_is_refused(query: Mapping[str, str], code: str) -> None:
+def test_another_transactions_query_is_refused(query, code):
     assert fault(parse_transaction_query, query, today=TODAY) == code
 
 
-def test_balances_are_requested_by_true_or_false() -> None:
+def test_balances_are_requested_by_true_or_false():
     assert [parse_with_balance(query) for query in ({}, {"withBalance": "false"}, {"withBalance": "true"})] == [
         False,
         False,
@@ -235,7 +235,7 @@ def test_balances_are_requested_by_true_or_false() -> None:
     st.text() | st.text("0123456789abcdef.:%[]/ -htps"),
     st.dictionaries(st.sampled_from(["dateFrom", "dateTo", "bookingStatus"]), st.text()),
 )
-def test_only_format_error_escapes_the_readers_of_headers_and_queries(text: str, query: dict[str, str]) -> None:
+def test_only_format_error_escapes_the_readers_of_headers_and_queries(text, query):
     for parse in (parse_redirect_uri, parse_psu_ip_address, parse_consent_id):
         fault(parse, text)
     fault(parse_transaction_query, query, today=TODAY)

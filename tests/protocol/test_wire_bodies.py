@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated
 
@@ -46,7 +45,7 @@ def code(raw: bytes) -> str:
 
 
 @given(fees, st.integers(1, 30))
-def test_rows_come_back_however_they_are_cut(rows: Sequence[Fee], size: int) -> None:
+def test_rows_come_back_however_they_are_cut(rows, size):
     raw = b"".join(FORM.chunks(rows))
     assert read(*[raw[at : at + size] for at in range(0, len(raw), size)]) == list(rows)
 
@@ -56,24 +55,24 @@ def test_rows_come_back_however_they_are_cut(rows: Sequence[Fee], size: int) -> 
     [b"id,note,paid\n7,,", b"id\n7", b"\xef\xbb\xbfid\r\n7\r\n", b'\xef\xbb\xbf"id"\r\n7\r\n'],
     ids=["no last line end", "optional columns absent", "byte order mark", "quotes after it"],
 )
-def test_a_report_of_another_writer_is_read(raw: bytes) -> None:
+def test_a_report_of_another_writer_is_read(raw):
     assert read(raw) == [Fee(id=7)]
 
 
 @given(st.binary(), st.sampled_from([b"", b"id,note,paid\r\n"]))
-def test_only_format_error_escapes(raw: bytes, head: bytes) -> None:
+def test_only_format_error_escapes(raw, head):
     with suppress(FormatError):
         read(head + raw)
     with suppress(FormatError):
         ARRAY.read(raw, tolerant=True)
 
 
-def test_chunks_are_bounded() -> None:
+def test_chunks_are_bounded():
     chunks = list(FORM.chunks(Fee(id=n) for n in range(2 * ROWS_PER_CHUNK)))
     assert [chunk.count(b"\r\n") for chunk in chunks] == [ROWS_PER_CHUNK + 1, ROWS_PER_CHUNK, 0]
 
 
-def test_columns_are_found_by_name_and_further_ones_ignored() -> None:
+def test_columns_are_found_by_name_and_further_ones_ignored():
     assert read(b"new,paid,note,id\r\nx,true,a much longer note,7\r\n") == [
         Fee.model_construct(id=7, note="a much longer note", paid=True)
     ]
@@ -99,12 +98,12 @@ def test_columns_are_found_by_name_and_further_ones_ignored() -> None:
         (b'id,note,paid\n1,"' + b"a\n" * 500, "csv.too-long"),
     ],
 )
-def test_what_is_not_a_report_is_refused(raw: bytes, expected: str) -> None:
+def test_what_is_not_a_report_is_refused(raw, expected):
     assert code(raw) == expected
 
 
 @given(fees)
-def test_an_array_comes_back(rows: Sequence[Fee]) -> None:
+def test_an_array_comes_back(rows):
     array = JsonArray(Fee)
     assert array.read(array.write(tuple(rows)), tolerant=False) == tuple(rows)
 
@@ -117,12 +116,12 @@ def test_an_array_comes_back(rows: Sequence[Fee]) -> None:
         (b"[" + b" " * 1000 + b"]", "json.too-large"),
     ],
 )  # fmt: skip
-def test_what_is_not_an_array_of_the_model_is_refused(raw: bytes, expected: str) -> None:
+def test_what_is_not_an_array_of_the_model_is_refused(raw, expected):
     with pytest.raises(FormatError) as refused:
         ARRAY.read(raw, tolerant=False)
     assert refused.value.code == expected
 
 
-def test_an_answer_is_read_tolerantly() -> None:
+def test_an_answer_is_read_tolerantly():
     (fee,) = ARRAY.read(b'[{"id":1,"note":"longer than 9"}]', tolerant=True)
     assert fee.note == "longer than 9"

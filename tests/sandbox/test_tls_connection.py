@@ -36,7 +36,7 @@ from tppkit.sandbox.tls import ServerTls
 
 __all__ = ["log", "parties", "soft", "soft_server"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("error")]
+pytestmark = pytest.mark.filterwarnings("error")
 
 
 def key_update_requests(secret: bytes) -> Iterator[bytes]:

@@ -12,7 +12,6 @@ from tppkit.codes import CODES
 from tppkit.errors import FormatError, VerificationError
 from tppkit.httpsig import Message
 from tppkit.seals import PROFILES, PSD2_V1, SealPolicy, SealProfile, sign_request, verify_request
-from tppkit.testpki import Pki
 
 ROWS = pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
 
@@ -40,7 +39,7 @@ def full_request(row: SealProfile) -> Message:
 
 @ROWS
 @pytest.mark.parametrize("covered", [("date",), ("date", "x-forwarded-for")], ids=["too little", "something else"])
-def test_what_a_refusal_says_to_cover_is_accepted(row: SealProfile, covered: tuple[str, ...], rsa_pki: Pki) -> None:
+def test_what_a_refusal_says_to_cover_is_accepted(row, covered, rsa_pki):
     message, policy = full_request(row), policy_of(row, rsa_pki)
     wrong = replace(
         row, covered=(row.digest_field.lower(), *covered), covered_if_present=(), required=(), request_id=None,
@@ -54,7 +53,7 @@ def test_what_a_refusal_says_to_cover_is_accepted(row: SealProfile, covered: tup
 
 
 @pytest.mark.parametrize("row", [row for row in PROFILES.values() if row.only_these], ids=lambda row: row.name)
-def test_what_may_be_covered_is_reported_if_too_much_is(row: SealProfile, rsa_pki: Pki) -> None:
+def test_what_may_be_covered_is_reported_if_too_much_is(row, rsa_pki):
     message, policy = full_request(row), policy_of(row, rsa_pki)
     more = replace(row, covered=(*row.covered, "x-forwarded-for"))
     error = refusal(sign_request(message, seal=seal_of(more, rsa_pki.qseal), at=AT), policy)
@@ -64,7 +63,7 @@ def test_what_may_be_covered_is_reported_if_too_much_is(row: SealProfile, rsa_pk
 
 
 @ROWS
-def test_the_digest_that_a_refusal_says_to_send_is_accepted(row: SealProfile, rsa_pki: Pki) -> None:
+def test_the_digest_that_a_refusal_says_to_send_is_accepted(row, rsa_pki):
     policy, message = policy_of(row, rsa_pki), request_for(row)
     for algorithm in ("sha-256", "sha-512", "SHA-256", "SHA-512"):
         if row.format is PROFILES["amazon"].format and algorithm.isupper():
@@ -81,16 +80,12 @@ def test_the_digest_that_a_refusal_says_to_send_is_accepted(row: SealProfile, rs
 
 
 @pytest.mark.parametrize("digest", ["", "SHA-256", "SHA-256=AAAA", "MD5=HUXZLQLMuI/KZ5KDcJPcOA==", "SHA-256=:AAAA:"])
-def test_a_digest_that_cannot_be_read_is_reported_in_the_profiles_form(
-    digest: str, pki: Pki, policy: SealPolicy
-) -> None:
+def test_a_digest_that_cannot_be_read_is_reported_in_the_profiles_form(digest, pki, policy):
     assert "Digest: SHA-256=<base64>" in refusal(seal_by_hand(REQUEST, pki.qseal, digest=digest), policy).message
 
 
 @pytest.mark.parametrize(("name", "body"), [("wso2", b"[]"), ("psd2-v1", b"")])
-def test_what_is_hashed_without_a_body_is_reported_where_it_matters_and_only_there(
-    name: str, body: bytes, rsa_pki: Pki
-) -> None:
+def test_what_is_hashed_without_a_body_is_reported_where_it_matters_and_only_there(name, body, rsa_pki):
     row = PROFILES[name]
     sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT)
     error = refusal(sealed._replace(body=body), policy_of(row, rsa_pki))
@@ -114,9 +109,7 @@ def test_what_is_hashed_without_a_body_is_reported_where_it_matters_and_only_the
         ("ing-token", 'keyId="{key_id}"', 'Authorization: Signature keyId="…"'),
     ],
 )  # fmt: skip
-def test_a_signature_that_cannot_be_read_is_reported_in_the_profiles_form(
-    name: str, template: str, form: str, rsa_pki: Pki
-) -> None:
+def test_a_signature_that_cannot_be_read_is_reported_in_the_profiles_form(name, template, form, rsa_pki):
     row = PROFILES[name]
     sealed = seal_by_hand(request_for(row), rsa_pki.qseal, template=template)
     if row.carrier == "Authorization":
@@ -124,7 +117,7 @@ def test_a_signature_that_cannot_be_read_is_reported_in_the_profiles_form(
     assert form in refusal(sealed, policy_of(row, rsa_pki)).message
 
 
-def test_a_certificate_in_another_form_is_reported_in_the_profiles_form(rsa_pki: Pki) -> None:
+def test_a_certificate_in_another_form_is_reported_in_the_profiles_form(rsa_pki):
     for name in ("psd2-v1", "bng", "salt-edge"):
         row = PROFILES[name]
         sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT)
@@ -133,7 +126,7 @@ def test_a_certificate_in_another_form_is_reported_in_the_profiles_form(rsa_pki:
         assert f"the profile {name} expects TPP-Signature-Certificate: {row.certificate_form.value}" in error.message
 
 
-def test_no_general_advice_is_one_profiles() -> None:
+def test_no_general_advice_is_one_profiles():
     named = ("x-request-id", "(request-target)", "sha-256", "hs2019", "keyid, algorithm")
     for code, row in CODES.items():
         if code.startswith(("signature.", "seal.", "key-id.", "digest.", "request-id.")):

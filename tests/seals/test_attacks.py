@@ -43,7 +43,7 @@ from tppkit._encoding import decode_base64, encode_base64
 from tppkit.errors import FormatError
 from tppkit.httpsig import Message, make_digest
 from tppkit.seals import PROFILES, PSD2_V1, Seal, SealPolicy, sign_request, verify_request
-from tppkit.testpki import Issued, Pki
+from tppkit.testpki import Pki
 
 WEB, CLIENT = "web/test_seal.py::", "client/test_seal_auth.py::"
 # By number: what the attack is, and where it is made; tests of this file by their number, others by name.
@@ -99,7 +99,7 @@ def names_of_tests(file: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("number", ATTACKS)
-def test_every_attack_of_the_list_has_its_tests(number: int) -> None:
+def test_every_attack_of_the_list_has_its_tests(number):
     elsewhere = ATTACKS[number][1]
     assert elsewhere or [name for name in names_of_tests(Path(__file__)) if name.startswith(f"test_{number}_")]
     for place in elsewhere:
@@ -108,7 +108,7 @@ def test_every_attack_of_the_list_has_its_tests(number: int) -> None:
 
 
 @pytest.mark.shared
-def test_the_list_of_attacks_is_whole(shared_data: Path) -> None:
+def test_the_list_of_attacks_is_whole(shared_data):
     reference = shared_data.parent / "reference" / "http-signatures.md"
     if not reference.exists():
         pytest.skip("needs the folder shared/reference beside the checkout")
@@ -127,7 +127,7 @@ def believed(request: pytest.FixtureRequest, pki: Pki, sealed: Message) -> SealP
 
 @pytest.mark.parametrize("algorithm", ["hmac-sha256", "hmac-sha512", "rsa-sha256", "hs2019", "none", ""])
 @pytest.mark.parametrize("secret", ["PEM", "DER"])
-def test_1_the_public_key_as_the_secret_of_an_hmac(secret: str, algorithm: str, rsa_pki: Pki) -> None:
+def test_1_the_public_key_as_the_secret_of_an_hmac(secret, algorithm, rsa_pki):
     form = {"PEM": Encoding.PEM, "DER": Encoding.DER}[secret]
     key = rsa_pki.qseal.key.public_key().public_bytes(form, PublicFormat.SubjectPublicKeyInfo)
     forged = seal_by_hand(
@@ -137,7 +137,7 @@ def test_1_the_public_key_as_the_secret_of_an_hmac(secret: str, algorithm: str, 
     assert verdict(forged, fresh_policy(rsa_pki)) == expected
 
 
-def test_2_the_names_of_covered_headers_are_part_of_what_is_signed(pki: Pki) -> None:
+def test_2_the_names_of_covered_headers_are_part_of_what_is_signed(pki):
     request = REQUEST.with_headers(("TPP-Redirect-URI", "https://tpp.example"), ("PSU-ID", "https://tpp.example"))
     sealed = seal_by_hand(request, pki.qseal, covered=(*COVERED, "tpp-redirect-uri"))
     other = header(sealed, "Signature").replace("tpp-redirect-uri", "psu-id")
@@ -145,7 +145,7 @@ def test_2_the_names_of_covered_headers_are_part_of_what_is_signed(pki: Pki) -> 
     assert verdict(with_value(sealed, "Signature", other), fresh_policy(pki)) == "signature.invalid"
 
 
-def test_3_a_digest_that_is_not_covered_or_not_compared(pki: Pki, believed: SealPolicy, sealed: Message) -> None:
+def test_3_a_digest_that_is_not_covered_or_not_compared(pki, believed, sealed):
     forged = seal_by_hand(REQUEST, pki.qseal, covered=("x-request-id", "(request-target)"))
     assert verdict(forged, believed) == "signature.uncovered"
     evil = changed(without(forged, "Digest"), body=b"evil").with_headers(("Digest", make_digest(b"evil")))
@@ -155,7 +155,7 @@ def test_3_a_digest_that_is_not_covered_or_not_compared(pki: Pki, believed: Seal
     assert verdict(forged, believed) == "signature.invalid"
 
 
-def test_4_the_body_is_removed_alone_or_with_its_digest(sealed: Message, believed: SealPolicy) -> None:
+def test_4_the_body_is_removed_alone_or_with_its_digest(sealed, believed):
     assert verdict(changed(sealed, body=b""), believed) == "digest.mismatch"
     assert verdict(without(changed(sealed, body=b""), "Digest"), believed) == "signature.missing"
     empty = with_value(changed(sealed, body=b""), "Digest", make_digest(b""))
@@ -170,21 +170,19 @@ def test_4_the_body_is_removed_alone_or_with_its_digest(sealed: Message, believe
     ],
     ids=["no query", "longer query", "decoded", "lower escape", "whole address", "no base path", "fragment", "?", "//"],
 )  # fmt: skip
-def test_5_the_target_in_another_spelling(target: str, sealed: Message, believed: SealPolicy) -> None:
+def test_5_the_target_in_another_spelling(target, sealed, believed):
     assert verdict(changed(sealed, target=target), believed) == "signature.invalid"
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
 @pytest.mark.parametrize("name", ["X-Request-ID", "Digest", "Signature", "TPP-Signature-Certificate"])
-def test_6_a_covered_header_doubled_in_front_or_behind(
-    name: str, first: bool, sealed: Message, believed: SealPolicy
-) -> None:
+def test_6_a_covered_header_doubled_in_front_or_behind(name, first, sealed, believed):
     evil = (name.lower(), "evil")
     headers = (evil, *sealed.headers) if first else (*sealed.headers, evil)
     assert verdict(changed(sealed, headers=headers), believed) == "header.duplicate"
 
 
-def test_6_a_list_header_doubled_is_signed_in_its_order(pki: Pki) -> None:
+def test_6_a_list_header_doubled_is_signed_in_its_order(pki):
     request = REQUEST.with_headers(("PSU-Accept", "a"), ("PSU-Accept", "b"))
     sealed = seal_by_hand(request, pki.qseal, covered=(*COVERED, "psu-accept"))
     assert verdict(sealed, fresh_policy(pki)) == "holds"
@@ -198,7 +196,7 @@ def test_6_a_list_header_doubled_is_signed_in_its_order(pki: Pki) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["rsa-sha1", "rsa-md5", "RSA-SHA1", "rsa-sha256"])
-def test_8_a_weak_hash_that_the_sender_chose(algorithm: str, rsa_pki: Pki) -> None:
+def test_8_a_weak_hash_that_the_sender_chose(algorithm, rsa_pki):
     key = rsa_pki.qseal.key
     forged = seal_by_hand(
         REQUEST, rsa_pki.qseal, algorithm=algorithm, sign=lambda data: key.sign(data, padding.PKCS1v15(), SHA1())
@@ -209,8 +207,8 @@ def test_8_a_weak_hash_that_the_sender_chose(algorithm: str, rsa_pki: Pki) -> No
 
 
 def test_9_another_spelling_of_der_is_refused_and_the_mirrored_signature_proves_the_same_and_no_more(
-    pki: Pki, believed: SealPolicy, sealed: Message
-) -> None:
+    pki, believed, sealed
+):
     key = pki.qseal.key
 
     def padded(data: bytes) -> bytes:
@@ -228,7 +226,7 @@ def test_9_another_spelling_of_der_is_refused_and_the_mirrored_signature_proves_
     assert not hasattr(verified, "signature")
 
 
-def test_10_an_address_as_key_id_is_not_fetched(rsa_pki: Pki) -> None:
+def test_10_an_address_as_key_id_is_not_fetched(rsa_pki):
     row = PROFILES["stet"]
     with socket.create_server(("127.0.0.1", 0)) as trap:
         trap.settimeout(0.2)
@@ -241,9 +239,7 @@ def test_10_an_address_as_key_id_is_not_fetched(rsa_pki: Pki) -> None:
 
 
 @pytest.mark.parametrize("control", ["\n", "\r\n", "\r", "\x00", "\n ", "\x1b", "\x7f", "Ā"])
-def test_11_a_line_break_in_a_value_is_neither_signed_nor_verified_nor_mistaken_for_another_field(
-    control: str, pki: Pki, seal: Seal
-) -> None:
+def test_11_a_line_break_in_a_value_is_neither_signed_nor_verified_nor_mistaken_for_another_field(control, pki, seal):
     evil = with_value(REQUEST, "X-Request-ID", f"{REQUEST_ID}{control}x-evil: 1")
     with refused(FormatError, "header.control-character"):
         sign_request(evil, seal=seal)
@@ -257,16 +253,14 @@ def test_11_a_line_break_in_a_value_is_neither_signed_nor_verified_nor_mistaken_
     assert verdict(merged, fresh_policy(pki)) == "header.control-character"
 
 
-def test_12_the_certificate_exchanged_alone_or_with_digest_and_signature(
-    pki: Pki, other_qseal: Issued, believed: SealPolicy, sealed: Message
-) -> None:
+def test_12_the_certificate_exchanged_alone_or_with_digest_and_signature(pki, other_qseal, believed, sealed):
     forged = seal_by_hand(changed(REQUEST, body=b"evil"), other_qseal)
     assert verdict(forged, believed, qwac=pki.qwac.certificate) == "seal.other-organisation"
     forged = with_value(sealed, "TPP-Signature-Certificate", encode_base64(other_qseal.certificate.der))
     assert verdict(forged, believed) == "key-id.mismatch"
 
 
-def test_13_a_covered_header_that_is_not_there_ends_nothing_early(pki: Pki, believed: SealPolicy) -> None:
+def test_13_a_covered_header_that_is_not_there_ends_nothing_early(pki, believed):
     # A verifier that stops at the first missing header compares a shorter string than it believes.
     for missing in ("psu-id", "tpp-redirect-uri"):
 
@@ -292,9 +286,7 @@ def test_13_a_covered_header_that_is_not_there_ends_nothing_early(pki: Pki, beli
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else value,
 )
-def test_13_every_demand_of_a_profile_refuses_something(
-    change: dict[str, object], code: str, sealed: Message, pki: Pki
-) -> None:
+def test_13_every_demand_of_a_profile_refuses_something(change, code, sealed, pki):
     assert verdict(sealed, policy_of(PSD2_V1, pki)) == "holds"
     assert verdict(sealed, policy_of(replace(PSD2_V1, **change), pki)) == code
 
@@ -302,7 +294,7 @@ def test_13_every_demand_of_a_profile_refuses_something(
 @pytest.mark.parametrize(
     "body", [b'{\r\n"a": 1\r\n}', b'{\n"a": 1\n}\n', b"\xef\xbb\xbf{}", b"\r", '"é"'.encode("latin-1")]
 )
-def test_14_a_body_whose_line_ends_or_characters_were_rewritten(body: bytes, pki: Pki, seal: Seal) -> None:
+def test_14_a_body_whose_line_ends_or_characters_were_rewritten(body, pki, seal):
     sealed, policy = sign_request(changed(REQUEST, body=body), seal=seal), fresh_policy(pki)
     verified = verify_request(sealed, qwac=None, at=AT, policy=policy)
     assert verified.body == body
@@ -316,7 +308,7 @@ def test_14_a_body_whose_line_ends_or_characters_were_rewritten(body: bytes, pki
 @pytest.mark.parametrize(
     "date", ["Mon, 1 Jun 2026 12:00:00 GMT", "2026-06-01T12:00:00Z", "1780315200", "Mon, 01 Jun 2026 14:00:00 +0200"]
 )
-def test_15_a_date_that_readers_take_differently(date: str, rsa_pki: Pki) -> None:
+def test_15_a_date_that_readers_take_differently(date, rsa_pki):
     row = PROFILES["rabobank"]
     sealed = sign_request(with_value(request_for(row), "Date", date), seal=seal_of(row, rsa_pki.qseal))
     assert verdict(sealed, policy_of(row, rsa_pki)) == "header.date"
@@ -326,13 +318,13 @@ def test_15_a_date_that_readers_take_differently(date: str, rsa_pki: Pki) -> Non
     ("value", "signed"),
     [(" a ", b"a"), ("\ta\t", b"a"), ("", b""), ("  ", b""), ("a  b", b"a  b"), ("a,b", b"a,b"), ("a , b", b"a , b")],
 )
-def test_19_white_space_and_empty_values_are_signed_in_one_way(value: str, signed: bytes, pki: Pki) -> None:
+def test_19_white_space_and_empty_values_are_signed_in_one_way(value, signed, pki):
     sealed = seal_by_hand(REQUEST.with_headers(("PSU-ID", value)), pki.qseal, covered=(*COVERED, "psu-id"))
     verified = verify_request(sealed, qwac=None, at=AT, policy=fresh_policy(pki))
     assert verified.signing_string.endswith(b"\npsu-id: " + signed)
 
 
-def test_20_hs2019_has_no_meaning_but_the_profiles(rsa_pki: Pki) -> None:
+def test_20_hs2019_has_no_meaning_but_the_profiles(rsa_pki):
     meanings = [(("hs2019", name),) for name in ("rsa-sha256", "rsa-sha512", "rsa-pss-sha256", "rsa-pss-sha512")]
     rows = [replace(PSD2_V1, algorithms=meaning) for meaning in meanings]
     for ours in rows:
@@ -343,7 +335,7 @@ def test_20_hs2019_has_no_meaning_but_the_profiles(rsa_pki: Pki) -> None:
         assert verdict(sealed, fresh_policy(rsa_pki)) == "signature.algorithm"
 
 
-def test_a_quoted_text_that_looks_like_a_signature_is_not_one(pki: Pki, sealed: Message, believed: SealPolicy) -> None:
+def test_a_quoted_text_that_looks_like_a_signature_is_not_one(pki, sealed, believed):
     # The remembered text ends before `,signature="`; another parameter may hold just that.
     value = header(sealed, "Signature")
     head, _, last = value.rpartition(',signature="')

@@ -12,7 +12,6 @@ from tppkit._encoding import encode_base64
 from tppkit.errors import FormatError
 from tppkit.seals import CertificateForm
 from tppkit.seals.certificate_header import MAX_CERTIFICATE_HEADER, read_certificate, write_certificate
-from tppkit.testpki import Pki
 
 FORMS = pytest.mark.parametrize("form", CertificateForm)
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
@@ -25,7 +24,7 @@ def fault(value: str, form: CertificateForm) -> str:
 
 
 @FORMS
-def test_what_is_written_is_one_line_and_reads_back_in_its_own_form_alone(form: CertificateForm, pki: Pki) -> None:
+def test_what_is_written_is_one_line_and_reads_back_in_its_own_form_alone(form, pki):
     value = write_certificate(pki.qseal.certificate, form)
     assert value.isascii()
     assert value.isprintable()
@@ -37,7 +36,7 @@ def test_what_is_written_is_one_line_and_reads_back_in_its_own_form_alone(form: 
 
 
 @pytest.mark.parametrize("gap", [" ", "  ", "\t"])
-def test_pem_may_have_spaces_where_its_line_breaks_were(gap: str, pki: Pki) -> None:
+def test_pem_may_have_spaces_where_its_line_breaks_were(gap, pki):
     encoded = encode_base64(pki.qseal.certificate.der)
     lines = [encoded[start : start + 64] for start in range(0, len(encoded), 64)]
     value = gap.join([BEGIN, *lines, END])
@@ -48,7 +47,7 @@ def test_pem_may_have_spaces_where_its_line_breaks_were(gap: str, pki: Pki) -> N
     "template",
     ["{pem}{pem}", "x{pem}", "{pem}x", "{body}", f"{BEGIN}{{body}}", f"{BEGIN}{END}", f"{BEGIN}{{body}}!{END}"],
 )
-def test_pem_with_anything_else_is_refused(template: str, pki: Pki) -> None:
+def test_pem_with_anything_else_is_refused(template, pki):
     body = encode_base64(pki.qseal.certificate.der)
     value = template.format(pem=f"{BEGIN}{body}{END}", body=body)
     for text, form in ((value, CertificateForm.PEM), (encode_base64(value.encode()), CertificateForm.BASE64_PEM)):
@@ -56,6 +55,6 @@ def test_pem_with_anything_else_is_refused(template: str, pki: Pki) -> None:
 
 
 @given(st.text() | st.text(alphabet=f"{BEGIN}{END}MII= \n", max_size=200), st.sampled_from(CertificateForm))
-def test_only_format_error_escapes(value: str, form: CertificateForm) -> None:
+def test_only_format_error_escapes(value, form):
     with suppress(FormatError):
         read_certificate(value, form)

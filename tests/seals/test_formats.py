@@ -81,7 +81,7 @@ OTHER_FORMATS: Mapping[Format, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("format_", OTHER_FORMATS, ids=lambda format_: format_.name)
-def test_a_row_without_algorithms_has_those_of_its_format(format_: Format, pki: Pki) -> None:
+def test_a_row_without_algorithms_has_those_of_its_format(format_, pki):
     own = {"key_id": KeyIdStyle(form=KeyIdForm.CLIENT_ID), "certificate_header": None, "source": "a letter"}
     row = SealProfile(name="own", format=format_, **OTHER_FORMATS[format_], **own)
     names = {Format.RFC9421: RFC9421, Format.JWS: JWS}[format_]
@@ -105,9 +105,7 @@ def test_a_row_without_algorithms_has_those_of_its_format(format_: Format, pki: 
         (("ES256", "ecdsa-p384-sha384"),),
     ],
 )
-def test_a_row_whose_format_does_not_have_its_algorithms_is_refused(
-    format_: Format, algorithms: tuple[tuple[str, str], ...]
-) -> None:
+def test_a_row_whose_format_does_not_have_its_algorithms_is_refused(format_, algorithms):
     with refused(ConfigurationError, "profile.malformed"):
         replace(PSD2_V1, format=format_, **OTHER_FORMATS[format_], algorithms=algorithms)
     assert replace(PSD2_V1, format=format_, **OTHER_FORMATS[format_], algorithms=())
@@ -150,7 +148,7 @@ def without(message: Message, name: str) -> Message:
     return message._replace(headers=headers)
 
 
-def test_a_request_for_amazon_looks_as_its_guide_says_and_a_jws_seal_carries_its_certificate(pki: Pki) -> None:
+def test_a_request_for_amazon_looks_as_its_guide_says_and_a_jws_seal_carries_its_certificate(pki):
     message = sealed(pki, "amazon")
     assert message.values("x-amzn-content-digest") == (make_content_digest(BODY),)
     assert message.values("signature-input") == (
@@ -166,7 +164,7 @@ def test_a_request_for_amazon_looks_as_its_guide_says_and_a_jws_seal_carries_its
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_seal_needs_the_time_of_signing_and_counts_only_near_it(pki: Pki, name: str) -> None:
+def test_a_seal_needs_the_time_of_signing_and_counts_only_near_it(pki, name):
     with refused(ConfigurationError, "seal.time-needed"):
         sign_request(REQUEST, seal=make_seal(pki.qseal, profile_of(name)))
     message, skew = sealed(pki, name), timedelta(minutes=5)
@@ -179,7 +177,7 @@ def test_a_seal_needs_the_time_of_signing_and_counts_only_near_it(pki: Pki, name
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_covered_cannot_be_changed_removed_or_doubled(pki: Pki, name: str) -> None:
+def test_what_is_covered_cannot_be_changed_removed_or_doubled(pki, name):
     field = profile_of(name).digest_field
     value = make_content_digest(b"{}") if name == "amazon" else make_digest(b"{}")
     message = with_header(sealed(pki, name), field, value)._replace(body=b"{}")
@@ -206,7 +204,7 @@ ANOTHERS = ('other=("@method");made=1.5;at=@1780315200;by=%"f%c3%bc"', "other=:Y
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("lines", ["one line", "a line each"])
-def test_anothers_signature_may_appear_beside_ours(pki: Pki, lines: str, first: bool) -> None:
+def test_anothers_signature_may_appear_beside_ours(pki, lines, first):
     message = sealed(pki, "amazon")
     fields = list(zip(("Signature-Input", "Signature"), ANOTHERS, strict=True))
     if lines == "one line":
@@ -219,7 +217,7 @@ def test_anothers_signature_may_appear_beside_ours(pki: Pki, lines: str, first: 
     assert code_of(pki, "amazon", message._replace(body=b"evil")) == "digest.mismatch"
 
 
-def test_a_label_that_is_on_two_lines_is_refused(pki: Pki) -> None:
+def test_a_label_that_is_on_two_lines_is_refused(pki):
     message = sealed(pki, "amazon")
     twice = message.with_headers(("Signature", message.values("signature")[0]))
     assert code_of(pki, "amazon", twice) == "structured.duplicate"
@@ -227,7 +225,7 @@ def test_a_label_that_is_on_two_lines_is_refused(pki: Pki) -> None:
     assert code_of(pki, "amazon", twice) == "structured.duplicate"
 
 
-def test_a_swapped_certificate_in_the_header_breaks_the_signature(pki: Pki, other_qseal: Issued) -> None:
+def test_a_swapped_certificate_in_the_header_breaks_the_signature(pki, other_qseal):
     message = sealed(pki, "open-finance")
     theirs = sealed(pki, "open-finance", issued=other_qseal).values("x-jws-signature")[0]
     ours = message.values("x-jws-signature")[0]
@@ -235,7 +233,7 @@ def test_a_swapped_certificate_in_the_header_breaks_the_signature(pki: Pki, othe
     assert code_of(pki, "open-finance", with_header(message, "x-jws-signature", swapped)) == "signature.invalid"
 
 
-def test_a_jws_without_the_thumbprint_that_the_row_demands_is_refused(pki: Pki) -> None:
+def test_a_jws_without_the_thumbprint_that_the_row_demands_is_refused(pki):
     named_otherwise = replace(OPEN_FINANCE, key_id=KeyIdStyle())
     seal = Seal.for_key(pki.qseal.certificate, pki.qseal.key, profile=named_otherwise)
     message = sign_request(REQUEST, seal=seal, at=AT)
@@ -245,7 +243,7 @@ def test_a_jws_without_the_thumbprint_that_the_row_demands_is_refused(pki: Pki) 
 
 
 @pytest.mark.parametrize("name", ["amazon", "ing-jws"])
-def test_a_certificate_that_is_unknown_is_not_fetched(pki: Pki, name: str) -> None:
+def test_a_certificate_that_is_unknown_is_not_fetched(pki, name):
     policy = SealPolicy(PathVerifier(make_anchors(pki.authorities)), profile=profile_of(name))
     assert code_of(pki, name, sealed(pki, name), policy=policy) == "seal.unknown-certificate"
 
@@ -263,7 +261,7 @@ NO_ALGORITHMS = ("hmac-sha256", "none", "rsa-pss-sha512", "ecdsa-sha256")
         ("x-amzn-psd2=", "sig1=", "signature.missing"),
     ],
 )
-def test_a_signature_input_that_proves_too_little_is_refused(pki: Pki, old: str, new: str, code: str) -> None:
+def test_a_signature_input_that_proves_too_little_is_refused(pki, old, new, code):
     message = sealed(pki, "amazon", REQUEST.with_headers(("Date", "Mon, 01 Jun 2026 12:00:00 GMT")))
     for name in ("signature-input", "signature")[: 1 + (new == "sig1=")]:
         (value,) = message.values(name)
@@ -279,9 +277,7 @@ def test_a_signature_input_that_proves_too_little_is_refused(pki: Pki, old: str,
         ({"x5c": None}, "signature.missing"),
     ],
 )
-def test_a_jws_header_of_another_algorithm_or_certificate_is_refused(
-    pki: Pki, change: dict[str, str | None], code: str
-) -> None:
+def test_a_jws_header_of_another_algorithm_or_certificate_is_refused(pki, change, code):
     message = sealed(pki, "open-finance")
     value = message.values("x-jws-signature")[0]
     header = json.loads(decode_base64url(value.partition(".")[0], what="header")) | change
@@ -292,7 +288,7 @@ def test_a_jws_header_of_another_algorithm_or_certificate_is_refused(
     assert code_of(pki, "open-finance", with_header(message, "x-jws-signature", f"{encoded}..{signature}")) == code
 
 
-def test_a_dialect_can_cover_where_the_request_goes(pki: Pki) -> None:
+def test_a_dialect_can_cover_where_the_request_goes(pki):
     profile = replace(
         AMAZON, covered=("@method", "@target-uri", "x-amzn-content-digest"), certificate_header="TPP-Signature-Certificate",
         certificate_form=CertificateForm.DER,
@@ -322,8 +318,6 @@ def test_a_dialect_can_cover_where_the_request_goes(pki: Pki) -> None:
         (AMAZON, {"max_age": None}, "profile.coverage"),
     ],
 )
-def test_a_row_that_makes_no_sense_or_proves_too_little_is_refused(
-    row: SealProfile, change: dict[str, Any], code: str
-) -> None:
+def test_a_row_that_makes_no_sense_or_proves_too_little_is_refused(row, change, code):
     with refused(ConfigurationError, code):
         replace(row, **change)

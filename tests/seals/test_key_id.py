@@ -13,9 +13,8 @@ from sealing import check_key_id as check
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import VerificationError
 from tppkit.httpsig import parse_signature_header
-from tppkit.seals import Seal, sign_request
+from tppkit.seals import sign_request
 from tppkit.seals.key_id import make_key_id, verify_key_id
-from tppkit.testpki import Pki
 
 OPENSSL = shutil.which("openssl")
 D_TRUST = issued_by(
@@ -25,7 +24,7 @@ D_TRUST = issued_by(
 )
 
 
-def test_a_key_id_is_written_as_the_guidelines_show_it_and_attributes_without_a_name_as_hexadecimal_der() -> None:
+def test_a_key_id_is_written_as_the_guidelines_show_it_and_attributes_without_a_name_as_hexadecimal_der():
     assert make_key_id(D_TRUST) == "SN=9FA1,CA=CN=D-TRUST%20CA%202-1%202015,O=D-Trust%20GmbH,C=DE"
     assert ",2.5.4.97=#0c075641544c542d31," in make_key_id(QTSP)
 
@@ -37,7 +36,7 @@ def test_a_key_id_is_written_as_the_guidelines_show_it_and_attributes_without_a_
         *((one, "key-id.mismatch") for one in ("40865", "9FA2", "0", "9FA10")),
     ],
 )
-def test_a_serial_is_compared_as_a_number(serial: str, verdict: str) -> None:
+def test_a_serial_is_compared_as_a_number(serial, verdict):
     assert check(f"SN={serial},CA=CN=D-TRUST CA 2-1 2015,O=D-Trust GmbH,C=DE", D_TRUST) == verdict
 
 
@@ -79,7 +78,7 @@ MALFORMED = (
         *((text, "key-id.malformed") for text in MALFORMED),
     ],
 )
-def test_an_issuer_is_accepted_in_every_style_of_the_same_name_and_no_other(text: str, expected: str) -> None:
+def test_an_issuer_is_accepted_in_every_style_of_the_same_name_and_no_other(text, expected):
     assert check(text, D_TRUST) == expected
 
 
@@ -112,15 +111,13 @@ STYLES: dict[tuple[EidasCertificate, str, str], tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize(("of", "issuer"), [(of, issuer) for of, issuers in STYLES.items() for issuer in issuers])
-def test_an_issuer_of_any_attributes_and_separators_is_accepted_in_every_style(
-    of: tuple[EidasCertificate, str, str], issuer: str
-) -> None:
+def test_an_issuer_of_any_attributes_and_separators_is_accepted_in_every_style(of, issuer):
     certificate, old, new = of
     assert check(f"SN=9FA1,CA={issuer}", certificate) == check(f"SN=9FA1, CA={issuer}", certificate) == "names it"
     assert check(f"SN=9FA1,CA={issuer.replace(old, new)}", certificate) == "key-id.mismatch"
 
 
-def test_separators_within_and_between_attributes_are_distinguished() -> None:
+def test_separators_within_and_between_attributes_are_distinguished():
     one = issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "A/B"))
     two = issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "A"), (NameOID.COMMON_NAME, "B"))
     assert check("SN=9FA1,CA=/C=DE/O=A/B", one) == check("SN=9FA1,CA=/C=DE/O=A/CN=B", two) == "names it"
@@ -135,7 +132,7 @@ def test_separators_within_and_between_attributes_are_distinguished() -> None:
 
 
 @pytest.mark.parametrize("organization", ["A\\", "A\\\\", "A\\, B", "A\\\\, B", "\\A\\2C"])
-def test_in_one_line_a_backslash_is_itself(organization: str) -> None:
+def test_in_one_line_a_backslash_is_itself(organization):
     certificate = issued_by(
         (NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, organization), (NameOID.COMMON_NAME, "x")
     )
@@ -146,7 +143,7 @@ def test_in_one_line_a_backslash_is_itself(organization: str) -> None:
 @pytest.mark.parametrize(
     "organization", ["Köln Trust", "Łódź + Co, S.A.", "信託", "a\nb\x7f", "A\\x41B", "Å/Ö 🏦", "Trust A/S"]
 )
-def test_what_openssl_writes_in_one_line_names_its_certificate(organization: str) -> None:
+def test_what_openssl_writes_in_one_line_names_its_certificate(organization):
     certificate, other = (
         issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, name), (NameOID.COMMON_NAME, "CA 1"))
         for name in (organization, f"{organization}x")
@@ -166,7 +163,7 @@ def test_what_openssl_writes_in_one_line_names_its_certificate(organization: str
         ("A\\\\/CN=B", "A\\/CN=B"), ("A\\/C=DE\\/O=B", "A/C=DE/O=B"),
     ],
 )  # fmt: skip
-def test_in_one_line_of_openssl_3_a_slash_behind_a_backslash_separates_nothing(written: str, value: str) -> None:
+def test_in_one_line_of_openssl_3_a_slash_behind_a_backslash_separates_nothing(written, value):
     def of(*organizations: str) -> EidasCertificate:
         values = [(NameOID.ORGANIZATION_NAME, organization) for organization in organizations]
         return issued_by((NameOID.COUNTRY_NAME, "DE"), *values, (NameOID.COMMON_NAME, "CA"))
@@ -184,7 +181,7 @@ def test_in_one_line_of_openssl_3_a_slash_behind_a_backslash_separates_nothing(w
         *((issuer, ("Köln",)) for issuer in ("/O=K\\xC3ln", "/O=K\\xF6ln", "/O=K\\xC", "/O=Kln")),
     ],
 )
-def test_in_one_line_bytes_that_are_not_utf_8_become_no_character(written: str, names: tuple[str, ...]) -> None:
+def test_in_one_line_bytes_that_are_not_utf_8_become_no_character(written, names):
     for name in names:
         assert check(f"SN=9FA1,CA={written}", issued_by((NameOID.ORGANIZATION_NAME, name))) == "key-id.mismatch"
 
@@ -201,9 +198,7 @@ def test_in_one_line_bytes_that_are_not_utf_8_become_no_character(written: str, 
         ("\\x22A\\x22", '"A"', ("A",)),
     ],
 )
-def test_in_one_line_what_a_byte_encodes_is_a_part_of_the_value(
-    written: str, value: str, others: tuple[str, ...]
-) -> None:
+def test_in_one_line_what_a_byte_encodes_is_a_part_of_the_value(written, value, others):
     def of(organization: str, *names: str) -> EidasCertificate:
         pairs = [(NameOID.COMMON_NAME, name) for name in (*names, "CA")]
         return issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, organization), *pairs)
@@ -214,19 +209,19 @@ def test_in_one_line_what_a_byte_encodes_is_a_part_of_the_value(
 
 
 @pytest.mark.parametrize("value", ["100% sure", "100%41"])
-def test_an_issuer_with_a_percent_sign_is_recognised_unescaped(value: str) -> None:
+def test_an_issuer_with_a_percent_sign_is_recognised_unescaped(value):
     certificate = issued_by((NameOID.ORGANIZATION_NAME, value))
     assert check(f"SN=9FA1,CA=O={value}", certificate) == "names it"
 
 
-def test_a_refusal_names_both_serials() -> None:
+def test_a_refusal_names_both_serials():
     with pytest.raises(VerificationError) as caught:
         verify_key_id("SN=AB12,CA=CN=A", D_TRUST)
     assert "AB12" in caught.value.message
     assert "9FA1" in caught.value.message
 
 
-def test_a_key_id_in_another_style_verifies_in_a_request(pki: Pki, seal: Seal) -> None:
+def test_a_key_id_in_another_style_verifies_in_a_request(pki, seal):
     ours = parse_signature_header(header(sign_request(REQUEST, seal=seal), "Signature")).key_id
     issuer = pki.qseal.certificate.issuer
     java = f"SN={pki.qseal.certificate.serial:x},CA={issuer.rfc4514()}"

@@ -23,11 +23,10 @@ from sealing import ISSUER_KEY as KEY
 from sealing import check_key_id as check
 
 from refusals import refused
-from tppkit.errors import ConfigurationError, FormatError, TppkitError
+from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig import KeySigner, parse_signature_header
-from tppkit.seals import PROFILES, KeyIdForm, KeyIdStyle, Radix, Seal, SealProfile, sign_request
+from tppkit.seals import PROFILES, KeyIdForm, KeyIdStyle, Radix, Seal, sign_request
 from tppkit.seals.key_id import make_key_id
-from tppkit.testpki import Pki
 
 JAVA = KeyIdStyle(radix=Radix.LOWER, percent=False)
 ADORSYS = PROFILES["adorsys"].key_id
@@ -55,7 +54,7 @@ NEWLINE = issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "a
     ],
     ids=["Berlin Group", "Java", "unknown attributes as text", "root first", "decimal", "serial alone"],
 )  # fmt: skip
-def test_a_key_id_is_written_in_each_style_and_read_back(style: KeyIdStyle, expected: str) -> None:
+def test_a_key_id_is_written_in_each_style_and_read_back(style, expected):
     assert make_key_id(QTSP, style=style) == expected
     assert check(expected, QTSP, style) == "names it"
 
@@ -80,19 +79,19 @@ def test_a_key_id_is_written_in_each_style_and_read_back(style: KeyIdStyle, expe
         )),
     ],
 )  # fmt: skip
-def test_a_key_id_is_read_in_its_style_and_in_no_other(text: str, style: KeyIdStyle, code: str) -> None:
+def test_a_key_id_is_read_in_its_style_and_in_no_other(text, style, code):
     assert check(text, QTSP, style) == code
 
 
 @pytest.mark.parametrize("style", [KeyIdStyle(), JAVA, ADORSYS, KeyIdStyle(unknown_as_text=True, percent=False)])
-def test_a_line_break_in_an_issuers_name_never_reaches_a_header(style: KeyIdStyle) -> None:
+def test_a_line_break_in_an_issuers_name_never_reaches_a_header(style):
     key_id = make_key_id(NEWLINE, style=style)
     assert key_id.isascii()
     assert key_id.isprintable()
     assert check(key_id, NEWLINE, style) == "names it"
 
 
-def test_a_line_break_is_left_out_where_a_verifier_does_also_of_what_is_in_hexadecimal() -> None:
+def test_a_line_break_is_left_out_where_a_verifier_does_also_of_what_is_in_hexadecimal():
     assert make_key_id(NEWLINE, style=ADORSYS) == "SN=9fa1,CA=O=adorsys,C=DE"
     assert check("SN=9FA1,CA=O=adorsys,C=DE", NEWLINE, KeyIdStyle()) == "key-id.mismatch"
     issued = issued_by((NameOID.ORGANIZATION_NAME, "ador\nsys"), (ORGANIZATION_IDENTIFIER, "PSDDE-\nBAFIN-1"))
@@ -102,14 +101,14 @@ def test_a_line_break_is_left_out_where_a_verifier_does_also_of_what_is_in_hexad
     assert check(key_id.replace("ador", "odor"), issued, ADORSYS) == "key-id.mismatch"
 
 
-def test_a_backslash_is_read_as_java_prints_it_if_nothing_is_decoded() -> None:
+def test_a_backslash_is_read_as_java_prints_it_if_nothing_is_decoded():
     # WSO2's SignatureValidationExecutor compares the text with X500Principal.getName(), as it is.
     issued = issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "D-Trust, GmbH"))
     assert make_key_id(issued, style=PROFILES["wso2"].key_id) == "SN=9fa1,CA=O=D-Trust\\, GmbH,C=DE"
     assert make_key_id(issued, style=KeyIdStyle()) == "SN=9FA1,CA=O=D-Trust%5C,%20GmbH,C=DE"
 
 
-def test_a_seal_of_an_issuer_with_a_line_break_forges_no_header() -> None:
+def test_a_seal_of_an_issuer_with_a_line_break_forges_no_header():
     for name in ("psd2-v1", "adorsys", "wso2"):
         row = PROFILES[name]
         seal = Seal(NEWLINE, KeySigner(KEY), profile=row)
@@ -127,9 +126,7 @@ def test_a_seal_of_an_issuer_with_a_line_break_forges_no_header() -> None:
         *((style, None, ConfigurationError, "seal.key-id-needed") for style in (CLIENT_ID, URL)),
     ],
 )
-def test_a_text_that_only_the_bank_knows_must_be_given_and_not_leave_its_parameter(
-    style: KeyIdStyle, text: str | None, error: type[TppkitError], code: str
-) -> None:
+def test_a_text_that_only_the_bank_knows_must_be_given_and_not_leave_its_parameter(style, text, error, code):
     with refused(error, code):
         make_key_id(QTSP, style=style, text=text)
 
@@ -146,9 +143,7 @@ STYLES = [row.key_id for row in PROFILES.values() if row.key_id.form in (KeyIdFo
         root_first=st.booleans(),
     ),
 )  # fmt: skip
-def test_every_key_id_that_is_written_names_its_certificate_and_fits_the_header(
-    organization: str, name: str, serial: int, style: KeyIdStyle
-) -> None:
+def test_every_key_id_that_is_written_names_its_certificate_and_fits_the_header(organization, name, serial, style):
     certificate = issued_by(
         (NameOID.ORGANIZATION_NAME, organization), (ORGANIZATION_IDENTIFIER, name), (NameOID.COMMON_NAME, name),
         serial=serial,
@@ -164,12 +159,12 @@ def test_every_key_id_that_is_written_names_its_certificate_and_fits_the_header(
 @given(
     st.text() | st.text(alphabet='SN=9FA1,C+\\"#%02 .:/htps', max_size=80), st.sampled_from([*STYLES, CLIENT_ID, URL])
 )
-def test_any_text_is_accepted_or_refused_and_nothing_else(text: str, style: KeyIdStyle) -> None:
+def test_any_text_is_accepted_or_refused_and_nothing_else(text, style):
     assert check(text, QTSP, style) in {"names it", "key-id.malformed", "key-id.mismatch"}
 
 
 @pytest.mark.parametrize("row", [row for row in PROFILES.values() if row.key_id in STYLES], ids=lambda row: row.name)
-def test_a_seal_that_names_another_certificate_is_refused(row: SealProfile, rsa_pki: Pki) -> None:
+def test_a_seal_that_names_another_certificate_is_refused(row, rsa_pki):
     ours = seal_of(row, rsa_pki.qseal)
     theirs = rsa_pki.issue_qseal(rsa_pki.provider, label="another").certificate
     key_id = make_key_id(rsa_pki.qseal.certificate, style=row.key_id)
@@ -195,6 +190,6 @@ def test_a_seal_that_names_another_certificate_is_refused(row: SealProfile, rsa_
         "#hash",
     ],
 )
-def test_a_sign_with_a_meaning_in_an_issuers_name_is_read_back(organisation: str, style: KeyIdStyle) -> None:
+def test_a_sign_with_a_meaning_in_an_issuers_name_is_read_back(organisation, style):
     issued = issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, organisation))
     assert check(make_key_id(issued, style=style), issued, style) == "names it"

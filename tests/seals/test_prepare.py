@@ -13,7 +13,7 @@ from refusals import refused
 from tppkit.errors import ConfigurationError, LocalProtocolError
 from tppkit.httpsig import Message
 from tppkit.httpsig.signers import CallableSigner
-from tppkit.seals import PROFILES, Format, Seal, SealProfile, prepare_request, sign_request, sign_request_async
+from tppkit.seals import PROFILES, Format, Seal, prepare_request, sign_request, sign_request_async
 from tppkit.testpki import Issued, Pki
 
 ROWS = pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
@@ -44,9 +44,7 @@ def signer(pki: Pki, service: Service) -> CallableSigner:
 
 
 @ROWS
-def test_what_is_prepared_and_signed_elsewhere_verifies_and_every_row_looks_at_its_own_signature(
-    row: SealProfile, rsa_pki: Pki
-) -> None:
+def test_what_is_prepared_and_signed_elsewhere_verifies_and_every_row_looks_at_its_own_signature(row, rsa_pki):
     seal = seal_of(row, rsa_pki.qseal)
     prepared = prepare_request(request_for(row), seal=seal, at=AT)
     sealed = prepared.finish(seal.signer.sign(prepared.signing_string))
@@ -59,9 +57,7 @@ def test_what_is_prepared_and_signed_elsewhere_verifies_and_every_row_looks_at_i
         prepared.finish(bytes([signature[0] ^ 1]) + signature[1:])
 
 
-def test_a_signer_that_only_awaits_is_probed_and_used_with_await_and_not_to_prepare(
-    pki: Pki, service: Service, signer: CallableSigner
-) -> None:
+def test_a_signer_that_only_awaits_is_probed_and_used_with_await_and_not_to_prepare(pki, service, signer):
     async def seal_two() -> tuple[Message, Message]:
         seal = await Seal.make_async(pki.qseal.certificate, signer)
         return tuple(await asyncio.gather(*(sign_request_async(REQUEST, seal=seal) for _ in range(2))))
@@ -76,9 +72,7 @@ def test_a_signer_that_only_awaits_is_probed_and_used_with_await_and_not_to_prep
     assert prepared.message is REQUEST
 
 
-def test_a_signer_that_only_awaits_is_refused_by_the_blocking_calls_and_with_another_key(
-    pki: Pki, signer: CallableSigner, service: Service
-) -> None:
+def test_a_signer_that_only_awaits_is_refused_by_the_blocking_calls_and_with_another_key(pki, signer, service):
     with refused(ConfigurationError, "signer.async-only"):
         Seal(pki.qseal.certificate, signer)
     seal = asyncio.run(Seal.make_async(pki.qseal.certificate, signer))
@@ -90,9 +84,7 @@ def test_a_signer_that_only_awaits_is_refused_by_the_blocking_calls_and_with_ano
 
 
 @pytest.mark.parametrize("verify_own", [False, True])
-def test_a_signature_that_does_not_verify_is_not_sent_if_configured(
-    verify_own: bool, pki: Pki, service: Service, signer: CallableSigner
-) -> None:
+def test_a_signature_that_does_not_verify_is_not_sent_if_configured(verify_own, pki, service, signer):
     seal = asyncio.run(Seal.make_async(pki.qseal.certificate, signer, verify_own=verify_own))
     assert verdict(asyncio.run(sign_request_async(REQUEST, seal=seal)), fresh_policy(pki)) == "holds"
     service.broken = True
@@ -104,9 +96,7 @@ def test_a_signature_that_does_not_verify_is_not_sent_if_configured(
 
 
 @ROWS
-def test_a_row_seals_the_same_request_again_and_with_other_fields_also_twice_where_no_dialect_covers_them(
-    row: SealProfile, rsa_pki: Pki
-) -> None:
+def test_a_row_seals_the_same_request_again_and_with_other_fields_also_twice_where_no_dialect_covers_them(row, rsa_pki):
     seal, policy = seal_of(row, rsa_pki.qseal), policy_of(row, rsa_pki)
     twice = (("X-Tag", "a"), ("x-tag", "b"))
     other = (("psu-id", "b"), ("TPP-Redirect-URI", "https://tpp.example/back"))
@@ -116,7 +106,7 @@ def test_a_row_seals_the_same_request_again_and_with_other_fields_also_twice_whe
 
 
 @ROWS
-def test_what_sealing_writes_or_covers_must_not_be_there_already(row: SealProfile, rsa_pki: Pki) -> None:
+def test_what_sealing_writes_or_covers_must_not_be_there_already(row, rsa_pki):
     seal = seal_of(row, rsa_pki.qseal)
     written = [row.carrier, row.digest_field, *([row.certificate_header] if row.certificate_header else [])]
     written += ["Signature-Input"] if row.format is Format.RFC9421 else []

@@ -31,7 +31,6 @@ from tppkit.seals import (
     verify_request,
 )
 from tppkit.testpki import Pki
-from tppkit.trust import PathVerifier
 
 OWN = replace(
     PSD2_V1,
@@ -53,8 +52,8 @@ def request_with_redirect() -> Message:
 
 
 def test_a_custom_row_states_digest_coverage_and_header_and_its_requests_verify_under_it(
-    own_seal: Seal, request_with_redirect: Message, paths: PathVerifier
-) -> None:
+    own_seal, request_with_redirect, paths
+):
     sealed = sign_request(request_with_redirect, seal=own_seal)
     assert header(sealed, "Digest").startswith("SHA-512=")
     assert ',headers="(request-target) digest x-request-id tpp-redirect-uri",' in header(sealed, "Signature")
@@ -112,7 +111,7 @@ NO_NAMES = (
         *(({"covered_if_present": (name,)}, "profile.malformed") for name in ("*", "x-request-id")),
     ],
 )
-def test_a_row_that_would_prove_too_little_or_contradicts_itself_is_refused(fields: dict[str, Any], code: str) -> None:
+def test_a_row_that_would_prove_too_little_or_contradicts_itself_is_refused(fields, code):
     with refused(ConfigurationError, code):
         replace(PSD2_V1, **fields)
 
@@ -127,15 +126,15 @@ def require_refused(row: SealProfile | KeyIdStyle, **fields: Any) -> None:
 
 @pytest.mark.parametrize("row", [PSD2_V1, PSD2_V1.key_id], ids=["profile", "key_id"])
 @pytest.mark.parametrize("value", [object, 5, b"x", ["digest"], {"digest"}, ((1, 2, 3),), (("a", "b", "c"),)], ids=repr)
-def test_a_field_of_another_type_is_refused(row: SealProfile | KeyIdStyle, value: object) -> None:
+def test_a_field_of_another_type_is_refused(row, value):
     for field in fields(row):
         require_refused(row, **{field.name: value})
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(PSD2_V1) if "tuple" in str(field.type)])
 def test_a_text_where_names_belong_is_not_accepted_letter_by_letter_and_the_name_of_the_request_is_read_in_any_case(
-    name: str,
-) -> None:
+    name,
+):
     require_refused(PSD2_V1, **{name: "psu-id"})
     require_refused(PSD2_V1, **{name: ("digest", None)})
     assert replace(PSD2_V1, request_id="X-Request-ID") == PSD2_V1
@@ -157,7 +156,7 @@ def test_a_text_where_names_belong_is_not_accepted_letter_by_letter_and_the_name
     ],
     ids=str,
 )
-def test_a_name_of_a_value_is_not_the_value(field: dict[str, Any]) -> None:
+def test_a_name_of_a_value_is_not_the_value(field):
     require_refused(PSD2_V1, **field)
     require_refused(PSD2_V1.key_id, form="serial")
     require_refused(PSD2_V1.key_id, radix="X")
@@ -166,7 +165,7 @@ def test_a_name_of_a_value_is_not_the_value(field: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "covered", ["(request-target)", "X-Amz-Access-Token", "@query-param", "@unknown", "signature-input"]
 )
-def test_a_row_of_rfc_9421_names_only_what_that_format_covers(covered: str) -> None:
+def test_a_row_of_rfc_9421_names_only_what_that_format_covers(covered):
     row = PROFILES["amazon"]
     with refused(ConfigurationError, "profile.malformed"):
         replace(row, covered=(*row.covered, covered))
@@ -183,9 +182,7 @@ def test_a_row_of_rfc_9421_names_only_what_that_format_covers(covered: str) -> N
         ((), "sha-512", "holds"),
     ],
 )
-def test_a_digest_is_read_as_the_row_spells_it_and_both_of_two_must_fit(
-    allowed: tuple[str, ...], sent: str, expected: str, pki: Pki
-) -> None:
+def test_a_digest_is_read_as_the_row_spells_it_and_both_of_two_must_fit(allowed, sent, expected, pki):
     base = replace(PSD2_V1, digest_required=False)
     sealed = sign_request(REQUEST, seal=seal_of(replace(base, digest_algorithm=sent), pki.qseal))
     policy = policy_of(replace(base, digest_algorithms=allowed), pki)

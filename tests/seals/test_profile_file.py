@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -36,7 +35,7 @@ source = "here"
 """
 
 
-def test_a_row_based_on_another_has_what_the_file_says_and_the_rest_from_there(tmp_path: Path) -> None:
+def test_a_row_based_on_another_has_what_the_file_says_and_the_rest_from_there(tmp_path):
     row, base = parse_profile(OWN), PROFILES["berlin-group"]
     assert (row.name, row.digest_algorithm, row.algorithms) == ("our-bank", "SHA-512", base.algorithms)
     assert (row.key_id.form, row.key_id.radix, row.key_id.percent) == (KeyIdForm.SERIAL, Radix.DECIMAL, True)
@@ -44,7 +43,7 @@ def test_a_row_based_on_another_has_what_the_file_says_and_the_rest_from_there(t
     assert load_profile(tmp_path / "own.toml") == row
 
 
-def test_a_row_of_its_own_needs_no_other_and_is_refused_if_it_proves_too_little() -> None:
+def test_a_row_of_its_own_needs_no_other_and_is_refused_if_it_proves_too_little():
     row = parse_profile(FULL)
     assert (row.max_age, row.request_id, row.empty_body) == (timedelta(seconds=60), None, EmptyBody.ABSENT)
     with refused(ConfigurationError, "profile.coverage"):
@@ -61,12 +60,12 @@ def test_a_row_of_its_own_needs_no_other_and_is_refused_if_it_proves_too_little(
         FULL.replace(b'"here"', b"[]"), FULL.replace(b'"digest"]', b"1]"), b'based_on = "ing"\n', b"# " + b"x" * 70000,
     ],
 )  # fmt: skip
-def test_what_is_not_a_profile_is_refused(text: bytes) -> None:
+def test_what_is_not_a_profile_is_refused(text):
     with refused(FormatError, "profile.file"):
         parse_profile(text)
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: FULL + text.encode("utf-8", "surrogatepass")))
-def test_only_errors_of_this_package_escape(raw: bytes) -> None:
+def test_only_errors_of_this_package_escape(raw):
     with suppress(FormatError, ConfigurationError):
         parse_profile(raw)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 import pytest
 from sealing import (
@@ -22,11 +21,10 @@ from sealing import (
 
 from refusals import refused
 from tppkit.errors import ConfigurationError
-from tppkit.seals import PROFILES, PSD2_V1, SealPolicy, SealProfile, sign_request
-from tppkit.testpki import Pki
+from tppkit.seals import PROFILES, PSD2_V1, SealPolicy, sign_request
 
 
-def test_how_near_is_a_setting(rsa_pki: Pki) -> None:
+def test_how_near_is_a_setting(rsa_pki):
     row, at = PROFILES["rabobank"], AT + timedelta(seconds=61)
     sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
     for minutes, expected in ((1, "signature.expired"), (2, "holds")):
@@ -34,7 +32,7 @@ def test_how_near_is_a_setting(rsa_pki: Pki) -> None:
         assert verdict(sealed, policy, at=at) == expected
 
 
-def test_times_cannot_be_changed(rsa_pki: Pki) -> None:
+def test_times_cannot_be_changed(rsa_pki):
     row = PROFILES["cavage-12"]
     sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT)
     value, seconds = header(sealed, "Signature"), int(AT.timestamp())
@@ -58,7 +56,7 @@ def test_times_cannot_be_changed(rsa_pki: Pki) -> None:
         ('created="{now}",', "signature.malformed"),
     ],
 )
-def test_times_that_are_not_covered_are_judged_as_well(times: str, expected: str, pki: Pki) -> None:
+def test_times_that_are_not_covered_are_judged_as_well(times, expected, pki):
     now = int(AT.timestamp())
     text = times.format(now=now, later=now + 3600, earlier=now - 3600)
     sealed, policy = seal_by_hand(REQUEST, pki.qseal, template=text + TEMPLATE), policy_of(PSD2_V1, pki)
@@ -101,9 +99,7 @@ JWS_BY_AGE = replace(
         )),
     ],
 )  # fmt: skip
-def test_a_seal_counts_near_its_covered_date_or_between_its_times(
-    row: SealProfile, minutes: int, expected: str, rsa_pki: Pki
-) -> None:
+def test_a_seal_counts_near_its_covered_date_or_between_its_times(row, minutes, expected, rsa_pki):
     policy = policy_of(row, rsa_pki)
     sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT)
     assert verdict(sealed, policy, at=AT + timedelta(minutes=minutes)) == expected
@@ -123,9 +119,7 @@ def test_a_seal_counts_near_its_covered_date_or_between_its_times(
     ],
     ids=lambda row: row.name,
 )
-def test_a_seal_that_a_time_identifies_is_not_accepted_again_days_later(
-    row: SealProfile, pki: Pki, rsa_pki: Pki
-) -> None:
+def test_a_seal_that_a_time_identifies_is_not_accepted_again_days_later(row, pki, rsa_pki):
     one = rsa_pki if row.name == "rabobank" else pki
     sealed, policy = sign_request(request_for(row), seal=seal_of(row, one.qseal), at=AT), policy_of(row, one)
     assert verdict(sealed, policy) == "holds"
@@ -134,7 +128,7 @@ def test_a_seal_that_a_time_identifies_is_not_accepted_again_days_later(
 
 
 @pytest.mark.parametrize("row", [PSD2_V1, PROFILES["triodos"], PROFILES["samlink"]], ids=lambda row: row.name)
-def test_a_covered_date_is_judged_where_the_dialect_does_not_demand_it(row: SealProfile, pki: Pki) -> None:
+def test_a_covered_date_is_judged_where_the_dialect_does_not_demand_it(row, pki):
     wide = replace(row, covered=(*row.covered, "date"), only_these=False)
     policy = policy_of(replace(row, only_these=False), pki)
     for minutes, expected in ((0, "holds"), (6, "signature.expired"), (0, "holds"), (-6, "signature.created")):
@@ -144,14 +138,14 @@ def test_a_covered_date_is_judged_where_the_dialect_does_not_demand_it(row: Seal
 
 @pytest.mark.parametrize("row", [PROFILES["cavage-12"], RFC9421_EXPIRING], ids=lambda row: row.name)
 @pytest.mark.parametrize("at", [AT, AT + MADE], ids=["at once", "later"])
-def test_a_sender_cannot_give_its_seal_a_longer_life_than_the_dialect(row: SealProfile, at: datetime, pki: Pki) -> None:
+def test_a_sender_cannot_give_its_seal_a_longer_life_than_the_dialect(row, at, pki):
     long = replace(row, expires_after=timedelta(days=3650))
     sealed = sign_request(request_for(row), seal=seal_of(long, pki.qseal), at=AT)
     assert verdict(sealed, policy_of(row, pki), at=at) == "signature.lifetime"
     assert verdict(sealed, policy_of(long, pki), at=at) == "holds"
 
 
-def test_an_expiry_that_a_dialect_lives_by_must_be_there(pki: Pki) -> None:
+def test_an_expiry_that_a_dialect_lives_by_must_be_there(pki):
     endless = replace(RFC9421_EXPIRING, expires_after=None, max_age=timedelta(minutes=5))
     sealed = sign_request(request_for(endless), seal=seal_of(endless, pki.qseal), at=AT)
     assert verdict(sealed, policy_of(endless, pki)) == "holds"
@@ -173,6 +167,6 @@ def test_an_expiry_that_a_dialect_lives_by_must_be_there(pki: Pki) -> None:
         (CAVAGE_BY_AGE, {"max_age": None}, "profile.coverage"),
     ],
 )
-def test_a_row_whose_time_bounds_nothing_is_refused(row: SealProfile, fields: dict[str, Any], code: str) -> None:
+def test_a_row_whose_time_bounds_nothing_is_refused(row, fields, code):
     with refused(ConfigurationError, code):
         replace(row, **fields)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
 from dataclasses import replace
 from ssl import DER_cert_to_PEM_cert
 
@@ -57,7 +56,7 @@ def sealed_in(row: SealProfile, pki: Pki, **parts: bytes) -> Message:
 
 @ROWS
 @pytest.mark.parametrize("body", [REQUEST.body, b""], ids=["body", "no body"])
-def test_every_row_verifies_what_it_seals(row: SealProfile, body: bytes, rsa_pki: Pki) -> None:
+def test_every_row_verifies_what_it_seals(row, body, rsa_pki):
     sealed = sealed_in(row, rsa_pki, body=body)
     policy = policy_of(row, rsa_pki)
     for _ in range(2):  # the second time from memory
@@ -67,7 +66,7 @@ def test_every_row_verifies_what_it_seals(row: SealProfile, body: bytes, rsa_pki
 
 
 @ROWS
-def test_every_row_is_distinguished_from_a_request_that_was_changed(row: SealProfile, rsa_pki: Pki) -> None:
+def test_every_row_is_distinguished_from_a_request_that_was_changed(row, rsa_pki):
     sealed, policy = sealed_in(row, rsa_pki), policy_of(row, rsa_pki)
     assert verdict(changed(sealed, body=b""), policy) == "digest.mismatch"
     assert verdict(changed(sealed, target="/elsewhere?x=%2F"), policy) == (
@@ -80,9 +79,7 @@ def test_every_row_is_distinguished_from_a_request_that_was_changed(row: SealPro
 
 
 @ROWS
-def test_every_row_has_a_name_and_a_source_of_its_own_and_demands_digest_and_what_identifies_a_request(
-    row: SealProfile,
-) -> None:
+def test_every_row_has_a_name_and_a_source_of_its_own_and_demands_digest_and_what_identifies_a_request(row):
     assert row.source
     assert PROFILES[row.name] is row
     plain = [replace(other, name="", source="") for other in PROFILES.values()]
@@ -120,19 +117,19 @@ def value_of(row: SealProfile, issued: Issued, *, body: bytes = REQUEST.body, **
         ("cavage-12", {}, "(request-target) (created) (expires) digest x-request-id"),
     ],
 )  # fmt: skip
-def test_a_row_covers_its_fields_in_its_order(name: str, more: dict[str, str], covered: str, rsa_pki: Pki) -> None:
+def test_a_row_covers_its_fields_in_its_order(name, more, covered, rsa_pki):
     assert f',headers="{covered}",' in value_of(PROFILES[name], rsa_pki.qseal, **more)
 
 
 @ROWS
-def test_every_row_takes_its_fields_in_another_order(row: SealProfile, rsa_pki: Pki) -> None:
+def test_every_row_takes_its_fields_in_another_order(row, rsa_pki):
     other = replace(row, covered=tuple(reversed(row.covered)), order=Order.LISTED)
     sealed = sign_request(request_for(row), seal=seal_of(other, rsa_pki.qseal), at=AT)
     verified = verify_request(sealed, qwac=rsa_pki.qwac.certificate, at=AT, policy=policy_of(row, rsa_pki))
     assert [name.lower() for name in verified.parameters.headers] == [name.lower() for name in other.covered]
 
 
-def test_a_row_without_digest_for_no_body_covers_none(rsa_pki: Pki) -> None:
+def test_a_row_without_digest_for_no_body_covers_none(rsa_pki):
     row = PROFILES["chebanca"]
     assert ',headers="(request-target) tpp-request-id date",' in value_of(row, rsa_pki.qseal, body=b"")
     sealed = sealed_in(row, rsa_pki, body=b"")
@@ -150,14 +147,14 @@ def test_a_row_without_digest_for_no_body_covers_none(rsa_pki: Pki) -> None:
         ("cavage-12", "hs2019", "SHA-256="), ("adorsys", "rsa-sha256", "SHA-256="),
     ],
 )  # fmt: skip
-def test_a_row_spells_its_algorithms(name: str, algorithm: str, digest: str, rsa_pki: Pki) -> None:
+def test_a_row_spells_its_algorithms(name, algorithm, digest, rsa_pki):
     row = PROFILES[name]
     sealed = sealed_in(row, rsa_pki)
     assert f',algorithm="{algorithm}",' in header(sealed, row.carrier)
     assert header(sealed, "Digest").startswith(digest)
 
 
-def test_a_row_takes_only_its_own_algorithms_and_only_keys_that_it_has_a_name_for(rsa_pki: Pki, pki: Pki) -> None:
+def test_a_row_takes_only_its_own_algorithms_and_only_keys_that_it_has_a_name_for(rsa_pki, pki):
     with refused(ConfigurationError, "profile.algorithm"):
         Seal(rsa_pki.qseal.certificate, KeySigner(rsa_pki.qseal.key), profile=PROFILES["rabobank"])
     weaker = replace(PROFILES["rabobank"], algorithms=(("rsa-sha256", "rsa-sha256"),))
@@ -168,7 +165,7 @@ def test_a_row_takes_only_its_own_algorithms_and_only_keys_that_it_has_a_name_fo
     assert verdict(sealed, policy_of(redsys, pki)) == "profile.key"
 
 
-def test_jca_names_are_read_where_a_row_tolerates_them(rsa_pki: Pki) -> None:
+def test_jca_names_are_read_where_a_row_tolerates_them(rsa_pki):
     row = PROFILES["adorsys"]
     jca = replace(row, algorithms=(("SHA256withRSA", "rsa-sha256"),))
     sealed = sign_request(request_for(row), seal=seal_of(jca, rsa_pki.qseal))
@@ -177,7 +174,7 @@ def test_jca_names_are_read_where_a_row_tolerates_them(rsa_pki: Pki) -> None:
 
 
 @pytest.mark.parametrize("kind", ["p256", "rsa2048"])
-def test_hs2019_means_what_the_row_says_for_the_key(kind: str, pki: Pki, rsa_pki: Pki) -> None:
+def test_hs2019_means_what_the_row_says_for_the_key(kind, pki, rsa_pki):
     row, one = PROFILES["cavage-12"], {"p256": pki, "rsa2048": rsa_pki}[kind]
     sealed = sign_request(request_for(row), seal=seal_of(row, one.qseal), at=AT)
     assert verdict(sealed, policy_of(row, one)) == "holds"
@@ -202,15 +199,13 @@ def test_hs2019_means_what_the_row_says_for_the_key(kind: str, pki: Pki, rsa_pki
         ("salt-edge", lambda der: (CERTIFICATE, b64encode(DER_cert_to_PEM_cert(der).encode()).decode())),
     ],
 )
-def test_a_row_sends_the_certificate_in_its_form(
-    name: str, expected: Callable[[bytes], tuple[str, str]], rsa_pki: Pki
-) -> None:
+def test_a_row_sends_the_certificate_in_its_form(name, expected, rsa_pki):
     row = PROFILES[name]
     sealed = sealed_in(row, rsa_pki)
     assert sealed.headers[-1] == expected(rsa_pki.qseal.certificate.der)
 
 
-def test_a_known_certificate_that_was_exchanged_is_not_trusted_from_memory(rsa_pki: Pki) -> None:
+def test_a_known_certificate_that_was_exchanged_is_not_trusted_from_memory(rsa_pki):
     row, other = PROFILES["stet"], rsa_pki.issue_qseal(rsa_pki.provider, label="renewed")
     known = {CLIENT_IDS[KeyIdForm.URL]: rsa_pki.qseal.certificate}
     policy = SealPolicy(policy_of(row, rsa_pki).paths, profile=row, certificates=known)
@@ -220,9 +215,7 @@ def test_a_known_certificate_that_was_exchanged_is_not_trusted_from_memory(rsa_p
     assert verdict(sealed, policy) == "signature.invalid"
 
 
-def test_only_the_call_for_a_token_carries_the_certificate_at_ing_and_its_authorization_the_parameters(
-    rsa_pki: Pki,
-) -> None:
+def test_only_the_call_for_a_token_carries_the_certificate_at_ing_and_its_authorization_the_parameters(rsa_pki):
     row = PROFILES["ing-token"]
     sealed = sealed_in(row, rsa_pki)
     value = header(sealed, "Authorization")
@@ -241,7 +234,7 @@ def test_only_the_call_for_a_token_carries_the_certificate_at_ing_and_its_author
     assert header(later, "Signature").startswith(f'keyId="{CLIENT_IDS[KeyIdForm.CLIENT_ID]}",')
 
 
-def test_the_signature_is_unquoted_if_a_row_requires_it(rsa_pki: Pki) -> None:
+def test_the_signature_is_unquoted_if_a_row_requires_it(rsa_pki):
     row = PROFILES["wso2"]
     sealed = sealed_in(row, rsa_pki)
     value = header(sealed, "Signature")
@@ -255,9 +248,7 @@ def test_the_signature_is_unquoted_if_a_row_requires_it(rsa_pki: Pki) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "POST", "PUT", "PATCH"])
-def test_a_missing_body_is_a_pair_of_braces_if_a_row_requires_it_and_no_body_is_mistaken_for_them(
-    method: str, rsa_pki: Pki
-) -> None:
+def test_a_missing_body_is_a_pair_of_braces_if_a_row_requires_it_and_no_body_is_mistaken_for_them(method, rsa_pki):
     row = PROFILES["wso2"]
     message = changed(request_for(row, body=b""), method=method)
     sealed = sign_request(message, seal=seal_of(row, rsa_pki.qseal))
@@ -273,7 +264,7 @@ def test_a_missing_body_is_a_pair_of_braces_if_a_row_requires_it_and_no_body_is_
     assert verdict(changed(sealed, body=b"{}"), policy) == "digest.mismatch"
 
 
-def test_under_a_key_id_that_is_known_no_other_certificate_is_accepted(rsa_pki: Pki) -> None:
+def test_under_a_key_id_that_is_known_no_other_certificate_is_accepted(rsa_pki):
     row = PROFILES["chebanca"]
     sealed = sealed_in(row, rsa_pki)
     key_id, renewed = CLIENT_IDS[KeyIdForm.CLIENT_ID], rsa_pki.issue_qseal(rsa_pki.provider, label="renewed")
@@ -287,7 +278,7 @@ def test_under_a_key_id_that_is_known_no_other_certificate_is_accepted(rsa_pki: 
 
 
 @pytest.mark.parametrize("name", ["psu-id", "psu-corporate-id", "tpp-redirect-uri"])
-def test_a_field_that_must_be_covered_when_present_is_refused_uncovered(name: str, pki: Pki) -> None:
+def test_a_field_that_must_be_covered_when_present_is_refused_uncovered(name, pki):
     row, policy = PROFILES["berlin-group"], policy_of(PROFILES["berlin-group"], pki)
     sealed = sealed_in(row, pki)
     assert verdict(sealed, policy) == "holds"
@@ -299,7 +290,7 @@ def test_a_field_that_must_be_covered_when_present_is_refused_uncovered(name: st
     assert verdict(covered.with_headers((name, "y")), policy) == "header.duplicate"
 
 
-def test_every_psu_field_must_be_covered_if_a_row_requires_it(rsa_pki: Pki) -> None:
+def test_every_psu_field_must_be_covered_if_a_row_requires_it(rsa_pki):
     row, policy = PROFILES["wso2"], policy_of(PROFILES["wso2"], rsa_pki)
     sealed = sign_request(request_for(row).with_headers(("PSU-Anything", "a")), seal=seal_of(row, rsa_pki.qseal))
     assert verdict(sealed, policy) == "holds"
@@ -308,7 +299,7 @@ def test_every_psu_field_must_be_covered_if_a_row_requires_it(rsa_pki: Pki) -> N
     assert verdict(sealed.with_headers(("Accept", "a"), ("Accept", "b")), policy) == "holds"
 
 
-def test_a_row_that_allows_nothing_else_refuses_more_coverage(pki: Pki) -> None:
+def test_a_row_that_allows_nothing_else_refuses_more_coverage(pki):
     policy = policy_of(PROFILES["berlin-group"], pki)
     for covered in (("digest", "x-request-id", "(request-target)"), ("digest", "x-request-id", "date")):
         sealed = seal_by_hand(request_for(PROFILES["adorsys"]), pki.qseal, covered=covered)
@@ -316,7 +307,7 @@ def test_a_row_that_allows_nothing_else_refuses_more_coverage(pki: Pki) -> None:
     assert verdict(seal_by_hand(REQUEST, pki.qseal, covered=("x-request-id", "digest")), policy) == "holds"
 
 
-def test_capital_letters_in_names_are_read_where_a_row_writes_them(pki: Pki) -> None:
+def test_capital_letters_in_names_are_read_where_a_row_writes_them(pki):
     row = PROFILES["samlink"]
     sealed = sealed_in(row, pki)
     verified = verify_request(sealed, qwac=None, at=AT, policy=policy_of(row, pki))
@@ -325,7 +316,7 @@ def test_capital_letters_in_names_are_read_where_a_row_writes_them(pki: Pki) -> 
     assert verdict(sealed, policy_of(PROFILES["triodos"], pki)) == "signature.covered-names"
 
 
-def test_only_the_parts_that_are_signed_are_shown_as_verified(pki: Pki, rsa_pki: Pki) -> None:
+def test_only_the_parts_that_are_signed_are_shown_as_verified(pki, rsa_pki):
     row = PROFILES["berlin-group"]
     sealed = sealed_in(row, pki)
     verified = verify_request(sealed, qwac=None, at=AT, policy=policy_of(row, pki))

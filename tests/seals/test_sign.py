@@ -18,7 +18,7 @@ from refusals import refused
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, SignatureRejected
 from tppkit.httpsig import ALGORITHMS, Algorithm, KeySigner, Message, parse_signature_header
 from tppkit.seals import PROFILES, Seal, sign_request, sign_request_async
-from tppkit.testpki import Issued, Pki, make_pki
+from tppkit.testpki import Issued, make_pki
 
 ADDED = ("Digest", "Signature", "TPP-Signature-Certificate")
 
@@ -57,7 +57,7 @@ def by_hand(body: bytes) -> str:
     return f"digest: SHA-256={digest}\nx-request-id: {REQUEST_ID}\n(request-target): post {TARGET}"
 
 
-def test_a_custom_signer_gets_the_signing_string_of_the_draft(pki: Pki) -> None:
+def test_a_custom_signer_gets_the_signing_string_of_the_draft(pki):
     signer = RemoteSigner(pki.qseal.key, pki.qseal.key.public_key(), "ecdsa-sha256")
     sealed = sign_request(REQUEST, seal=Seal(pki.qseal.certificate, signer))
     assert signer.asked[-1] == by_hand(REQUEST.body).encode()
@@ -71,9 +71,7 @@ EC_KINDS = [("p256", "ecdsa-sha256", SHA256()), ("p384", "ecdsa-sha384", SHA384(
     ("kind", "name", "hash_algorithm"),
     [*EC_KINDS, ("rsa2048", "rsa-sha256", SHA256()), ("rsa2048", "rsa-sha512", SHA512())],
 )
-def test_a_seal_signs_with_the_hash_of_its_curve_or_the_one_it_was_given(
-    kind: str, name: str, hash_algorithm: SHA256 | SHA384 | SHA512
-) -> None:
+def test_a_seal_signs_with_the_hash_of_its_curve_or_the_one_it_was_given(kind, name, hash_algorithm):
     pki = make_pki(at=AT, key=kind, seed=None if kind == "rsa2048" else 3)
     given = {"algorithm": name} if kind == "rsa2048" else {}
     sealed = sign_request(REQUEST, seal=Seal(pki.qseal.certificate, KeySigner(pki.qseal.key, **given)))
@@ -84,7 +82,7 @@ def test_a_seal_signs_with_the_hash_of_its_curve_or_the_one_it_was_given(
     assert verdict(sealed, fresh_policy(pki)) == "holds"
 
 
-def test_the_headers_of_the_seal_are_added_at_the_end_and_nothing_else_changes(pki: Pki, seal: Seal) -> None:
+def test_the_headers_of_the_seal_are_added_at_the_end_and_nothing_else_changes(pki, seal):
     sealed = sign_request(REQUEST, seal=seal)
     assert (sealed.method, sealed.target, sealed.body) == (REQUEST.method, REQUEST.target, REQUEST.body)
     assert sealed.headers[: len(REQUEST.headers)] == REQUEST.headers
@@ -103,9 +101,7 @@ def test_the_headers_of_the_seal_are_added_at_the_end_and_nothing_else_changes(p
         *((changed(REQUEST, method=method), "message.malformed") for method in ("", "PO ST", "POST\r\n", "post", "PÖST")),
     ],
 )  # fmt: skip
-def test_a_message_that_could_not_be_sent_or_has_a_header_of_the_seal_is_not_sealed(
-    message: Message, code: str, seal: Seal
-) -> None:
+def test_a_message_that_could_not_be_sent_or_has_a_header_of_the_seal_is_not_sealed(message, code, seal):
     assert refusal(message, seal) == code
 
 
@@ -119,9 +115,7 @@ def test_a_message_that_could_not_be_sent_or_has_a_header_of_the_seal_is_not_sea
         ("own", "own", "ecdsa-sha384"),
     ],
 )
-def test_a_signer_of_another_key_or_algorithm_than_the_seals_is_refused(
-    signs: str, says: str, name: str | None, pki: Pki, other_qseal: Issued
-) -> None:
+def test_a_signer_of_another_key_or_algorithm_than_the_seals_is_refused(signs, says, name, pki, other_qseal):
     keys = {"own": pki.qseal.key, "other": other_qseal.key}
     signer = RemoteSigner(keys[signs], keys[says].public_key(), name) if name else KeySigner(keys[signs])
     with refused(ConfigurationError, "seal.key-mismatch"):
@@ -134,17 +128,13 @@ VISIBLE = st.text(alphabet=[chr(code) for code in range(0x21, 0x7F)], min_size=1
 @given(
     target=VISIBLE, request_id=VISIBLE, body=st.binary(max_size=200), method=st.sampled_from(["GET", "POST", "PATCH"])
 )
-def test_every_message_that_is_sealed_verifies(
-    target: str, request_id: str, body: bytes, method: str, seal: Seal, pki: Pki
-) -> None:
+def test_every_message_that_is_sealed_verifies(target, request_id, body, method, seal, pki):
     sealed = sign_request(Message(method, target, (("X-Request-ID", request_id),), body), seal=seal)
     assert verdict(sealed, fresh_policy(pki)) == "holds"
 
 
 @pytest.mark.parametrize(("profile", "kind"), [(p, k) for p in PROFILES for k in ("p256", "rsa2048")])
-def test_a_key_in_memory_seals_with_what_the_dialect_has_for_it(
-    profile: str, kind: str, pki: Pki, rsa_pki: Pki
-) -> None:
+def test_a_key_in_memory_seals_with_what_the_dialect_has_for_it(profile, kind, pki, rsa_pki):
     row, issued = PROFILES[profile], {"p256": pki, "rsa2048": rsa_pki}[kind].qseal
     usual = next(
         (name for _, name in row.algorithms if ALGORITHMS[name].key == {"p256": "P-256"}.get(kind, "rsa")), None
@@ -157,7 +147,7 @@ def test_a_key_in_memory_seals_with_what_the_dialect_has_for_it(
         assert (seal.signer.algorithm.name, seal.profile) == (usual, row)
 
 
-def test_a_certificate_that_is_not_for_seals_makes_none(pki: Pki) -> None:
+def test_a_certificate_that_is_not_for_seals_makes_none(pki):
     with refused(ConfigurationError, "seal.certificate-type", match="is for web, not for seals"):
         Seal(pki.qwac.certificate, KeySigner(pki.qwac.key))
 
@@ -191,9 +181,7 @@ class StrangeSigner(RemoteSigner):
         (ConfigurationError("signer.pin", "no"), "signer.pin"),
     ],
 )
-def test_a_signer_that_answers_nonsense_or_raises_gives_an_error_of_this_package(
-    answer: object, code: str, pki: Pki
-) -> None:
+def test_a_signer_that_answers_nonsense_or_raises_gives_an_error_of_this_package(answer, code, pki):
     with pytest.raises(ConfigurationError) as caught:
         sign_request(REQUEST, seal=Seal(pki.qseal.certificate, StrangeSigner(pki.qseal, answer)))
     assert (caught.value.code, "4711" in caught.value.message) == (code, False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -22,12 +21,10 @@ from sealing import (
 
 from refusals import refused
 from tppkit.errors import ConfigurationError
-from tppkit.httpsig import Message
-from tppkit.seals import Seal, SealPolicy, sign_request, verify_request
-from tppkit.testpki import Pki
+from tppkit.seals import sign_request, verify_request
 
 
-def test_a_sealed_request_verifies_and_says_what_was_proven(sealed: Message, pki: Pki, policy: SealPolicy) -> None:
+def test_a_sealed_request_verifies_and_says_what_was_proven(sealed, pki, policy):
     verified = verify_request(sealed, qwac=pki.qwac.certificate, at=AT, policy=policy)
     assert (verified.method, verified.target, verified.body) == ("POST", TARGET, REQUEST.body)
     assert verified.request_id == REQUEST_ID
@@ -48,9 +45,7 @@ def test_a_sealed_request_verifies_and_says_what_was_proven(sealed: Message, pki
         ((("PSU-Accept", "b"), ("psu-accept", " a\t")), {"psu-accept": "b, a"}),  # in the order on the wire
     ],
 )
-def test_covered_holds_the_covered_headers_and_nothing_else_and_cannot_be_changed(
-    further: tuple[tuple[str, str], ...], covered: dict[str, str], pki: Pki, policy: SealPolicy
-) -> None:
+def test_covered_holds_the_covered_headers_and_nothing_else_and_cannot_be_changed(further, covered, pki, policy):
     sealed = seal_by_hand(REQUEST.with_headers(*further), pki.qseal, covered=(*COVERED, *covered))
     verified = verify_request(sealed, qwac=None, at=AT, policy=policy)
     assert verified.covered == {"digest": header(sealed, "Digest"), "x-request-id": REQUEST_ID, **covered}
@@ -60,12 +55,12 @@ def test_covered_holds_the_covered_headers_and_nothing_else_and_cannot_be_change
         verified.qwac = None  # type: ignore[misc]
 
 
-def test_a_time_without_zone_is_refused_as_the_callers_mistake(sealed: Message, policy: SealPolicy) -> None:
+def test_a_time_without_zone_is_refused_as_the_callers_mistake(sealed, policy):
     with refused(ConfigurationError, "time.naive"):
         verify_request(sealed, qwac=None, at=datetime(2026, 6, 1), policy=policy)
 
 
-def test_a_request_without_body_has_the_digest_of_no_bytes(seal: Seal, policy: SealPolicy) -> None:
+def test_a_request_without_body_has_the_digest_of_no_bytes(seal, policy):
     sealed = sign_request(changed(REQUEST, body=b""), seal=seal)
     assert header(sealed, "Digest") == "SHA-256=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
     assert verdict(sealed, policy) == "holds"
@@ -81,9 +76,7 @@ def test_a_request_without_body_has_the_digest_of_no_bytes(seal: Seal, policy: S
     ],
     ids=["case of names", "order", "white space around a value", "an uncovered header"],
 )
-def test_what_the_signature_does_not_cover_may_change(
-    change: Callable[[Message], Message], sealed: Message, policy: SealPolicy
-) -> None:
+def test_what_the_signature_does_not_cover_may_change(change, sealed, policy):
     verified = verify_request(change(sealed), qwac=None, at=AT.astimezone(timezone(timedelta(hours=3))), policy=policy)
     assert verified.covered["x-request-id"] == verified.request_id == REQUEST_ID
     assert (verified.qwac, verified.at, verified.at.tzinfo) == (None, AT, UTC)

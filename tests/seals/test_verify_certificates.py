@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from cryptography import x509
@@ -28,7 +27,6 @@ from tppkit._encoding import encode_base64
 from tppkit.certificates import OrganizationPolicy, oids
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import CertificateRejected, ConfigurationError, FormatError
-from tppkit.httpsig import Message
 from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import SealPolicy
 from tppkit.seals.key_id import make_key_id
@@ -92,9 +90,7 @@ NO_SEALS: dict[str, tuple[Callable[[Pki], Issued], str]] = {
 
 
 @pytest.mark.parametrize("name", NO_SEALS)
-def test_a_certificate_that_is_no_seal_of_a_trusted_authority_is_refused(
-    name: str, pki: Pki, policy: SealPolicy
-) -> None:
+def test_a_certificate_that_is_no_seal_of_a_trusted_authority_is_refused(name, pki, policy):
     make, code = NO_SEALS[name]
     sealed = seal_by_hand(REQUEST, make(pki))
     assert [verdict(sealed, policy) for _ in range(2)] == [code, code]  # nothing of it is remembered
@@ -109,24 +105,20 @@ def test_a_certificate_that_is_no_seal_of_a_trusted_authority_is_refused(
         (ed25519.Ed25519PrivateKey.generate, "profile.key"),
     ],
 )
-def test_a_seal_with_a_key_of_another_kind_is_refused(
-    make: Callable[[], Any], code: str, pki: Pki, policy: SealPolicy
-) -> None:
+def test_a_seal_with_a_key_of_another_kind_is_refused(make, code, pki, policy):
     # From a believed authority; no signature of the key is ever looked at.
     certificate = issue_seal(pki, make().public_key())
     sealed = seal_by_hand(REQUEST, pki.qseal, key_id=make_key_id(certificate))
     assert verdict(with_value(sealed, HEADER, encode_base64(certificate.der)), policy) == code
 
 
-def test_the_seal_of_another_organisation_than_the_connections_is_refused(
-    sealed: Message, pki: Pki, other_qseal: Issued, policy: SealPolicy
-) -> None:
+def test_the_seal_of_another_organisation_than_the_connections_is_refused(sealed, pki, other_qseal, policy):
     ours = pki.qwac.certificate
     assert verdict(seal_by_hand(REQUEST, other_qseal), policy, qwac=ours) == "seal.other-organisation"
     assert verdict(sealed, policy, qwac=ours) == "holds"
 
 
-def test_the_organisations_must_be_written_the_same(pki: Pki, policy: SealPolicy, sealed: Message) -> None:
+def test_the_organisations_must_be_written_the_same(pki, policy, sealed):
     similar = make_provider(organization_identifier="PSDLT-BL-LB000000X")
     for qwac in (pki.issue_qwac(similar, label="similar"), special(pki, subject=NOBODY)):
         assert verdict(sealed, policy, qwac=qwac.certificate) == "seal.other-organisation"
@@ -143,16 +135,12 @@ def test_the_organisations_must_be_written_the_same(pki: Pki, policy: SealPolicy
         (None, "certificate.malformed"),  # ours, with a byte after it
     ],
 )
-def test_what_is_not_a_certificate_is_refused(
-    value: str | None, code: str, sealed: Message, pki: Pki, policy: SealPolicy
-) -> None:
+def test_what_is_not_a_certificate_is_refused(value, code, sealed, pki, policy):
     value = encode_base64(pki.qseal.certificate.der + b"\x00") if value is None else value
     assert verdict(with_value(sealed, HEADER, value), policy) == code
 
 
-def test_a_name_that_only_a_lenient_reader_can_read_is_refused_as_the_peers_fault(
-    sealed: Message, pki: Pki, policy: SealPolicy
-) -> None:
+def test_a_name_that_only_a_lenient_reader_can_read_is_refused_as_the_peers_fault(sealed, pki, policy):
     der = pki.qseal.certificate.der
     place = der.index(b"tppkit TEST Trust Services") - 2
     # A tag of two bytes, one byte less of text: DER that `cryptography` reads and this project does not.
@@ -163,17 +151,13 @@ def test_a_name_that_only_a_lenient_reader_can_read_is_refused_as_the_peers_faul
 
 
 @pytest.mark.parametrize(("identifier", "nca_id", "expected"), [*ORGANIZATIONS, *WITHOUT_STATEMENT])
-def test_a_seal_is_judged_by_the_organization_that_it_names(
-    identifier: str, nca_id: str | None, expected: str, pki: Pki
-) -> None:
+def test_a_seal_is_judged_by_the_organization_that_it_names(identifier, nca_id, expected, pki):
     sealed, policy = seal_by_hand(REQUEST, issue_for(pki, "qseal", identifier, nca_id)), fresh_policy(pki)
     assert [verdict(sealed, policy), verdict(sealed, policy)] == [expected, expected]
 
 
 @pytest.mark.parametrize(("identifier", "nca_id", "expected"), ORGANIZATIONS)
-def test_the_website_certificate_beside_a_seal_is_judged_as_well(
-    identifier: str, nca_id: str, expected: str, pki: Pki
-) -> None:
+def test_the_website_certificate_beside_a_seal_is_judged_as_well(identifier, nca_id, expected, pki):
     qwac = issue_for(pki, "qwac", identifier, nca_id).certificate
     is_ours = identifier == pki.provider.organization_identifier.text
     sealed, code = seal_by_hand(REQUEST, pki.qseal), expected if is_ours else "seal.other-organisation"
@@ -197,8 +181,8 @@ WITH_VAT = OrganizationPolicy(schemes=("PSD", "VAT"))
     ],
 )
 def test_a_setting_names_the_schemes_and_whether_the_authority_must_match(
-    organizations: OrganizationPolicy, identifier: str, nca_id: str, expected: str, pki: Pki
-) -> None:
+    organizations, identifier, nca_id, expected, pki
+):
     policy = SealPolicy(fresh_policy(pki).paths, organizations=organizations)
     qwac = issue_for(pki, "qwac", identifier, nca_id).certificate
     assert verdict(seal_by_hand(REQUEST, issue_for(pki, "qseal", identifier, nca_id)), policy, qwac=qwac) == expected
@@ -211,13 +195,13 @@ def test_a_setting_names_the_schemes_and_whether_the_authority_must_match(
         ("VATLT-123456789", ("VATLT-123456789", "VAT", "PSDLT-BL-")),
     ],
 )
-def test_a_refusal_names_both_values_and_what_to_do(identifier: str, values: tuple[str, ...], pki: Pki) -> None:
+def test_a_refusal_names_both_values_and_what_to_do(identifier, values, pki):
     with pytest.raises(CertificateRejected) as caught:
         OrganizationPolicy().require(issue_for(pki, "qwac", identifier, "LT-BL").certificate)
     assert all(value in caught.value.message for value in values)
 
 
 @pytest.mark.parametrize("schemes", [(), ("psd",), ("PSD", "GOV"), "PSD", ("x:",), (1,)])
-def test_a_setting_without_a_known_scheme_is_refused(schemes: object) -> None:
+def test_a_setting_without_a_known_scheme_is_refused(schemes):
     with refused(ConfigurationError, "organization-policy.scheme"):
         OrganizationPolicy(schemes=schemes)  # type: ignore[arg-type]

@@ -32,7 +32,6 @@ from tppkit.seals import (
     verify_request,
     verify_request_head,
 )
-from tppkit.testpki import Issued, Pki
 
 
 def head_of(message: Message, policy: SealPolicy) -> VerifiedHead:
@@ -45,9 +44,7 @@ def refusal(head: VerifiedHead, body: bytes) -> str:
     return caught.value.code
 
 
-def test_both_halves_prove_what_the_whole_proves_and_the_head_alone_nothing_of_a_body(
-    sealed: Message, pki: Pki
-) -> None:
+def test_both_halves_prove_what_the_whole_proves_and_the_head_alone_nothing_of_a_body(sealed, pki):
     policy, qwac = fresh_policy(pki), pki.qwac.certificate
     head = verify_request_head(sealed, qwac=qwac, at=AT, policy=policy)
     assert head.verify_body(sealed.body) == verify_request(sealed, qwac=qwac, at=AT, policy=policy)
@@ -64,13 +61,11 @@ def test_both_halves_prove_what_the_whole_proves_and_the_head_alone_nothing_of_a
     [b"", REQUEST.body[:-1], REQUEST.body + b"\n", REQUEST.body * 2, b"\x00" + REQUEST.body],
     ids=["none", "cut", "longer", "twice", "begun otherwise"],
 )
-def test_another_body_is_refused(body: bytes, sealed: Message, policy: SealPolicy) -> None:
+def test_another_body_is_refused(body, sealed, policy):
     assert refusal(head_of(sealed, policy), body) == "digest.mismatch"
 
 
-def test_a_head_without_a_valid_signature_or_a_readable_digest_is_refused_before_the_body(
-    pki: Pki, other_qseal: Issued, policy: SealPolicy
-) -> None:
+def test_a_head_without_a_valid_signature_or_a_readable_digest_is_refused_before_the_body(pki, other_qseal, policy):
     spoilt = seal_by_hand(REQUEST, pki.qseal, sign=lambda data: b"\x00")
     with refused(SignatureRejected, "signature.invalid"):
         head_of(spoilt, policy)
@@ -81,7 +76,7 @@ def test_a_head_without_a_valid_signature_or_a_readable_digest_is_refused_before
         head_of(seal_by_hand(REQUEST, pki.qseal, digest="SHA-256=AAAA"), policy)
 
 
-def test_every_digest_of_a_header_is_compared(pki: Pki, policy: SealPolicy) -> None:
+def test_every_digest_of_a_header_is_compared(pki, policy):
     good, other = make_digest(REQUEST.body), make_digest(b"other", algorithm="SHA-512")
     both = f"{good},{make_digest(REQUEST.body, algorithm='SHA-512')}"
     assert head_of(seal_by_hand(REQUEST, pki.qseal, digest=both), policy).verify_body(REQUEST.body)
@@ -89,7 +84,7 @@ def test_every_digest_of_a_header_is_compared(pki: Pki, policy: SealPolicy) -> N
     assert refusal(head, REQUEST.body) == "digest.mismatch"
 
 
-def test_the_rules_for_no_body_are_the_same_in_halves(pki: Pki) -> None:
+def test_the_rules_for_no_body_are_the_same_in_halves(pki):
     braces = replace(PSD2_V1, empty_body=EmptyBody.BRACES)
     for method in ("GET", "POST"):
         sealed = sign_request(changed(REQUEST, method=method, body=b""), seal=seal_of(braces, pki.qseal))

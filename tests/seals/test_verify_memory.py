@@ -24,8 +24,8 @@ from sealing import (
 
 from tppkit._encoding import encode_base64
 from tppkit.httpsig import Message
-from tppkit.seals import Seal, SealPolicy, sign_request
-from tppkit.testpki import Issued, Pki
+from tppkit.seals import SealPolicy, sign_request
+from tppkit.testpki import Pki
 
 CERTIFICATE = "TPP-Signature-Certificate"
 SIGNATURE_FIRST = 'signature="{signature}",keyId="{key_id}",algorithm="{algorithm}",headers="{headers}"'
@@ -64,7 +64,7 @@ def same_verdict(message: Message, pki: Pki, warmed: SealPolicy, at: datetime = 
     return fresh
 
 
-def test_the_same_parameters_hold_again_for_another_request(pki: Pki, seal: Seal, sealed: Message) -> None:
+def test_the_same_parameters_hold_again_for_another_request(pki, seal, sealed):
     policy = warmed_policy(pki, sealed)
     other = sign_request(changed(REQUEST, body=b"{}", target="/psd2/v1/consents"), seal=seal)
     assert same_verdict(other, pki, policy) == "holds"
@@ -80,9 +80,7 @@ EDITS = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 30), st.sampled_f
 @given(
     index=st.integers(0, len(TEMPLATES) - 1), name=st.sampled_from(["Signature", "Digest", CERTIFICATE]), edits=EDITS
 )
-def test_an_edited_header_gets_the_verdict_of_a_fresh_policy(
-    index: int, name: str, edits: list[tuple[int, int, str]], pki: Pki, known: list[Message], warmed: SealPolicy
-) -> None:
+def test_an_edited_header_gets_the_verdict_of_a_fresh_policy(index, name, edits, pki, known, warmed):
     value = header(known[index], name)
     for position, length, piece in edits:
         place = position % (len(value) + 1)
@@ -90,9 +88,7 @@ def test_an_edited_header_gets_the_verdict_of_a_fresh_policy(
     same_verdict(with_value(known[index], name, value), pki, warmed)
 
 
-def test_another_key_id_or_certificate_beside_a_known_one_is_compared(
-    pki: Pki, sealed: Message, warmed: SealPolicy, other_qseal: Issued
-) -> None:
+def test_another_key_id_or_certificate_beside_a_known_one_is_compared(pki, sealed, warmed, other_qseal):
     for key_id, code in (("SN=1,CA=CN=other", "mismatch"), ("", "malformed"), ("https://a.example/pem", "malformed")):
         message = seal_by_hand(REQUEST, pki.qseal, key_id=key_id)
         assert same_verdict(message, pki, warmed) == f"key-id.{code}"
@@ -107,8 +103,8 @@ def test_another_key_id_or_certificate_beside_a_known_one_is_compared(
 
 
 def test_a_seal_is_compared_with_the_organisation_of_every_connection_and_no_refusal_is_remembered(
-    pki: Pki, sealed: Message, other_qseal: Issued
-) -> None:
+    pki, sealed, other_qseal
+):
     policy = warmed_policy(pki, seal_by_hand(REQUEST, other_qseal))
     message = seal_by_hand(changed(REQUEST, body=b"{}"), other_qseal)
     assert same_verdict(message, pki, policy) == "seal.other-organisation"
@@ -122,7 +118,7 @@ def test_a_seal_is_compared_with_the_organisation_of_every_connection_and_no_ref
     assert verdict(message, policy) == "holds"
 
 
-def test_a_known_seal_is_refused_after_its_time_and_holds_again_within_it(pki: Pki, sealed: Message) -> None:
+def test_a_known_seal_is_refused_after_its_time_and_holds_again_within_it(pki, sealed):
     policy = warmed_policy(pki, sealed)
     day = timedelta(days=1)
     times = [
@@ -140,7 +136,7 @@ def test_a_known_seal_is_refused_after_its_time_and_holds_again_within_it(pki: P
     ]  # fmt: skip
 
 
-def test_refused_requests_leave_nothing_behind_but_a_head_that_holds_is_remembered(pki: Pki, sealed: Message) -> None:
+def test_refused_requests_leave_nothing_behind_but_a_head_that_holds_is_remembered(pki, sealed):
     policy = fresh_policy(pki)
     spoilt = seal_by_hand(REQUEST, pki.qseal, sign=lambda data: b"\x00")
     less = seal_by_hand(REQUEST, pki.qseal, covered=COVERED[:-1])
@@ -152,7 +148,7 @@ def test_refused_requests_leave_nothing_behind_but_a_head_that_holds_is_remember
     assert len(policy.remembered) == 1
 
 
-def test_the_memory_is_bounded_in_certificates(pki: Pki, sealed: Message) -> None:
+def test_the_memory_is_bounded_in_certificates(pki, sealed):
     policy = warmed_policy(pki, sealed)
     for number in range(300):
         issued = pki.issue_qseal(pki.provider, label=f"seal-{number}")

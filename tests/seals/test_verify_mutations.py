@@ -43,12 +43,12 @@ def warmed(pki: Pki, sealed: Message) -> SealPolicy:
     return policy
 
 
-def test_the_order_of_what_is_covered_cannot_change(sealed: Message, warmed: SealPolicy) -> None:
+def test_the_order_of_what_is_covered_cannot_change(sealed, warmed):
     other = header(sealed, "Signature").replace(" ".join(COVERED), " ".join(reversed(COVERED)))
     assert verdict(with_value(sealed, "Signature", other), warmed) == "signature.invalid"
 
 
-def test_no_byte_that_the_authority_signed_can_change(pki: Pki, sealed: Message, warmed: SealPolicy) -> None:
+def test_no_byte_that_the_authority_signed_can_change(pki, sealed, warmed):
     name, original = "TPP-Signature-Certificate", pki.qseal.certificate.x509.tbs_certificate_bytes
     for value in list(flips(header(sealed, name)))[::3]:
         if verdict(with_value(sealed, name, value), warmed) == "holds":
@@ -75,9 +75,7 @@ HOSTILE = st.one_of(
 
 
 @given(data=st.data())
-def test_an_arbitrary_message_is_refused_and_nothing_else(
-    data: st.DataObject, sealed: Message, warmed: SealPolicy
-) -> None:
+def test_an_arbitrary_message_is_refused_and_nothing_else(data, sealed, warmed):
     good = dict(sealed.headers)
     fields = st.sampled_from(FIELDS) | st.text(max_size=10)
     values = HOSTILE | st.sampled_from(sorted(good.values()))
@@ -87,9 +85,7 @@ def test_an_arbitrary_message_is_refused_and_nothing_else(
 
 
 @given(name=st.sampled_from(FIELDS[:4]), value=HOSTILE)
-def test_a_hostile_header_in_a_good_message_is_refused_and_nothing_else(
-    name: str, value: str, sealed: Message, warmed: SealPolicy
-) -> None:
+def test_a_hostile_header_in_a_good_message_is_refused_and_nothing_else(name, value, sealed, warmed):
     assert verdict(with_value(sealed, name, value), warmed) != "holds"
 
 
@@ -101,18 +97,14 @@ def test_a_hostile_header_in_a_good_message_is_refused_and_nothing_else(
     ),
     body=st.binary(),
 )
-def test_arbitrary_bytes_from_the_wire_are_refused_and_nothing_else(
-    method: str, target: bytes, headers: list[tuple[bytes, bytes]], body: bytes, sealed: Message, warmed: SealPolicy
-) -> None:
+def test_arbitrary_bytes_from_the_wire_are_refused_and_nothing_else(method, target, headers, body, sealed, warmed):
     wire = [(name.encode(), value.encode("latin-1")) for name, value in sealed.headers]
     assert verdict(Message.from_wire(method, target, headers, body), warmed) != "holds"
     assert verdict(Message.from_wire(method, target, [*wire, *headers], body), warmed) != "holds"
 
 
 @given(position=st.integers(0), byte=st.integers(0, 255))
-def test_a_damaged_certificate_is_refused_and_nothing_else(
-    position: int, byte: int, pki: Pki, sealed: Message, warmed: SealPolicy
-) -> None:
+def test_a_damaged_certificate_is_refused_and_nothing_else(position, byte, pki, sealed, warmed):
     der = bytearray(pki.qseal.certificate.der)
     end = len(der) - 80  # before the authority's signature
     if der[position % end] != byte:
@@ -147,7 +139,7 @@ def those_that_hold(case: Case, forged: Iterator[Message]) -> list[Message]:
     return [message for message in forged if verdict(message, case.policy) == "holds"]
 
 
-def test_the_verified_view_has_what_its_dialect_covers_and_nothing_else(case: Case) -> None:
+def test_the_verified_view_has_what_its_dialect_covers_and_nothing_else(case):
     expected = {
         "psd2-v1": {"digest", "x-request-id"},
         "berlin-group": {"digest", "x-request-id", "psu-id", "tpp-redirect-uri"},
@@ -165,7 +157,7 @@ def test_the_verified_view_has_what_its_dialect_covers_and_nothing_else(case: Ca
         assert name not in verified.covered
 
 
-def test_no_byte_of_a_covered_header_the_body_or_the_signature_header_can_change(case: Case) -> None:
+def test_no_byte_of_a_covered_header_the_body_or_the_signature_header_can_change(case):
     for name in case.verified.covered:
         values = flips(header(case.sealed, name))
         assert those_that_hold(case, (with_value(case.sealed, name, value) for value in values)) == []
@@ -181,7 +173,7 @@ def test_no_byte_of_a_covered_header_the_body_or_the_signature_header_can_change
         assert value.partition('",algorithm=')[2] == original.partition('",algorithm=')[2]
 
 
-def test_method_and_target_cannot_change_or_are_not_shown(case: Case) -> None:
+def test_method_and_target_cannot_change_or_are_not_shown(case):
     forged = [changed(case.sealed, target=target) for target in flips(case.sealed.target)]
     forged += [changed(case.sealed, method=method) for method in ("GET", *flips(case.sealed.method))]
     if case.row.covers_target:

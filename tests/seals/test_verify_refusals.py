@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import pytest
 from sealing import (
     COVERED,
@@ -17,8 +15,6 @@ from sealing import (
 )
 
 from tppkit.httpsig import Message, make_digest
-from tppkit.seals import SealPolicy
-from tppkit.testpki import Pki
 
 SINGLETONS = (
     "digest", "signature", "x-request-id", "content-type", "content-length", "host", "date", "authorization",
@@ -40,9 +36,7 @@ def twice(message: Message, name: str) -> Message:
         (lambda sealed: changed(sealed, target="/elsewhere").with_headers(("(request-target)", f"post {TARGET}")), "header.duplicate"),
     ],
 )  # fmt: skip
-def test_a_header_of_the_seal_is_there_once(
-    change: Callable[[Message], Message], code: str, sealed: Message, policy: SealPolicy
-) -> None:
+def test_a_header_of_the_seal_is_there_once(change, code, sealed, policy):
     assert verdict(change(sealed), policy) == code
 
 
@@ -63,9 +57,7 @@ UNKNOWN = {
         (changed(REQUEST, method="post", target="/a"), COVERED, "message.malformed"),
     ],
 )  # fmt: skip
-def test_a_signature_covers_neither_too_little_nor_what_could_not_be_there(
-    request_: Message, covered: Sequence[str], code: str, pki: Pki, policy: SealPolicy
-) -> None:
+def test_a_signature_covers_neither_too_little_nor_what_could_not_be_there(request_, covered, code, pki, policy):
     assert verdict(seal_by_hand(request_, pki.qseal, covered=covered), policy) == code
 
 
@@ -88,9 +80,7 @@ def test_a_signature_covers_neither_too_little_nor_what_could_not_be_there(
         ("SHA-256={stray}", "base64.noncanonical"),
     ],
 )
-def test_a_digest_under_a_good_signature_is_judged_for_itself(
-    value: str, code: str, pki: Pki, policy: SealPolicy
-) -> None:
+def test_a_digest_under_a_good_signature_is_judged_for_itself(value, code, pki, policy):
     good = header(seal_by_hand(REQUEST, pki.qseal), "Digest").removeprefix("SHA-256=")
     long = make_digest(REQUEST.body, algorithm="SHA-512").removeprefix("SHA-512=")
     stray = good[:-2] + chr(ord(good[-2]) + 1) + "="

@@ -12,7 +12,7 @@ from sealing import AT, REQUEST, verdict
 
 from refusals import refused
 from tppkit.errors import CertificateRejected
-from tppkit.seals import Seal, SealPolicy, sign_request
+from tppkit.seals import SealPolicy, sign_request
 from tppkit.testpki import Issued, Pki, certificate_pem
 from tppkit.trust import (
     PathVerifier,
@@ -57,7 +57,7 @@ def checked_paths(pki: Pki, checker: RevocationChecker) -> PathVerifier:
 
 @pytest.mark.parametrize("is_delta", [False, True], ids=["complete", "delta"])
 def test_a_known_seal_fails_once_a_revocation_is_known_or_its_evidence_is_over(
-    seal: Seal, checked_paths, pki: Pki, checker, is_delta
+    seal, checked_paths, pki, checker, is_delta
 ):
     policy, message = SealPolicy(checked_paths), sign_request(REQUEST, seal=seal)
     assert verdict(message, policy) == "holds"
@@ -68,7 +68,7 @@ def test_a_known_seal_fails_once_a_revocation_is_known_or_its_evidence_is_over(
     assert [verdict(message, policy) for _ in range(2)] == ["revocation.revoked", "revocation.revoked"]
 
 
-def test_a_known_qwac_fails_once_a_revocation_is_known(pki: Pki, checker, checked_paths):
+def test_a_known_qwac_fails_once_a_revocation_is_known(pki, checker, checked_paths):
     policy = QwacPolicy(checked_paths)
     peer = PeerCertificate((certificate_pem(pki.qwac.certificate).decode(),), None, "asgi-tls")
     assert policy.verify(peer, at=AT) is policy.verify(peer, at=AT)

@@ -6,8 +6,8 @@ import pytest
 from sealing import REQUEST, TEMPLATE, changed, fresh_policy, header, seal_by_hand, verdict, with_value
 
 from tppkit.httpsig import Message
-from tppkit.seals import Seal, SealPolicy, sign_request
-from tppkit.testpki import Issued, Pki
+from tppkit.seals import sign_request
+from tppkit.testpki import Issued
 
 SPOILT_BASE64 = [
     (lambda text: text[:-4] + "\n" + text[-4:], {"base64.malformed", "signature.malformed"}),
@@ -33,14 +33,14 @@ def padded(issued: Issued) -> Message:
 
 
 @pytest.mark.parametrize(("spoil", "codes"), SPOILT_BASE64)
-def test_the_signature_is_read_as_canonical_base64_only(spoil, codes, pki: Pki, policy: SealPolicy) -> None:
+def test_the_signature_is_read_as_canonical_base64_only(spoil, codes, pki, policy):
     sealed = padded(pki.qseal)
     head, mark, last = header(sealed, "Signature").rpartition('signature="')
     assert verdict(with_value(sealed, "Signature", f'{head}{mark}{spoil(last[:-1])}"'), policy) in codes
 
 
 @pytest.mark.parametrize(("spoil", "codes"), SPOILT_BASE64)
-def test_the_certificate_is_read_as_canonical_base64_only(spoil, codes, sealed: Message, policy: SealPolicy) -> None:
+def test_the_certificate_is_read_as_canonical_base64_only(spoil, codes, sealed, policy):
     name = "TPP-Signature-Certificate"
     text = header(sealed, name).rstrip("=")
     text = text[: len(text) // 4 * 4 - 2] + "A="
@@ -54,17 +54,17 @@ def test_the_certificate_is_read_as_canonical_base64_only(spoil, codes, sealed: 
         ("rsa", ["ecdsa-sha256", "hmac-sha256", "rsa-sha1", "rsa-sha384", "hs2019", "rsa-pss-sha256", "SHA256withRSA", "RSA-SHA256"]),
     ],
 )  # fmt: skip
-def test_a_key_signs_with_its_own_algorithms_only(kind: str, algorithms: list[str], pki: Pki, rsa_pki: Pki) -> None:
+def test_a_key_signs_with_its_own_algorithms_only(kind, algorithms, pki, rsa_pki):
     one = {"ec": pki, "rsa": rsa_pki}[kind]
     for algorithm in algorithms:
         sealed = seal_by_hand(REQUEST, one.qseal, algorithm=algorithm)
         assert verdict(sealed, fresh_policy(one)) == "signature.algorithm", algorithm
 
 
-def test_a_signature_of_another_request_is_refused(sealed: Message, seal: Seal, policy: SealPolicy) -> None:
+def test_a_signature_of_another_request_is_refused(sealed, seal, policy):
     other = sign_request(changed(REQUEST, target="/psd2/v1/consents"), seal=seal)
     assert verdict(with_value(sealed, "Signature", header(other, "Signature")), policy) == "signature.invalid"
 
 
-def test_an_unknown_parameter_is_ignored(pki: Pki, policy: SealPolicy) -> None:
+def test_an_unknown_parameter_is_ignored(pki, policy):
     assert verdict(seal_by_hand(REQUEST, pki.qseal, template=TEMPLATE + ',created=1,note="x"'), policy) == "holds"

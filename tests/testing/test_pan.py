@@ -84,7 +84,7 @@ def failure(*places: object, cards=CARDS) -> str:
 
 
 @pytest.mark.parametrize("name", NUMBER_FORMS)
-def test_every_form_of_a_number_is_found_in_bytes_and_at_every_offset_of_a_file(name: str, tmp_path: Path) -> None:
+def test_every_form_of_a_number_is_found_in_bytes_and_at_every_offset_of_a_file(name, tmp_path):
     form, planted = NUMBER_FORMS[name]
     assert f"place 1: card 1, {form}, byte " in failure(b"\x00\xff\xfe" + planted)
     for before in (0, (1 << 20) - len(planted) // 2, (1 << 20) - 256, (1 << 20) - 257, 2 << 20):
@@ -96,7 +96,7 @@ def test_every_form_of_a_number_is_found_in_bytes_and_at_every_offset_of_a_file(
 
 
 @pytest.mark.parametrize("name", CODE_FORMS)
-def test_every_form_of_a_code_is_found_in_texts_and_in_files(name: str, tmp_path: Path) -> None:
+def test_every_form_of_a_code_is_found_in_texts_and_in_files(name, tmp_path):
     planted = CODE_FORMS[name]
     (tmp_path / "log").write_bytes(planted)
     assert "log: card 2, security code" in failure(tmp_path)
@@ -104,13 +104,13 @@ def test_every_form_of_a_code_is_found_in_texts_and_in_files(name: str, tmp_path
 
 
 @pytest.mark.parametrize("name", LOOK_ALIKES)
-def test_look_alikes_are_not_found(name: str, tmp_path: Path) -> None:
+def test_look_alikes_are_not_found(name, tmp_path):
     text = LOOK_ALIKES[name]
     (tmp_path / "log").write_text(f"what {text} was\n")
     assert_no_pan(text, text.encode(), text.encode("utf-16-le"), [text], tmp_path, cards=CARDS)
 
 
-def test_codes_of_three_digits_are_not_found_in_random_bytes() -> None:
+def test_codes_of_three_digits_are_not_found_in_random_bytes():
     assert_no_pan(random.Random(7).randbytes(2 << 20), cards=["123", "739"])
 
 
@@ -163,17 +163,17 @@ PLACES: dict[str, Callable[[str], object]] = {
 
 @pytest.mark.parametrize("name", PLACES)
 @pytest.mark.parametrize("secret", CARDS)
-def test_every_kind_of_place_is_searched(name: str, secret: str) -> None:
+def test_every_kind_of_place_is_searched(name, secret):
     assert "place 2" in failure("nothing", PLACES[name](secret))
     assert_no_pan(PLACES[name]("4111"), cards=CARDS)
 
 
-def test_numbers_of_json_are_compared_too() -> None:
+def test_numbers_of_json_are_compared_too():
     assert "place 1.pan: card 1" in failure({"pan": int(PAN)})
     assert "place 1.cvc: card 1" in failure({"cvc": 739}, cards=["739"])
 
 
-def test_names_that_contain_a_card_are_masked(tmp_path: Path) -> None:
+def test_names_that_contain_a_card_are_masked(tmp_path):
     (tmp_path / f"card-{PAN}").mkdir()
     (tmp_path / f"card-{PAN}" / "log").write_text(PAN)
     assert "a name in " in failure(tmp_path)
@@ -183,7 +183,7 @@ def test_names_that_contain_a_card_are_masked(tmp_path: Path) -> None:
     assert "place *.****************: card 1" in failure({PAN: f"card {PAN}"})
 
 
-def test_values_that_do_not_show_themselves_cause_no_finding() -> None:
+def test_values_that_do_not_show_themselves_cause_no_finding():
     assert_no_pan(record("card %s", CardSecret(PAN)), ValueError(CardSecret(PAN)), cards=[CardSecret(PAN)])
 
 
@@ -206,7 +206,7 @@ def database(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("given", [lambda file: file, lambda file: file.parent])
-def test_cells_of_a_database_and_its_write_ahead_log_are_searched(given, database: Path) -> None:
+def test_cells_of_a_database_and_its_write_ahead_log_are_searched(given, database):
     wal = Path(f"{database}-wal")
     kept = database.read_bytes(), wal.read_bytes()
     text = failure(given(database))
@@ -218,7 +218,7 @@ def test_cells_of_a_database_and_its_write_ahead_log_are_searched(given, databas
     assert (database.read_bytes(), wal.read_bytes()) == kept
 
 
-def test_a_deleted_row_is_found_in_the_file_and_searching_leaves_no_file_behind(tmp_path: Path) -> None:
+def test_a_deleted_row_is_found_in_the_file_and_searching_leaves_no_file_behind(tmp_path):
     file = tmp_path / "shop.sqlite"
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA secure_delete=OFF")
@@ -231,7 +231,7 @@ def test_a_deleted_row_is_found_in_the_file_and_searching_leaves_no_file_behind(
     assert [path.name for path in tmp_path.iterdir()] == ["shop.sqlite"]
 
 
-def test_a_database_that_is_open_is_searched_and_stays_usable(tmp_path: Path) -> None:
+def test_a_database_that_is_open_is_searched_and_stays_usable(tmp_path):
     with closing(sqlite3.connect(tmp_path / "shop.sqlite", isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("CREATE TABLE orders (body BLOB)")
@@ -240,14 +240,14 @@ def test_a_database_that_is_open_is_searched_and_stays_usable(tmp_path: Path) ->
         assert "orders.body: card 2, security code, a cell" in failure(tmp_path)
 
 
-def test_a_damaged_database_is_not_a_clean_one(tmp_path: Path) -> None:
+def test_a_damaged_database_is_not_a_clean_one(tmp_path):
     (tmp_path / "shop.sqlite").write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
     with pytest.raises(FormatError) as refused:
         assert_no_pan(tmp_path, cards=CARDS)
     assert refused.value.code == "file.unreadable"
 
 
-def test_memory_stays_flat_over_a_big_file(tmp_path: Path) -> None:
+def test_memory_stays_flat_over_a_big_file(tmp_path):
     file = tmp_path / "log"
     with file.open("wb") as written:
         written.truncate(64 << 20)
@@ -265,13 +265,13 @@ def test_memory_stays_flat_over_a_big_file(tmp_path: Path) -> None:
         ([__file__], CARDS), ([iter(["text"])], CARDS),
     ],
 )  # fmt: skip
-def test_a_search_that_could_find_nothing_is_refused(places: list[object], cards: list[str]) -> None:
+def test_a_search_that_could_find_nothing_is_refused(places, cards):
     with pytest.raises(ConfigurationError) as refused:
         assert_no_pan(*places, cards=cards)
     assert refused.value.code == "pan.search"
 
 
-def test_a_file_that_is_absent_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_absent_is_refused(tmp_path):
     with pytest.raises(FormatError) as refused:
         assert_no_pan(tmp_path / "absent", cards=CARDS)
     assert refused.value.code == "file.unreadable"

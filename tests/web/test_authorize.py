@@ -43,9 +43,7 @@ def rejected(certificate: EidasCertificate, method: str, path: str) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_every_endpoint_is_open_to_its_role_and_closed_to_another(
-    pki: Pki, reader: EidasCertificate, initiator: EidasCertificate, row: Endpoint[Any, Any]
-) -> None:
+def test_every_endpoint_is_open_to_its_role_and_closed_to_another(pki, reader, initiator, row):
     assert authorize(pki.qwac.certificate, PSD2, row.method, path_of(row)).row is row
     other, has = (reader, "PSP_AI") if row.role == "PSP_PI" else (initiator, "PSP_PI")
     with pytest.raises(
@@ -55,15 +53,13 @@ def test_every_endpoint_is_open_to_its_role_and_closed_to_another(
     assert caught.value.code == "role.missing"
 
 
-def test_the_role_comes_before_the_query_and_an_endpoint_without_one_is_open_to_every_certificate(
-    reader: EidasCertificate, initiator: EidasCertificate
-) -> None:
+def test_the_role_comes_before_the_query_and_an_endpoint_without_one_is_open_to_every_certificate(reader, initiator):
     path = "/psd2/v1/accounts/1/transactions"
     assert (rejected(initiator, "GET", path), rejected(reader, "GET", path)) == ("role.missing", "query.missing")
     require_role(reader, replace(PAYMENT_STATUS, role=None))
 
 
-def test_a_certificate_with_a_thousand_roles_is_refused_in_a_short_message(pki: Pki) -> None:
+def test_a_certificate_with_a_thousand_roles_is_refused_in_a_short_message(pki):
     good = pki.qwac.certificate
     assert good.qc.psd2
     roles = tuple(RoleOfPsp(f"1.2.{number}", f"PSP_{number}") for number in range(1000))
@@ -88,7 +84,7 @@ def test_a_certificate_with_a_thousand_roles_is_refused_in_a_short_message(pki: 
         PAYMENTS + "/1/status/", PAYMENTS + "/1/STATUS", PAYMENTS + "/1/status/x",
     ],
 )  # fmt: skip
-def test_a_path_that_is_not_exactly_an_endpoints_is_unknown(pki: Pki, path: str) -> None:
+def test_a_path_that_is_not_exactly_an_endpoints_is_unknown(pki, path):
     for method in ("GET", "POST", "DELETE"):
         assert rejected(pki.qwac.certificate, method, path) == "endpoint.unknown"
 
@@ -97,16 +93,16 @@ def test_a_path_that_is_not_exactly_an_endpoints_is_unknown(pki: Pki, path: str)
     ("method", "row"),
     [("PUT", PAYMENT_DETAILS), ("HEAD", PAYMENT_STATUS), ("get", PAYMENT_STATUS), ("", PAYMENT_STATUS)],
 )
-def test_another_method_is_rejected(pki: Pki, method: str, row: Endpoint[Any, Any]) -> None:
+def test_another_method_is_rejected(pki, method, row):
     assert rejected(pki.qwac.certificate, method, path_of(row)) == "endpoint.method"
 
 
-def test_a_parameter_may_be_percent_encoded(pki: Pki) -> None:
+def test_a_parameter_may_be_percent_encoded(pki):
     route = authorize(pki.qwac.certificate, PSD2, "POST", PAYMENTS.replace("sepa", "sep%61"))
     assert route.parameters == {"product": "sepa-credit-transfers"}
 
 
-def test_what_is_not_exactly_a_role_in_a_statement_is_none(pki: Pki) -> None:
+def test_what_is_not_exactly_a_role_in_a_statement_is_none(pki):
     # The last arc of PSP_PI's identifier, 0.4.0.19495.1.2, becomes 9.
     good = pki.qwac.certificate
     known = b"\x06\x07\x04\x00\x81\x98\x27\x01\x02"

@@ -108,7 +108,7 @@ PASSING = "server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://12
 ADDING = PASSING.replace("; }} }}", "; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; }} }}")
 
 
-def test_an_address_from_a_header_counts_only_behind_a_trusted_proxy(tmp_path: Path) -> None:
+def test_an_address_from_a_header_counts_only_behind_a_trusted_proxy(tmp_path):
     key, numbers = write_service_key(tmp_path), count()
 
     def status(port: int, forwarded: str) -> int:

@@ -46,12 +46,12 @@ def qwacs(paths: PathVerifier) -> QwacPolicy:
     "without",
     [{"type": "http"}, {"extensions": {}}, {"extensions": {"tls": {}}}, scope(), scope(client_cert_chain=None)],
 )
-def test_a_connection_without_a_certificate_has_no_peer(without: dict[str, Any]) -> None:
+def test_a_connection_without_a_certificate_has_no_peer(without):
     with refused(CertificateRejected, "certificate.missing"):
         peer_certificate(AsgiSource(without))
 
 
-def test_the_peer_is_what_the_server_put_into_the_scope_and_a_long_chain_is_cut(pki: Pki) -> None:
+def test_the_peer_is_what_the_server_put_into_the_scope_and_a_long_chain_is_cut(pki):
     chain = (pem(pki.qwac.certificate), pem(pki.qwac_ca.certificate))
     found = peer_certificate(AsgiSource(scope(client_cert_chain=chain, client_cert_error="certificate has expired")))
     assert found == PeerCertificate(chain, "certificate has expired", "asgi-tls")
@@ -59,7 +59,7 @@ def test_the_peer_is_what_the_server_put_into_the_scope_and_a_long_chain_is_cut(
     assert len(found.chain_pem) == MAX_CHAIN
 
 
-def test_the_peer_may_send_its_issuing_authority(pki: Pki) -> None:
+def test_the_peer_may_send_its_issuing_authority(pki):
     root_only = QwacPolicy(PathVerifier(make_anchors([pki.root.certificate])))
     with pytest.raises(CertificateRejected):
         root_only.verify(peer(pki.qwac.certificate), at=AT)
@@ -106,7 +106,7 @@ def test_what_is_not_a_qwac_for_clients_of_a_trusted_authority_is_refused(name, 
 @pytest.mark.parametrize(
     ("days", "code"), [(-1, "certificate.not-yet-valid"), (365, "certificate.expired"), (4000, "certificate.expired")]
 )
-def test_a_qwac_outside_its_validity_is_refused(days: int, code: str, qwacs: QwacPolicy, pki: Pki) -> None:
+def test_a_qwac_outside_its_validity_is_refused(days, code, qwacs, pki):
     assert qwacs.verify(peer(pki.qwac.certificate), at=AT)  # what was trusted before is judged again
     with refused(CertificateRejected, code):
         qwacs.verify(peer(pki.qwac.certificate), at=AT + timedelta(days=days))
@@ -123,7 +123,7 @@ def test_a_qwac_outside_its_validity_is_refused(days: int, code: str, qwacs: Qwa
     ],
     ids=["empty", "garbage", "no base64", "no certificate", "too long"],
 )
-def test_what_is_not_a_certificate_is_refused(text: str, code: str, qwacs: QwacPolicy) -> None:
+def test_what_is_not_a_certificate_is_refused(text, code, qwacs):
     with refused(FormatError, code):
         qwacs.verify(PeerCertificate((text,), None, "asgi-tls"), at=AT)
 
@@ -133,14 +133,12 @@ def test_what_is_not_a_certificate_is_refused(text: str, code: str, qwacs: QwacP
         st.text(max_size=50) | st.binary(max_size=60).map(lambda raw: raw.decode("latin-1")), min_size=1, max_size=3
     )
 )
-def test_only_our_errors_escape_whatever_the_server_hands_over(chain: list[str], paths: PathVerifier) -> None:
+def test_only_our_errors_escape_whatever_the_server_hands_over(chain, paths):
     with pytest.raises(TppkitError):
         QwacPolicy(paths).verify(PeerCertificate(tuple(chain), None, "asgi-tls"), at=AT)
 
 
-def test_what_is_remembered_is_bounded_and_junk_beside_one_qwac_pushes_no_other_out(
-    pki: Pki, paths: PathVerifier
-) -> None:
+def test_what_is_remembered_is_bounded_and_junk_beside_one_qwac_pushes_no_other_out(pki, paths):
     policy = QwacPolicy(paths)
     text = pem(pki.qwac.certificate)
     for number in range(1500):  # the same certificate, never the same text
@@ -155,7 +153,7 @@ def test_what_is_remembered_is_bounded_and_junk_beside_one_qwac_pushes_no_other_
     assert qwacs.verify(peer(pki.qwac.certificate), at=AT) is trusted
 
 
-def test_another_provider_of_the_same_authority_is_trusted_as_itself(qwacs: QwacPolicy, pki: Pki) -> None:
+def test_another_provider_of_the_same_authority_is_trusted_as_itself(qwacs, pki):
     other: Issued = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
     assert qwacs.verify(peer(pki.qwac.certificate), at=AT).chain[0] == pki.qwac.certificate
     verified = qwacs.verify(peer(other.certificate), at=AT).chain[0]
@@ -164,9 +162,7 @@ def test_another_provider_of_the_same_authority_is_trusted_as_itself(qwacs: Qwac
 
 
 @pytest.mark.parametrize(("identifier", "nca_id", "expected"), ORGANIZATIONS)
-def test_a_qwac_is_judged_by_the_organization_that_it_names(
-    identifier: str, nca_id: str, expected: str, qwacs: QwacPolicy, pki: Pki
-) -> None:
+def test_a_qwac_is_judged_by_the_organization_that_it_names(identifier, nca_id, expected, qwacs, pki):
     presented = peer(issue_for(pki, "qwac", identifier, nca_id).certificate)
     for _ in range(2):  # a refusal is not remembered as trust
         if expected == "holds":
@@ -176,6 +172,6 @@ def test_a_qwac_is_judged_by_the_organization_that_it_names(
             qwacs.verify(presented, at=AT)
 
 
-def test_a_setting_of_the_gate_accepts_open_banking_uk(paths: PathVerifier, pki: Pki) -> None:
+def test_a_setting_of_the_gate_accepts_open_banking_uk(paths, pki):
     presented = peer(issue_for(pki, "qwac", "PSDGB-OB-0015800001", "GB-FCA").certificate)
     assert QwacPolicy(paths, organizations=OrganizationPolicy(match_authority=False)).verify(presented, at=AT)

@@ -25,8 +25,8 @@ from programs import TPPKIT
 from tppkit.callbacks import sign_callback
 from tppkit.certificates import EidasCertificate
 from tppkit.protocol.psd2.models import PaymentInitiated
-from tppkit.seals import Message, Seal, load_private_key, sign_request
-from tppkit.testpki import Pki, certificate_pem, write_pki
+from tppkit.seals import Message, load_private_key, sign_request
+from tppkit.testpki import certificate_pem, write_pki
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 UVICORN = ("-m", "uvicorn", "--no-proxy-headers", "--port", "{port}")
@@ -68,9 +68,7 @@ def forwarded(message: Message, certificate: EidasCertificate) -> Message:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_example_handles_what_was_sealed_and_nothing_else(
-    name: str, bank_pki_folder: Path, bank_pki: Pki, live_seal: Seal, tmp_path: Path
-) -> None:
+def test_every_example_handles_what_was_sealed_and_nothing_else(name, bank_pki_folder, bank_pki, live_seal, tmp_path):
     qwac = bank_pki.qwac.certificate
 
     def fresh(body: bytes = BODY) -> Message:

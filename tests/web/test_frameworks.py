@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import asgi
 import pytest
 import wsgi
@@ -14,8 +12,7 @@ from flask import Flask
 from refusals import refused
 from tppkit.errors import ConfigurationError
 from tppkit.protocol.psd2 import PSD2
-from tppkit.seals import Seal, VerifiedRequest
-from tppkit.testpki import Pki
+from tppkit.seals import VerifiedRequest
 from tppkit.web import SealMiddleware, WsgiSealMiddleware
 from tppkit.web import flask as tppkit_flask
 from tppkit.web.fastapi import Sealed
@@ -23,7 +20,7 @@ from tppkit.web.fastapi import Sealed
 PAYMENT = "/psd2/v1/payments/sepa-credit-transfers/7"
 
 
-def test_a_fastapi_handler_gets_the_verified_request_or_does_not_run(make_gate: Any, pki: Pki, seal: Seal) -> None:
+def test_a_fastapi_handler_gets_the_verified_request_or_does_not_run(make_gate, pki, seal):
     app = FastAPI()
 
     @app.get("/psd2/v1/payments/{product}/{payment_id}")

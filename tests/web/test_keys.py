@@ -44,7 +44,7 @@ def basic(text: str, scheme: str = "Basic") -> bytes:
         (Auth.API_KEY, KEY.encode()), (Auth.BASIC, basic(f"{KEY}:")), (Auth.BASIC, basic(f"{KEY}:", "basic")),
     ],
 )  # fmt: skip
-def test_a_known_key_names_its_caller(auth: Auth, value: bytes) -> None:
+def test_a_known_key_names_its_caller(auth, value):
     assert opened(auth, value) == "shop"
 
 
@@ -63,7 +63,7 @@ MALFORMED = (RAW, *map(basic, (KEY, f"{KEY}:password", ":")), b"Basic " + RAW, b
         *((Auth.BASIC, [value], "credentials.malformed") for value in MALFORMED),
     ],
 )
-def test_anything_else_is_refused_without_showing_it(auth: Auth, values: list[bytes], code: str) -> None:
+def test_anything_else_is_refused_without_showing_it(auth, values, code):
     with pytest.raises(TppkitError) as refused:
         opened(auth, *values)
     assert refused.value.code == code
@@ -71,20 +71,20 @@ def test_anything_else_is_refused_without_showing_it(auth: Auth, values: list[by
 
 
 @given(st.sampled_from([Auth.API_KEY, Auth.BASIC]), st.binary(), st.sampled_from([b"", b"Basic "]))
-def test_only_our_errors_escape(auth: Auth, value: bytes, scheme: bytes) -> None:
+def test_only_our_errors_escape(auth, value, scheme):
     with suppress(TppkitError):
         opened(auth, scheme + value)
 
 
 @pytest.mark.parametrize("required", [auth for auth in Auth if auth is not Auth.API_KEY])
-def test_a_key_is_not_another_proof(required: Auth) -> None:
+def test_a_key_is_not_another_proof(required):
     row = Endpoint(name="x", method="GET", path="/", source="", auth=required, request=Nothing(), answer=Nothing())
     with pytest.raises(ConfigurationError):
         opened(Auth.API_KEY, KEY.encode(), row=row)
 
 
 @pytest.mark.parametrize(("keys", "auth"), [({"shop": KEY.encode()}, Auth.API_KEY), (KEYS, Auth.SEAL)])
-def test_settings_are_hashes_and_a_kind_with_keys(keys: dict[str, bytes], auth: Auth) -> None:
+def test_settings_are_hashes_and_a_kind_with_keys(keys, auth):
     with pytest.raises(ConfigurationError) as refused:
         KeyAuthenticator(keys, auth=auth)
     assert refused.value.code == "web.setting"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any
@@ -70,14 +69,14 @@ Forwarded = dict[ProxyForm, tuple[tuple[str, str], ...]]
 
 @pytest.mark.parametrize("form", ProxyForm)
 @pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
-def test_the_named_proxy_is_trusted(form: ProxyForm, make: Callable[..., Any], forwarded: Forwarded, pki: Pki) -> None:
+def test_the_named_proxy_is_trusted(form, make, forwarded, pki):
     found = peer_certificate(make(*forwarded[form]), trusted_proxies=proxy(form))
     assert (found.source, found.tls_error, found.ignored) == (form.value, None, ())
     sent = [pki.qwac.certificate, pki.qwac_ca.certificate][: 2 if form is ProxyForm.RFC9440 else 1]
     assert [EidasCertificate.from_pem(text) for text in found.chain_pem] == sent
 
 
-def test_the_chain_of_envoy_begins_with_its_certificate_and_its_long_headers_cost_no_time(pki: Pki) -> None:
+def test_the_chain_of_envoy_begins_with_its_certificate_and_its_long_headers_cost_no_time(pki):
     chain = quote(pem(pki.qwac.certificate) + pem(pki.qwac_ca.certificate), safe="")
     for value in (f"Chain={chain}", f"cert={quote(pem(pki.qwac.certificate))};chain={chain}"):
         found = peer_certificate(scope(("X-Forwarded-Client-Cert", value)), trusted_proxies=proxy(ProxyForm.ENVOY))
@@ -98,9 +97,7 @@ def test_the_chain_of_envoy_begins_with_its_certificate_and_its_long_headers_cos
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("set_by_envoy", ["Cert", "Chain", None])
-def test_what_a_client_writes_into_envoys_header_identifies_no_caller(
-    added: str, set_by_envoy: str | None, pki: Pki
-) -> None:
+def test_what_a_client_writes_into_envoys_header_identifies_no_caller(added, set_by_envoy, pki):
     """Envoy writes URIs of the client's certificate as they are."""
     victim, client = pki.qwac.certificate, pki.server.certificate
     answer = f"Hash={sha256(client.der).hexdigest()};"
@@ -115,9 +112,7 @@ def test_what_a_client_writes_into_envoys_header_identifies_no_caller(
 
 
 @pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
-def test_a_header_that_may_be_the_clients_trailer_is_not_trusted(
-    make: Callable[..., Any], forwarded: Forwarded, pki: Pki
-) -> None:
+def test_a_header_that_may_be_the_clients_trailer_is_not_trusted(make, forwarded, pki):
     chunked = (("Transfer-Encoding", "chunked"), *forwarded[ProxyForm.RFC9440])
     with refused(FormatError, "message.no-length"):
         peer_certificate(make(*chunked), trusted_proxies=proxy(ProxyForm.RFC9440))
@@ -128,9 +123,7 @@ def test_a_header_that_may_be_the_clients_trailer_is_not_trusted(
 @pytest.mark.parametrize("form", ProxyForm)
 @pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
 @pytest.mark.parametrize("address", [STRANGER, "10.0.1.5", "::ffff:203.0.113.9", "2001:db8:0:1::1", "not an address"])
-def test_headers_from_elsewhere_are_ignored_and_reported(
-    form: ProxyForm, make: Callable[..., Any], address: str, forwarded: Forwarded
-) -> None:
+def test_headers_from_elsewhere_are_ignored_and_reported(form, make, address, forwarded):
     with pytest.raises(CertificateRejected) as caught:
         peer_certificate(make(*forwarded[form], address=address), trusted_proxies=proxy(form))
     assert caught.value.code == "certificate.missing"
@@ -139,16 +132,14 @@ def test_headers_from_elsewhere_are_ignored_and_reported(
 
 
 @pytest.mark.parametrize("network", ["10.0.0.0/24", "::ffff:10.0.0.0/120", "::ffff:10.0.0.5", "2001:db8::/64"])
-def test_an_address_and_a_network_in_any_writing_are_the_proxys(network: str, forwarded: Forwarded) -> None:
+def test_an_address_and_a_network_in_any_writing_are_the_proxys(network, forwarded):
     named = [TrustedProxy(network, form=ProxyForm.NGINX)]
     for address in ("2001:db8::7",) if "db8" in network else ("10.0.0.5", "::ffff:10.0.0.5"):
         source = scope(*forwarded[ProxyForm.NGINX], address=address)
         assert peer_certificate(source, trusted_proxies=named).source == "nginx"
 
 
-def test_a_header_counts_only_from_a_proxy_that_is_named_by_the_connections_own_address(
-    forwarded: Forwarded, pki: Pki
-) -> None:
+def test_a_header_counts_only_from_a_proxy_that_is_named_by_the_connections_own_address(forwarded, pki):
     for headers in forwarded.values():
         with pytest.raises(CertificateRejected):
             peer_certificate(scope(*headers))
@@ -163,7 +154,7 @@ def test_a_header_counts_only_from_a_proxy_that_is_named_by_the_connections_own_
         peer_certificate(scope(extensions=tls), trusted_proxies=proxy(ProxyForm.NGINX))
 
 
-def test_a_spoofed_header_beside_a_real_connection_is_ignored_and_reported(forwarded: Forwarded, pki: Pki) -> None:
+def test_a_spoofed_header_beside_a_real_connection_is_ignored_and_reported(forwarded, pki):
     tls = {"tls": {"client_cert_chain": (pem(pki.server.certificate),), "client_cert_error": None}}
     source = scope(*forwarded[ProxyForm.RFC9440], address=STRANGER, extensions=tls)
     found = peer_certificate(source, trusted_proxies=proxy(ProxyForm.NGINX))
@@ -171,7 +162,7 @@ def test_a_spoofed_header_beside_a_real_connection_is_ignored_and_reported(forwa
     assert found == PeerCertificate((pem(pki.server.certificate),), None, "asgi-tls", ignored)
 
 
-def test_of_a_trusted_proxy_only_the_header_that_it_overwrites_counts(forwarded: Forwarded, pki: Pki) -> None:
+def test_of_a_trusted_proxy_only_the_header_that_it_overwrites_counts(forwarded, pki):
     # nginx removes X-SSL-Client-Cert of its clients, and lets every other header through.
     with pytest.raises(CertificateRejected) as caught:
         peer_certificate(scope(*forwarded[ProxyForm.RFC9440]), trusted_proxies=proxy(ProxyForm.NGINX))
@@ -185,8 +176,8 @@ def test_of_a_trusted_proxy_only_the_header_that_it_overwrites_counts(forwarded:
 @pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])
 @pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
 def test_an_address_that_may_come_from_a_header_is_trusted_only_if_the_server_is_configured_to_read_none(
-    name: str, make: Callable[..., Any], forwarded: Forwarded
-) -> None:
+    name, make, forwarded
+):
     source = make(*forwarded[ProxyForm.NGINX], (name, "10.0.0.5:4444"))
     with pytest.raises(CertificateRejected) as caught:
         peer_certificate(source, trusted_proxies=proxy(ProxyForm.NGINX))
@@ -195,7 +186,7 @@ def test_an_address_that_may_come_from_a_header_is_trusted_only_if_the_server_is
     assert trusted.source == "nginx"
 
 
-def test_a_unix_socket_is_trusted_only_by_name_and_nothing_else_is_one(forwarded: Forwarded) -> None:
+def test_a_unix_socket_is_trusted_only_by_name_and_nothing_else_is_one(forwarded):
     headers = (*forwarded[ProxyForm.NGINX], ("X-Forwarded-For", "203.0.113.9"))
     named = [TrustedProxy("unix", form=ProxyForm.NGINX)]
     listening, other = socket.socketpair(socket.AF_UNIX)
@@ -237,7 +228,7 @@ def test_a_header_of_another_name_is_read_where_it_was_configured(make, forwarde
 
 
 @pytest.mark.parametrize("form", ProxyForm)
-def test_a_header_that_appears_twice_is_refused_and_an_empty_one_is_none(form: ProxyForm, forwarded: Forwarded) -> None:
+def test_a_header_that_appears_twice_is_refused_and_an_empty_one_is_none(form, forwarded):
     first = forwarded[form][0]
     with refused(FormatError, "certificate.malformed"):
         peer_certificate(scope(first, first), trusted_proxies=proxy(form))
@@ -264,7 +255,7 @@ def test_a_header_that_appears_twice_is_refused_and_an_empty_one_is_none(form: P
         *((ProxyForm.RFC9440, value) for value in ("AAAA", ":AAAA:, :AAAA:", ":AAA:", ":AAAA:;a=1")),
     ],
 )
-def test_a_proxys_header_in_another_form_is_refused_as_a_certificate(form: ProxyForm, value: str, pki: Pki) -> None:
+def test_a_proxys_header_in_another_form_is_refused_as_a_certificate(form, value, pki):
     value = value.replace("ours", sha256(pki.server.certificate.der).hexdigest())
     value = value.replace("theirs", quote(pem(pki.qwac.certificate), safe=""))
     code = "certificate.too-large" if len(value) > 64 * 1024 else "certificate.malformed"
@@ -276,14 +267,14 @@ def test_a_proxys_header_in_another_form_is_refused_as_a_certificate(form: Proxy
     "name",
     ["X_SSL_Client_Cert", "X-ARR-ClientCert", "X-Amzn-Mtls-Clientcert", "X-Forwarded-Tls-Client-Cert"],
 )
-def test_a_certificate_of_any_usual_name_is_reported(name: str, pki: Pki) -> None:
+def test_a_certificate_of_any_usual_name_is_reported(name, pki):
     tls = {"tls": {"client_cert_chain": (pem(pki.qwac.certificate),)}}
     found = peer_certificate(scope((name, "x"), address=STRANGER, extensions=tls))
     assert found.ignored == (name.lower(),)
 
 
 @pytest.mark.parametrize("networks", [(5,), (b"1234",), (), ("example.com",), ("10.0.0.1/8",), ("10.0.0.0/33",)])
-def test_what_is_not_a_network_cannot_be_trusted(networks: tuple[str, ...]) -> None:
+def test_what_is_not_a_network_cannot_be_trusted(networks):
     with refused(ConfigurationError, "proxy.network"):
         TrustedProxy(*networks, form=ProxyForm.NGINX)
 
@@ -293,7 +284,7 @@ ELEMENTS = st.from_regex(r'([A-Z][a-z]+=("([^"\\]|\\.)*"|[a-z%0-9]*)[;,]? ?){0,4
 
 
 @given(form=st.sampled_from(ProxyForm), value=st.text(max_size=80) | ELEMENTS)
-def test_only_our_errors_escape_whatever_the_proxy_sends(form: ProxyForm, value: str) -> None:
+def test_only_our_errors_escape_whatever_the_proxy_sends(form, value):
     value = value.encode("latin-1", "replace").decode("latin-1")
     with suppress(FormatError, CertificateRejected):
         peer_certificate(scope((proxy(form)[0].header, value)), trusted_proxies=proxy(form))

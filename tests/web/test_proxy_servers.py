@@ -160,9 +160,7 @@ def door(app: Recorder, form: ProxyForm, live_paths: PathVerifier) -> SealMiddle
     )
 
 
-def test_a_sealed_request_arrives_through_the_proxy(
-    front: Front, door: SealMiddleware, app: Recorder, form: ProxyForm, bank_pki: Pki, live_seal: Seal
-) -> None:
+def test_a_sealed_request_arrives_through_the_proxy(front, door, app, form, bank_pki, live_seal):
     target = "/psd2/v1/payments/a%2Fb//%7Ec/%2e/d?x=%2F&y=+&z"
     message = sealed(live_seal, target=target)
     with run_uvicorn(door) as upstream, front(upstream) as url:
@@ -172,9 +170,7 @@ def test_a_sealed_request_arrives_through_the_proxy(
     assert verified_request(app.scopes[0]).target == target
 
 
-def test_a_client_cannot_choose_the_certificate_that_the_proxy_sends(
-    front: Front, door: SealMiddleware, app: Recorder, form: ProxyForm, bank_pki: Pki, live_seal: Seal
-) -> None:
+def test_a_client_cannot_choose_the_certificate_that_the_proxy_sends(front, door, app, form, bank_pki, live_seal):
     escaped = quote(certificate_pem(bank_pki.qwac.certificate).decode(), safe="")
     lies = [("X-SSL-Client-Cert", escaped), ("Client-Cert", ":AAAA:"), ("X-Forwarded-Client-Cert", f"Cert={escaped}")]
     message = sealed(live_seal).with_headers(*lies)
@@ -189,8 +185,8 @@ def test_a_client_cannot_choose_the_certificate_that_the_proxy_sends(
 
 @pytest.mark.parametrize("form", [ProxyForm.NGINX], ids=["nginx"])
 def test_the_server_block_in_the_readme_of_a_pki_fits_the_middleware(
-    door: SealMiddleware, app: Recorder, bank_pki_folder: Path, bank_pki: Pki, live_seal: Seal, tmp_path: Path
-) -> None:
+    door, app, bank_pki_folder, bank_pki, live_seal, tmp_path
+):
     (section,) = re.findall(
         r"^## nginx\n(.*?)^## ", (bank_pki_folder / "README.md").read_text(), re.DOTALL | re.MULTILINE
     )
@@ -210,9 +206,7 @@ def test_the_server_block_in_the_readme_of_a_pki_fits_the_middleware(
 
 
 @pytest.mark.parametrize("form", [ProxyForm.ENVOY], ids=["envoy"])
-def test_envoy_at_the_edge_puts_an_id_of_its_own_in_the_place_of_the_sealed_one(
-    front: Front, door: SealMiddleware, app: Recorder, bank_pki: Pki, live_seal: Seal
-) -> None:
+def test_envoy_at_the_edge_puts_an_id_of_its_own_in_the_place_of_the_sealed_one(front, door, app, bank_pki, live_seal):
     with run_uvicorn(door) as upstream, front(upstream, keeps_id=False) as url:
         refused = send(url, sealed(live_seal), verify=client_context(bank_pki, bank_pki.qwac))
     assert (refused.status_code, refused.json()["tppMessages"][0]["code"]) == (401, "SIGNATURE_INVALID")
@@ -252,9 +246,7 @@ def _own_certificate(name: x509.GeneralName, path: Path) -> Path:
     "settings", [{}, {"proxy_headers": True, "forwarded_allow_ips": "*"}], ids=["plain", "believing"]
 )
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:4444", "[::1]:4444, 127.0.0.1:4444"])
-def test_a_client_that_bypasses_the_proxy_is_not_trusted(
-    settings: dict[str, object], address: str, door: SealMiddleware, app: Recorder, bank_pki: Pki, live_seal: Seal
-) -> None:
+def test_a_client_that_bypasses_the_proxy_is_not_trusted(settings, address, door, app, bank_pki, live_seal):
     # 127.0.0.2 is not the proxy; the second server takes its clients' word for their address.
     escaped = quote(certificate_pem(bank_pki.qwac.certificate).decode(), safe="")
     message = sealed(live_seal).with_headers(("X-SSL-Client-Cert", escaped), ("X-Forwarded-For", address))

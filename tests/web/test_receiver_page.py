@@ -33,7 +33,7 @@ def shell(text: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("program", [FASTAPI, FLASK])
-def test_a_program_has_20_lines(program: str) -> None:
+def test_a_program_has_20_lines(program):
     assert len([line for line in program.splitlines() if line]) <= 20
 
 
@@ -42,9 +42,7 @@ def test_a_program_has_20_lines(program: str) -> None:
     [(FASTAPI, UVICORN, 2), (FLASK, GUNICORN, 2), (FASTAPI + FASTAPI_ROUTE, UVICORN, 1), (FLASK + FLASK_ROUTE, GUNICORN, 1)],
     ids=["fastapi", "flask", "fastapi-route", "flask-route"],
 )  # fmt: skip
-def test_a_program_receives_what_the_commands_send(
-    program: str, command: tuple[str, ...], sent: int, tmp_path: Path
-) -> None:
+def test_a_program_receives_what_the_commands_send(program, command, sent, tmp_path):
     (tmp_path / "receiver.py").write_text(program)
     prepare, send = SHELL
     shell(prepare, tmp_path)
@@ -57,9 +55,7 @@ def test_a_program_receives_what_the_commands_send(
     assert ("payment posted EUR-12.50" in log) == (sent == 2)
 
 
-def test_the_programs_of_workers_and_of_metrics_whose_library_is_installed_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_programs_of_workers_and_of_metrics_whose_library_is_installed_run(tmp_path, monkeypatch):
     metrics = {"opentelemetry": OPENTELEMETRY, "prometheus_client": PROMETHEUS}
     programs = [FLASK, WORKER, *(program for library, program in metrics.items() if find_spec(library))]
     monkeypatch.chdir(tmp_path)

@@ -17,7 +17,6 @@ from tppkit.errors import ConfigurationError
 from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import PROFILES, KeySigner, Message, Seal, SealPolicy, verify_request
 from tppkit.testpki import Issued, Pki, make_provider
-from tppkit.trust import PathVerifier
 from tppkit.web import QwacPolicy, ReplayGuard, SealGate, SealMiddleware, caller_of
 from tppkit.web.replay import LEASE, MAX_ANSWER_BYTES, ReplayStore
 from tppkit.web.replay_stores.memory import MemoryReplayStore
@@ -75,8 +74,8 @@ def ask(make_gate: Callable[..., SealGate], clock: Clock, pki: Pki, app: Recorde
 
 
 def test_the_same_request_is_answered_as_before_and_handled_once_but_not_another_organisations(
-    ask: Ask, app: Recorder, seal: Seal, pki: Pki, other_qseal: Issued
-) -> None:
+    ask, app, seal, pki, other_qseal
+):
     assert sealed(seal) != sealed(seal)  # ECDSA signs again each time
     first, second = ask(sealed(seal)), ask(sealed(seal))
     assert first[:3] == second[:3] == (201, {"aspsp-number": "1"}, b"done")
@@ -112,9 +111,7 @@ def test_after_the_window_an_id_is_new(settings, ask, clock, seal):
     assert ask(sealed(seal, body=b"other"), **settings).status == 201
 
 
-def test_a_request_that_does_not_verify_or_is_not_sealed_uses_no_id(
-    ask: Ask, app: Recorder, seal: Seal, make_gate, pki
-) -> None:
+def test_a_request_that_does_not_verify_or_is_not_sealed_uses_no_id(ask, app, seal, make_gate, pki):
     good = sealed(seal)
     assert ask(good._replace(body=b"forged")).status == 401
     assert ask(good).status == 201
@@ -156,14 +153,14 @@ def test_an_answer_is_kept_whole_also_one_that_refuses(status, whole, ask, app, 
     assert (told.status, told.headers, told.body, app.scopes) == (status, {"content-type": "text/plain"}, whole, [])
 
 
-def test_a_request_whose_answer_was_too_long_to_keep_is_not_handled_again(ask: Ask, app: Recorder, seal: Seal) -> None:
+def test_a_request_whose_answer_was_too_long_to_keep_is_not_handled_again(ask, app, seal):
     ask(sealed(seal), before=answering(200, b"x" * (MAX_ANSWER_BYTES + 1)))
     told = ask(sealed(seal))
     assert (told.status, told.code, app.scopes) == (409, "STATUS_INVALID", [])
     assert "request-id.answered" in told.text
 
 
-def test_a_cookie_is_not_sent_twice(ask: Ask, seal: Seal) -> None:
+def test_a_cookie_is_not_sent_twice(ask, seal):
     async def app(scope: Any, receive: Any, send: Any) -> None:
         fields = [
             (b"set-cookie", b"s=1"),
@@ -178,9 +175,7 @@ def test_a_cookie_is_not_sent_twice(ask: Ask, seal: Seal) -> None:
     assert ask(sealed(seal), before=app).headers == {"location": "/1", "aspsp-sca-approach": "REDIRECT"}
 
 
-def test_what_could_not_be_kept_is_not_offered_to_the_application(
-    ask: Ask, app: Recorder, seal: Seal, pki: Pki
-) -> None:
+def test_what_could_not_be_kept_is_not_offered_to_the_application(ask, app, seal, pki):
     seen = []
 
     async def looking(scope: Any, receive: Any, send: Any) -> None:
@@ -192,9 +187,7 @@ def test_what_could_not_be_kept_is_not_offered_to_the_application(
     assert seen == [{"tls", "other"}]
 
 
-def test_a_long_answer_is_settled_before_any_of_it_is_sent_and_then_streamed(
-    ask: Ask, app: Recorder, seal: Seal
-) -> None:
+def test_a_long_answer_is_settled_before_any_of_it_is_sent_and_then_streamed(ask, app, seal):
     whole = b"x" * (2 * MAX_ANSWER_BYTES)
     assert ask(sealed(seal), before=answering(200, whole)).body == whole
 
@@ -209,9 +202,7 @@ def test_a_long_answer_is_settled_before_any_of_it_is_sent_and_then_streamed(
 
 
 @pytest.mark.parametrize("failing", ["start", "body"])
-def test_a_client_that_leaves_while_its_request_is_handled_changes_nothing(
-    failing: str, ask: Ask, app: Recorder, seal: Seal
-) -> None:
+def test_a_client_that_leaves_while_its_request_is_handled_changes_nothing(failing, ask, app, seal):
     async def send(event: Any) -> None:
         if event["type"].endswith(failing):
             raise ConnectionResetError("gone")
@@ -220,9 +211,7 @@ def test_a_client_that_leaves_while_its_request_is_handled_changes_nothing(
     assert (ask(message).body, len(app.scopes)) == (b"done", 1)
 
 
-def test_an_application_that_stops_because_the_client_left_keeps_its_claim_for_the_lease(
-    ask: Ask, clock: Clock, seal: Seal
-) -> None:
+def test_an_application_that_stops_because_the_client_left_keeps_its_claim_for_the_lease(ask, clock, seal):
     async def leaving(scope: Any, receive: Any, send: Any) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
@@ -239,7 +228,7 @@ def test_an_application_that_stops_because_the_client_left_keeps_its_claim_for_t
     assert ask(sealed(seal)).status == 201
 
 
-def test_a_slow_body_takes_nothing_from_the_lease(ask: Ask, app: Recorder, clock: Clock, seal: Seal) -> None:
+def test_a_slow_body_takes_nothing_from_the_lease(ask, app, clock, seal):
     message = sealed(seal)
 
     async def busy(scope: Any, receive: Any, send: Any) -> None:
@@ -268,12 +257,12 @@ def test_a_slow_body_takes_nothing_from_the_lease(ask: Ask, app: Recorder, clock
         {"window": timedelta.max},
     ],
 )
-def test_times_that_guard_nothing_are_refused(times: dict[str, timedelta]) -> None:
+def test_times_that_guard_nothing_are_refused(times):
     with refused(ConfigurationError, "web.setting"):
         ReplayGuard(MemoryReplayStore(), **times)
 
 
-def test_two_at_once_are_handled_once(ask: Ask, seal: Seal) -> None:
+def test_two_at_once_are_handled_once(ask, seal):
     inside, release = asyncio.Event(), asyncio.Event()
     handled = []
 
@@ -305,8 +294,8 @@ def test_two_at_once_are_handled_once(ask: Ask, seal: Seal) -> None:
 
 
 def test_a_handler_that_died_with_its_process_is_called_again_after_the_lease(
-    ask: Ask, app: Recorder, clock: Clock, seal: Seal, store: ReplayStore, policy: SealPolicy, pki: Pki
-) -> None:
+    ask, app, clock, seal, store, policy, pki
+):
     message = sealed(seal)
     verified = verify_request(message, qwac=pki.qwac.certificate, at=AT, policy=policy)
     ReplayGuard(store).admit(verified, at=AT)  # and nothing after it
@@ -323,14 +312,14 @@ def test_a_store_that_fails_has_every_request_rejected(make_gate, app, pki, seal
 
 
 @pytest.mark.parametrize("name", [name for name, row in PROFILES.items() if row.request_id not in row.demanded])
-def test_a_dialect_that_may_have_no_id_cannot_be_guarded(name: str, paths: PathVerifier) -> None:
+def test_a_dialect_that_may_have_no_id_cannot_be_guarded(name, paths):
     seals = SealPolicy(paths, profile=PROFILES[name])
     with refused(ConfigurationError, "replay.no-request-id"):
         SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=seals, replay=ReplayGuard(MemoryReplayStore()))
 
 
 @pytest.mark.parametrize(("name", "minutes"), [("open-finance", 16), ("cavage-12", 16), ("adorsys", 11)])
-def test_a_window_is_longer_than_the_life_of_a_seal(name: str, minutes: int, paths: PathVerifier) -> None:
+def test_a_window_is_longer_than_the_life_of_a_seal(name, minutes, paths):
     seals = SealPolicy(paths, profile=PROFILES[name])
 
     def made(seconds: int) -> SealGate:
@@ -342,7 +331,7 @@ def test_a_window_is_longer_than_the_life_of_a_seal(name: str, minutes: int, pat
         made(0)
 
 
-def test_a_guard_purges_by_its_window(seal: Seal, policy: SealPolicy, store: ReplayStore) -> None:
+def test_a_guard_purges_by_its_window(seal, policy, store):
     guard = ReplayGuard(store)
     guard.admit(verify_request(sealed(seal), qwac=None, at=AT, policy=policy), at=AT)
     assert guard.purge(at=AT + HOUR - timedelta(seconds=1)) == 0

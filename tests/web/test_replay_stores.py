@@ -75,9 +75,7 @@ def digest() -> bytes:
     return os.urandom(32)
 
 
-def test_the_same_request_waits_for_the_first_ones_answer_which_stays(
-    store: ReplayStore, key: bytes, digest: bytes
-) -> None:
+def test_the_same_request_waits_for_the_first_ones_answer_which_stays(store, key, digest):
     attempt = store.claim(key, digest, bounds()).attempt
     assert store.claim(key, digest, bounds(NOW + MINUTE - 1)) == Claim(RUNNING)
     for answer in (b"\x00answer\xff", b"second", None):
@@ -86,7 +84,7 @@ def test_the_same_request_waits_for_the_first_ones_answer_which_stays(
         assert store.claim(key, digest, bounds(NOW + later)) == Claim(SAME, b"\x00answer\xff")
 
 
-def test_another_request_under_the_same_id_is_distinguished(store: ReplayStore, key: bytes, digest: bytes) -> None:
+def test_another_request_under_the_same_id_is_distinguished(store, key, digest):
     attempt = store.claim(key, digest, bounds()).attempt
     other = bytes(reversed(digest))
     assert store.claim(key, other, bounds()) == Claim(OTHER)
@@ -97,9 +95,7 @@ def test_another_request_under_the_same_id_is_distinguished(store: ReplayStore, 
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_an_id_is_new_again_when_its_window_is_over_whatever_its_earlier_attempt_answers(
-    store: ReplayStore, key: bytes, digest: bytes, answered: bool
-) -> None:
+def test_an_id_is_new_again_when_its_window_is_over_whatever_its_earlier_attempt_answers(store, key, digest, answered):
     attempt = store.claim(key, digest, bounds()).attempt
     if answered:
         store.settle(key, attempt, b"old")
@@ -110,16 +106,14 @@ def test_an_id_is_new_again_when_its_window_is_over_whatever_its_earlier_attempt
     assert store.claim(key, other, bounds(NOW + HOUR)) == Claim(RUNNING)
 
 
-def test_a_claim_whose_time_is_over_goes_to_the_next_one_only(store: ReplayStore, key: bytes, digest: bytes) -> None:
+def test_a_claim_whose_time_is_over_goes_to_the_next_one_only(store, key, digest):
     store.claim(key, digest, bounds())
     assert store.claim(key, digest, bounds(NOW + MINUTE)).verdict is AGAIN
     assert store.claim(key, digest, bounds(NOW + MINUTE)) == Claim(RUNNING)
 
 
 @pytest.mark.parametrize("later", [0, MINUTE])
-def test_an_overtaken_claim_neither_answers_nor_frees(
-    store: ReplayStore, key: bytes, digest: bytes, later: int
-) -> None:
+def test_an_overtaken_claim_neither_answers_nor_frees(store, key, digest, later):
     first = store.claim(key, digest, bounds())
     store.settle(key, first.attempt, None)
     second = store.claim(key, digest, bounds(NOW + later))  # though the clock stands
@@ -131,12 +125,12 @@ def test_an_overtaken_claim_neither_answers_nor_frees(
     assert store.claim(key, digest, bounds(NOW + later)) == Claim(SAME, b"right")
 
 
-def test_an_answer_to_nothing_is_nothing(store: ReplayStore, key: bytes, digest: bytes) -> None:
+def test_an_answer_to_nothing_is_nothing(store, key, digest):
     store.settle(key, NOW, b"answer")
     assert store.claim(key, digest, bounds()).verdict is FIRST
 
 
-def test_of_many_threads_one_is_first(store: ReplayStore) -> None:
+def test_of_many_threads_one_is_first(store):
     for _ in range(10):
         key, digest, start = os.urandom(32), os.urandom(32), threading.Barrier(8)
 
@@ -163,7 +157,7 @@ def in_processes(work: Callable[[int], Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("make", ["sqlite", "postgresql"], indirect=True)
-def test_of_several_processes_one_is_first(make: Make) -> None:
+def test_of_several_processes_one_is_first(make):
     keys, start = [os.urandom(32) for _ in range(60)], multiprocessing.get_context("fork").Barrier(3)
 
     def work(number: int) -> list[str]:
@@ -175,7 +169,7 @@ def test_of_several_processes_one_is_first(make: Make) -> None:
         assert sorted(verdicts) == ["first", "other", "other"]
 
 
-def test_a_purge_and_each_first_use_forget_what_is_over_and_nothing_else(store: ReplayStore) -> None:
+def test_a_purge_and_each_first_use_forget_what_is_over_and_nothing_else(store):
     old, young = [os.urandom(32) for _ in range(5)], os.urandom(32)
     for number, key in enumerate(old):
         store.claim(key, key, bounds(NOW + number))
@@ -190,7 +184,7 @@ def test_a_purge_and_each_first_use_forget_what_is_over_and_nothing_else(store: 
     assert store.purge(forget=NOW, limit=100) == 0
 
 
-def test_a_claim_stays_if_it_cannot_be_deleted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_claim_stays_if_it_cannot_be_deleted(tmp_path, caplog):
     path = tmp_path / "ids.sqlite"
     store = TableReplayStore(f"sqlite:///{path}")
     store.claim(b"o" * 32, b"d" * 32, Bounds(1, 0, 0))
@@ -220,12 +214,12 @@ def test_a_claim_stays_if_it_cannot_be_deleted(tmp_path: Path, caplog: pytest.Lo
     ],
     ids=str,
 )
-def test_a_setting_of_no_use_is_refused(setting: dict[str, Any], code: str, tmp_path: Path) -> None:
+def test_a_setting_of_no_use_is_refused(setting, code, tmp_path):
     with refused(ConfigurationError, code):
         TableReplayStore(**{"url": f"sqlite:///{tmp_path / 'ids'}"} | setting)
 
 
-def test_a_table_of_another_shape_is_refused_at_start(tmp_path: Path) -> None:
+def test_a_table_of_another_shape_is_refused_at_start(tmp_path):
     with sqlite3.connect(tmp_path / "ids") as plain:
         plain.execute("create table tppkit_request_ids (other text)")
     with refused(TransportError, "replay.unavailable"):
@@ -235,13 +229,13 @@ def test_a_table_of_another_shape_is_refused_at_start(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "url", ["sqlite:////nowhere/ids.sqlite", "postgresql+psycopg:///x?host=/nowhere", "no address"]
 )
-def test_a_database_that_cannot_be_opened_is_reported(url: str) -> None:
+def test_a_database_that_cannot_be_opened_is_reported(url):
     with refused(TransportError, "replay.unavailable"):
         TableReplayStore(url)
 
 
 @pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["deleted", "emptied"])
-def test_nothing_is_claimed_in_a_file_without_the_table(lose: Callable[[Path], object], tmp_path: Path) -> None:
+def test_nothing_is_claimed_in_a_file_without_the_table(lose, tmp_path):
     path = tmp_path / "ids.sqlite"
     store = TableReplayStore(f"sqlite:///{path}")
     lose(path)
@@ -249,7 +243,7 @@ def test_nothing_is_claimed_in_a_file_without_the_table(lose: Callable[[Path], o
         store.claim(b"k" * 32, b"d" * 32, bounds())
 
 
-def test_a_broken_connection_to_postgresql_is_opened_again(postgresql_url: str) -> None:
+def test_a_broken_connection_to_postgresql_is_opened_again(postgresql_url):
     store = TableReplayStore(psycopg_url(postgresql_url), table=f"t{uuid4().hex}")
     store.claim(b"k" * 32, b"d" * 32, bounds())
     with psycopg.connect(postgresql_url, autocommit=True) as other:
@@ -258,7 +252,7 @@ def test_a_broken_connection_to_postgresql_is_opened_again(postgresql_url: str) 
     store.close()
 
 
-def test_a_full_memory_refuses_rather_than_forgets_and_one_organisation_fills_no_more_than_its_share() -> None:
+def test_a_full_memory_refuses_rather_than_forgets_and_one_organisation_fills_no_more_than_its_share():
     store = MemoryReplayStore(max_bytes=3 * USE_BYTES, share=1)
     for number in range(3):
         assert store.claim(bytes([number]) * 32, b"d" * 32, bounds()).verdict is FIRST
@@ -276,20 +270,20 @@ def test_a_full_memory_refuses_rather_than_forgets_and_one_organisation_fills_no
     assert store.claim(b"greedy.." + b"x" * 24, b"d" * 32, bounds(NOW + HOUR)).verdict is FIRST
 
 
-def test_an_answer_that_does_not_fit_in_memory_is_kept_as_too_long(key: bytes, digest: bytes) -> None:
+def test_an_answer_that_does_not_fit_in_memory_is_kept_as_too_long(key, digest):
     store = MemoryReplayStore(max_bytes=2 * USE_BYTES, share=1)
     store.settle(key, store.claim(key, digest, bounds()).attempt, b"x" * (USE_BYTES + 1))
     assert store.claim(key, digest, bounds()) == Claim(SAME, b"")
     assert store.claim(os.urandom(32), digest, bounds()).verdict is FIRST
 
 
-def test_a_sqlite_file_is_its_owners_alone(tmp_path: Path) -> None:
+def test_a_sqlite_file_is_its_owners_alone(tmp_path):
     TableReplayStore(f"sqlite:///{tmp_path / 'ids.sqlite'}").claim(b"k" * 32, b"d" * 32, bounds())
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 
 
 @pytest.mark.parametrize("make", ["sqlite", "postgresql"], indirect=True)
-def test_a_store_opened_before_a_fork_serves_each_process_its_own(store: ReplayStore) -> None:
+def test_a_store_opened_before_a_fork_serves_each_process_its_own(store):
     store.claim(b"k" * 32, b"d" * 32, bounds())
 
     def work(number: int) -> tuple[list[str], str]:
@@ -301,7 +295,7 @@ def test_a_store_opened_before_a_fork_serves_each_process_its_own(store: ReplayS
     assert store.claim(b"k" * 32, b"x" * 32, bounds()).verdict is OTHER
 
 
-def test_the_limits_of_waiting_are_added_to_the_options_of_the_address(postgresql_url: str) -> None:
+def test_the_limits_of_waiting_are_added_to_the_options_of_the_address(postgresql_url):
     engine = create_engine(f"{psycopg_url(postgresql_url)}&options=-csearch_path%3Dbank")
     limit_waits(engine, 3)
     with engine.connect() as db:
@@ -310,7 +304,7 @@ def test_the_limits_of_waiting_are_added_to_the_options_of_the_address(postgresq
     engine.dispose()
 
 
-def test_a_postgresql_that_stops_answering_fails_every_call_in_time(postgresql_url: str) -> None:
+def test_a_postgresql_that_stops_answering_fails_every_call_in_time(postgresql_url):
     with relay_to(postgresql_url) as (url, silent):
         store = TableReplayStore(psycopg_url(url), table=f"t{uuid4().hex}", wait_s=0.5)
         store.claim(b"k" * 32, b"d" * 32, bounds())
@@ -324,7 +318,7 @@ def test_a_postgresql_that_stops_answering_fails_every_call_in_time(postgresql_u
         store.close()
 
 
-def test_a_request_behind_a_locked_table_does_not_wait_for_all_before_it(postgresql_url: str) -> None:
+def test_a_request_behind_a_locked_table_does_not_wait_for_all_before_it(postgresql_url):
     table = f"t{uuid4().hex}"
     store = TableReplayStore(psycopg_url(postgresql_url), table=table, wait_s=0.5)
     with psycopg.connect(postgresql_url) as locking, ThreadPoolExecutor(20) as pool:

@@ -15,8 +15,7 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError
 from tppkit.protocol.psd2 import PSD2
-from tppkit.seals import Message, Seal
-from tppkit.testpki import Pki
+from tppkit.seals import Message
 from tppkit.web import (
     AsgiSource,
     SealGate,
@@ -60,9 +59,7 @@ TARGET = "/bank/psd2/v1/payments/a%2Fb?x=%2F"
         {"HTTP_PATH_INFO": "/"},
     ],
 )
-def test_an_environ_that_says_another_path_than_was_sent_is_refused(
-    change: dict[str, str], make_gate: Gate, pki: Pki, seal: Seal
-) -> None:
+def test_an_environ_that_says_another_path_than_was_sent_is_refused(change, make_gate, pki, seal):
     app = Seen()
     environ = wsgi.environ_of(wsgi.forwarded(sealed(seal, target=TARGET), pki))
     door = WsgiSealMiddleware(app, gate=make_gate())
@@ -80,9 +77,7 @@ def test_an_environ_that_says_another_path_than_was_sent_is_refused(
         {"path": "/bank/psd2/v1/payments/\ufffd"},
     ],
 )
-def test_a_scope_that_says_another_path_than_was_sent_is_refused(
-    change: dict[str, str], make_gate: Gate, pki: Pki, seal: Seal
-) -> None:
+def test_a_scope_that_says_another_path_than_was_sent_is_refused(change, make_gate, pki, seal):
     message = sealed(seal, target=TARGET)
     scope = asgi.scope_of(message, pki.qwac)
     app = asgi.Recorder()
@@ -92,12 +87,12 @@ def test_a_scope_that_says_another_path_than_was_sent_is_refused(
     assert (told.status, "message.rerouted" in told.text, len(app.scopes)) == (400, True, 1)
 
 
-def test_an_unknown_caller_does_not_learn_the_mount(make_gate: Gate) -> None:
+def test_an_unknown_caller_does_not_learn_the_mount(make_gate):
     scope = asgi.scope_of(Message("GET", "/x"), None, root_path="/bank")
     assert asgi.call(SealMiddleware(asgi.Recorder(), gate=make_gate()), scope, [b""]).code == "CERTIFICATE_MISSING"
 
 
-def test_an_application_under_a_dispatcher_of_werkzeug_has_its_mount(make_gate: Gate, pki: Pki, seal: Seal) -> None:
+def test_an_application_under_a_dispatcher_of_werkzeug_has_its_mount(make_gate, pki, seal):
     app = Seen()
     environ = wsgi.environ_of(wsgi.forwarded(sealed(seal, target=TARGET), pki))
     for mount, status in (("/bank", 201), ("", 400), ("/psd2", 400)):
@@ -106,7 +101,7 @@ def test_an_application_under_a_dispatcher_of_werkzeug_has_its_mount(make_gate: 
     assert app.environs[0]["PATH_INFO"] == "/psd2/v1/payments/a/b"
 
 
-def test_a_sub_application_of_fastapi_has_its_mount(make_gate: Gate, pki: Pki, seal: Seal) -> None:
+def test_a_sub_application_of_fastapi_has_its_mount(make_gate, pki, seal):
     inner = FastAPI()
 
     @inner.post("/psd2/v1/payments/{product}")
@@ -132,9 +127,7 @@ def test_a_sub_application_of_fastapi_has_its_mount(make_gate: Gate, pki: Pki, s
         ("POST", "/b%61nk/psd2/v1/payments/sepa-credit-transfers", 400, None),
     ],
 )
-def test_the_table_of_the_interface_holds_below_the_mount(
-    make_gate: Gate, pki: Pki, seal: Seal, method: str, path: str, status: int, allow: str | None
-) -> None:
+def test_the_table_of_the_interface_holds_below_the_mount(make_gate, pki, seal, method, path, status, allow):
     inner, outer = FastAPI(), FastAPI()
 
     @inner.post("/psd2/v1/payments/{product}")
@@ -147,7 +140,7 @@ def test_the_table_of_the_interface_holds_below_the_mount(
     assert (told.status, dict(told.headers).get("allow")) == (status, allow), told.body
 
 
-def test_a_route_is_found_below_the_mount_with_parameters_and_query(make_gate: Gate) -> None:
+def test_a_route_is_found_below_the_mount_with_parameters_and_query(make_gate):
     def found(path: str, **scope: Any) -> Any:
         message = Message("GET", f"{path}{PAYMENTS}/sepa-credit-transfers/7?from=%C5%BE")
         return make_gate(PSD2, mount="/bank").route(AsgiSource(asgi.scope_of(message, None, **scope)))
@@ -160,7 +153,7 @@ def test_a_route_is_found_below_the_mount_with_parameters_and_query(make_gate: G
 
 
 @pytest.mark.parametrize("mount", ["bank", "/bank/", "/", "/ž"])
-def test_what_cannot_be_a_mount_is_refused(mount: str, make_gate: Gate) -> None:
+def test_what_cannot_be_a_mount_is_refused(mount, make_gate):
     with pytest.raises(ConfigurationError) as caught:
         make_gate(mount=mount)
     assert caught.value.code == "web.setting"

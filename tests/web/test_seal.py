@@ -21,10 +21,9 @@ from refusals import refused
 from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.psd2 import PSD2
-from tppkit.seals import PROFILES, Message, Seal, SealPolicy, sign_request
-from tppkit.testpki import Issued, Pki, make_provider
+from tppkit.seals import PROFILES, Seal, SealPolicy, sign_request
+from tppkit.testpki import make_provider
 from tppkit.testpki.certificate import for_key, sign_draft
-from tppkit.trust import PathVerifier
 from tppkit.web import AsgiSource, QwacPolicy, SealGate, SealMiddleware, TrustedProxy, caller_of, verified_request
 from tppkit.web.proxies import ProxyForm
 
@@ -40,8 +39,8 @@ def door(make_gate: Callable[..., SealGate], app: Recorder) -> Door:
 
 
 def test_a_sealed_request_reaches_its_handler_with_what_was_proven_and_the_servers_own_scope_is_left_alone(
-    door: Door, app: Recorder, good: Message, pki: Pki
-) -> None:
+    door, app, good, pki
+):
     answer = call(door(), scope_of(good, pki.qwac), [good.body])
     assert (answer.status, answer.body, app.bodies) == (201, b"done", [BODY])
     verified = verified_request(app.scopes[0])
@@ -58,7 +57,7 @@ def test_a_sealed_request_reaches_its_handler_with_what_was_proven_and_the_serve
 
 
 @given(cuts=st.lists(st.integers(0, len(BODY)), max_size=6))
-def test_a_body_in_any_pieces_is_the_same_body(cuts: list[int], pki: Pki, seal: Seal, paths: PathVerifier) -> None:
+def test_a_body_in_any_pieces_is_the_same_body(cuts, pki, seal, paths):
     app, good = Recorder(), sealed(seal)
     gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=SealPolicy(paths), now=lambda: AT)
     edges = [0, *sorted(cuts), len(BODY)]
@@ -125,9 +124,7 @@ def test_a_request_that_is_not_as_it_was_sealed_is_refused_and_of_two_ids_none_i
 
 
 @pytest.mark.parametrize("raw_path", [None, b""])
-def test_a_server_that_decodes_the_path_gets_every_request_rejected(
-    raw_path: bytes | None, door: Door, app: Recorder, good: Message, pki: Pki
-) -> None:
+def test_a_server_that_decodes_the_path_gets_every_request_rejected(raw_path, door, app, good, pki):
     scope = scope_of(good, pki.qwac, raw_path=raw_path, path=good.target.partition("?")[0])
     answer = call(door(), scope, [good.body])
     assert (answer.status, answer.code, app.scopes) == (400, "FORMAT_ERROR", [])
@@ -143,9 +140,7 @@ TWICE += [
 @pytest.mark.parametrize(
     ("headers", "code"), [*((one, "header.duplicate") for one in TWICE), ((), "request-id.missing")]
 )
-def test_an_unsealed_request_with_two_of_such_headers_or_without_an_id_is_refused(
-    headers: tuple[tuple[str, str], ...], code: str, door: Door, app: Recorder, pki: Pki
-) -> None:
+def test_an_unsealed_request_with_two_of_such_headers_or_without_an_id_is_refused(headers, code, door, app, pki):
     answer = call(door(PSD2), scope_of(POLL._replace(headers=headers), pki.qwac), [b""])
     assert (answer.status, answer.code, code in answer.text, app.scopes) == (400, "FORMAT_ERROR", True, [])
 
@@ -155,8 +150,8 @@ def test_an_unsealed_request_with_two_of_such_headers_or_without_an_id_is_refuse
     [(600, False, (400, 400, 200), 413, 2), (999, True, (1000,), 413, 0), (1000, True, (1000,), 201, 1)],
 )
 def test_a_body_is_read_no_further_than_its_limit_which_is_not_below_nothing(
-    limit, announced, pieces, status, reads, door: Door, app, seal, pki
-) -> None:
+    limit, announced, pieces, status, reads, door, app, seal, pki
+):
     large = sealed(seal, body=b"x" * 1000)
     sent = large.with_headers(("Content-Length", "1000")) if announced else large
     answer = call(door(max_body_bytes=limit), scope_of(sent, pki.qwac), [b"x" * size for size in pieces])
@@ -169,7 +164,7 @@ def test_a_body_is_read_no_further_than_its_limit_which_is_not_below_nothing(
         door(max_body_bytes=-1)
 
 
-def test_empty_pieces_of_a_body_are_not_held(make_gate: Callable[..., SealGate], good: Message, pki: Pki) -> None:
+def test_empty_pieces_of_a_body_are_not_held(make_gate, good, pki):
     _, pending = make_gate().enter(AsgiSource(scope_of(good, pki.qwac)))
     tracemalloc.start()
     for _ in range(200_000):
@@ -183,9 +178,7 @@ def test_empty_pieces_of_a_body_are_not_held(make_gate: Callable[..., SealGate],
 @pytest.mark.parametrize(
     "name", ["psu_id", "Psu-Corporate_ID", "x_request_id", "Content_Type", "content_encoding", "x_own"]
 )
-def test_a_header_that_a_wsgi_application_reads_as_another_is_refused(
-    name: str, door: Door, app: Recorder, paths: PathVerifier, pki: Pki
-) -> None:
+def test_a_header_that_a_wsgi_application_reads_as_another_is_refused(name, door, app, paths, pki):
     profile = PROFILES["berlin-group"]
     berlin = Seal.for_key(pki.qseal.certificate, pki.qseal.key, profile=profile)
     dated = request().with_headers(("Date", "Mon, 01 Jun 2026 12:00:00 GMT"), ("X-Own", "1"))
@@ -198,27 +191,21 @@ def test_a_header_that_a_wsgi_application_reads_as_another_is_refused(
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(60, 201), (61, 408)])
-def test_a_sealed_body_arrives_within_a_minute_of_its_head(
-    seconds: int, status: int, door: Door, good: Message, pki: Pki
-) -> None:
+def test_a_sealed_body_arrives_within_a_minute_of_its_head(seconds, status, door, good, pki):
     times = iter([AT, AT + timedelta(seconds=seconds)])
     answer = call(door(now=lambda: next(times)), scope_of(good, pki.qwac), [BODY])
     assert (answer.status, b"transport.timeout" in answer.body) == (status, status == 408)
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_a_client_that_stops_sending_gets_no_handler(
-    before: int, door: Door, app: Recorder, good: Message, pki: Pki
-) -> None:
+def test_a_client_that_stops_sending_gets_no_handler(before, door, app, good, pki):
     answer = call(door(), scope_of(good, pki.qwac), [*[BODY[:5]] * before, None])
     assert (answer.status, answer.code, app.scopes) == (400, "FORMAT_ERROR", [])
     assert "transport.disconnected" in answer.text
 
 
 @pytest.mark.parametrize("chunk", [b"other", None])
-def test_a_connection_that_closed_before_its_answer_is_not_a_failure(
-    chunk: bytes | None, door: Door, good: Message, pki: Pki
-) -> None:
+def test_a_connection_that_closed_before_its_answer_is_not_a_failure(chunk, door, good, pki):
     async def receive() -> Any:
         return {"type": "http.disconnect"} if chunk is None else {"type": "http.request", "body": chunk}
 
@@ -228,9 +215,7 @@ def test_a_connection_that_closed_before_its_answer_is_not_a_failure(
     asyncio.run(door()(scope_of(good, pki.qwac), receive, send))
 
 
-def test_an_unknown_caller_and_one_with_the_seal_of_another_organisation_are_refused(
-    door: Door, app: Recorder, good: Message, pki: Pki, other_qseal: Issued
-) -> None:
+def test_an_unknown_caller_and_one_with_the_seal_of_another_organisation_are_refused(door, app, good, pki, other_qseal):
     answer = call(door(PSD2), scope_of(good._replace(target="/nowhere"), None), [good.body])
     assert (answer.status, answer.code, answer.reads, app.scopes) == (401, "CERTIFICATE_MISSING", 0, [])
     other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
@@ -238,7 +223,7 @@ def test_an_unknown_caller_and_one_with_the_seal_of_another_organisation_are_ref
     assert (answer.status, answer.code, app.scopes) == (401, "SIGNATURE_INVALID", [])
 
 
-def test_the_table_says_which_requests_must_be_sealed_and_for_which_role(door: Door, app: Recorder, pki: Pki) -> None:
+def test_the_table_says_which_requests_must_be_sealed_and_for_which_role(door, app, pki):
     reader = pki.issue_qwac(make_provider(roles=("PSP_AI",)), label="ai-qwac")
     gate = door(PSD2)
     assert call(gate, scope_of(POLL, pki.qwac), [b""]).status == 201
@@ -253,9 +238,7 @@ def test_the_table_says_which_requests_must_be_sealed_and_for_which_role(door: D
     assert len(app.scopes) == 1
 
 
-def test_without_a_row_only_the_caller_is_judged_and_its_certificate_keeps_its_code(
-    make_gate: Callable[..., SealGate], pki: Pki
-) -> None:
+def test_without_a_row_only_the_caller_is_judged_and_its_certificate_keeps_its_code(make_gate, pki):
     gate = make_gate(PSD2)
     pending = gate.open(AsgiSource(scope_of(NAMELESS, pki.qwac)), None)
     assert (pending.caller.id, pending.caller.seal) == (str(pki.provider.organization_identifier), None)
@@ -267,25 +250,25 @@ def test_without_a_row_only_the_caller_is_judged_and_its_certificate_keeps_its_c
 
 
 @pytest.mark.parametrize("auth", [Auth.NONE, Auth.API_KEY, Auth.BASIC])
-def test_an_endpoint_that_this_gate_cannot_judge_is_closed(auth: Auth, door: Door, app: Recorder, pki: Pki) -> None:
+def test_an_endpoint_that_this_gate_cannot_judge_is_closed(auth, door, app, pki):
     open_rows = replace(PSD2, endpoints=tuple(replace(row, auth=auth) for row in PSD2.endpoints))
     assert call(door(open_rows), scope_of(POLL, pki.qwac), [b""]).status == 500
     assert app.scopes == []
 
 
-def test_a_wrong_method_is_answered_with_the_right_ones(door: Door, pki: Pki) -> None:
+def test_a_wrong_method_is_answered_with_the_right_ones(door, pki):
     patch = request(method="PATCH", target="/psd2/v1/payments/sepa-credit-transfers")
     answer = call(door(PSD2), scope_of(patch, pki.qwac), [BODY])
     assert (answer.status, answer.code, answer.headers["allow"]) == (405, "SERVICE_INVALID", "POST")
 
 
-def test_only_the_middleware_can_declare_a_request_verified(pki: Pki, good: Message) -> None:
+def test_only_the_middleware_can_declare_a_request_verified(pki, good):
     for forged in (None, True, {"verified": True}):
         with pytest.raises(ConfigurationError):
             verified_request(scope_of(good, pki.qwac) | {"tppkit.caller": forged})
 
 
-def test_a_body_framed_twice_is_refused(door: Door, app: Recorder, good: Message, pki: Pki) -> None:
+def test_a_body_framed_twice_is_refused(door, app, good, pki):
     framed = good.with_headers(("Transfer-Encoding", "Chunked"))
     assert call(door(), scope_of(framed, pki.qwac), [BODY]).status == 201
     twice = framed.with_headers(("Content-Length", str(len(BODY))))
@@ -298,18 +281,14 @@ def test_a_body_framed_twice_is_refused(door: Door, app: Recorder, good: Message
     [rsa.generate_private_key(65537, 1024), ec.generate_private_key(ec.SECP256K1())],
     ids=["weak", "unsupported"],
 )
-def test_a_key_of_an_untrusted_qwac_is_reported_as_a_fault_of_the_certificate(
-    key: Any, door: Door, app: Recorder, good: Message, pki: Pki
-) -> None:
+def test_a_key_of_an_untrusted_qwac_is_reported_as_a_fault_of_the_certificate(key, door, app, good, pki):
     drafted = pki.draft("qwac", pki.provider, label="weak")
     weak = sign_draft(drafted._replace(draft=for_key(drafted.draft, key.public_key())), pki.qwac_ca, "weak", "qwac")
     answer = call(door(), scope_of(good, weak), [BODY])
     assert (answer.status, answer.code, app.scopes) == (401, "CERTIFICATE_INVALID", [])
 
 
-def test_a_lifespan_passes_and_a_websocket_or_another_type_does_not(
-    make_gate: Callable[..., SealGate], door: Door, app: Recorder
-) -> None:
+def test_a_lifespan_passes_and_a_websocket_or_another_type_does_not(make_gate, door, app):
     seen, sent = [], []
 
     async def inner(scope: Any, receive: Any, send: Any) -> None:
@@ -327,7 +306,7 @@ def test_a_lifespan_passes_and_a_websocket_or_another_type_does_not(
     assert seen == ["lifespan"]
 
 
-def test_the_peer_gets_less_than_the_log(door: Door, good: Message, pki: Pki, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_peer_gets_less_than_the_log(door, good, pki, caplog):
     bad = good._replace(target=TARGET + "&marker")
     with caplog.at_level(logging.WARNING, "tppkit.web"):
         answer = call(door(), scope_of(bad, pki.qwac), [good.body])
@@ -336,9 +315,7 @@ def test_the_peer_gets_less_than_the_log(door: Door, good: Message, pki: Pki, ca
     assert "&marker from 198.51.100.7" in record.getMessage()
 
 
-def test_a_failure_of_ours_is_logged_with_its_traceback_and_sent_without_details(
-    door: Door, app: Recorder, policy: SealPolicy, good: Message, pki: Pki, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failure_of_ours_is_logged_with_its_traceback_and_sent_without_details(door, app, policy, good, pki, caplog):
     class Broken(QwacPolicy):
         def verify(self, peer: Any, *, at: Any) -> Any:
             raise RuntimeError("swordfish")
@@ -351,9 +328,7 @@ def test_a_failure_of_ours_is_logged_with_its_traceback_and_sent_without_details
     assert "Traceback" in caplog.text
 
 
-def test_a_spoofed_certificate_header_is_ignored_and_logged(
-    door: Door, app: Recorder, good: Message, pki: Pki, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_spoofed_certificate_header_is_ignored_and_logged(door, app, good, pki, caplog):
     proxy = TrustedProxy("10.0.0.0/8", form=ProxyForm.RFC9440)
     spoofed = good.with_headers(("Client-Cert", ":AAAA:"))
     gate = door(trusted_proxies=[proxy])

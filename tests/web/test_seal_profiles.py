@@ -6,8 +6,7 @@ import pytest
 from asgi import AT, EVERY_PATH, Recorder, call, scope_of
 from sealing import policy_of, request_for, seal_of
 
-from tppkit.seals import PROFILES, SealProfile, sign_request
-from tppkit.testpki import Pki
+from tppkit.seals import PROFILES, sign_request
 from tppkit.web import QwacPolicy, SealGate, SealMiddleware, verified_request
 
 ROWS = pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
@@ -15,9 +14,7 @@ ROWS = pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
 
 @ROWS
 @pytest.mark.parametrize("body", [b'{"amount":"12.50"}', b""], ids=["body", "no body"])
-def test_every_dialect_is_accepted_whole_and_refused_when_its_body_was_changed(
-    row: SealProfile, body: bytes, rsa_pki: Pki
-) -> None:
+def test_every_dialect_is_accepted_whole_and_refused_when_its_body_was_changed(row, body, rsa_pki):
     app, seals = Recorder(), policy_of(row, rsa_pki)
     door = SealMiddleware(app, gate=SealGate(EVERY_PATH, qwacs=QwacPolicy(seals.paths), seals=seals, now=lambda: AT))
     sealed = sign_request(request_for(row, body=body), seal=seal_of(row, rsa_pki.qseal), at=AT)
@@ -31,9 +28,7 @@ def test_every_dialect_is_accepted_whole_and_refused_when_its_body_was_changed(
 
 
 @pytest.mark.parametrize(("name", "field"), [("psd2-v1", "X-Request-ID"), ("chebanca", "tpp-request-id")])
-def test_a_request_without_the_id_that_its_dialect_demands_is_refused_with_the_headers_name(
-    name: str, field: str, rsa_pki: Pki
-) -> None:
+def test_a_request_without_the_id_that_its_dialect_demands_is_refused_with_the_headers_name(name, field, rsa_pki):
     row = PROFILES[name]
     seals = policy_of(row, rsa_pki)
     gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(seals.paths), seals=seals, now=lambda: AT, brief=False)

@@ -103,9 +103,7 @@ def answer_of(connection: socket.socket, request: bytes) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("server", [*ASGI, *WSGI])
-def test_a_certificate_in_a_trailer_is_ignored(
-    server: str, ports: dict[str, int], bank_pki: Pki, live_seal: Seal
-) -> None:
+def test_a_certificate_in_a_trailer_is_ignored(server, ports, bank_pki, live_seal):
     for where in ("trailer", "headers"):
         connection = socket.create_connection(("127.0.0.1", ports[server]), 20)
         status, body = answer_of(connection, in_trailer(bank_pki, live_seal, where=where))
@@ -126,9 +124,7 @@ def late(port: int, target: str, headers: Iterable[tuple[str, str]], body: bytes
 
 
 @pytest.mark.parametrize("server", DIRECT)
-def test_late_trailers_of_a_sealed_request_do_not_reach_the_application(
-    server: str, ports: dict[str, int], live_seal: Seal
-) -> None:
+def test_late_trailers_of_a_sealed_request_do_not_reach_the_application(server, ports, live_seal):
     message = sealed(live_seal, request_id=str(uuid4()))
     answers = [late(ports[server], TARGET, message.headers, BODY, trailers) for trailers in (LATE_TRAILERS, b"")]
     assert answers[0][0] == 201, answers
@@ -137,7 +133,7 @@ def test_late_trailers_of_a_sealed_request_do_not_reach_the_application(
     assert (names.count("x-request-id"), {"content-encoding", "script-name"} & set(names)) == (1, set())
 
 
-def test_late_trailers_of_a_callback_are_ignored(tmp_path: Path) -> None:
+def test_late_trailers_of_a_callback_are_ignored(tmp_path):
     environment = {"CALLBACK_KEY": str(write_service_key(tmp_path)), "CALLBACK_KEPT": str(tmp_path / "kept")}
     with running(CALLBACKS, environment=environment, log=tmp_path / "log") as ports:
         for server, port in ports.items():
@@ -183,7 +179,7 @@ ID = ("X-Request-ID", "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55")
 
 
 @pytest.mark.parametrize("server", LEDGER)
-def test_no_header_moves_a_request_to_another_handler(server: str, ports: dict[str, int], bank_pki: Pki) -> None:
+def test_no_header_moves_a_request_to_another_handler(server, ports, bank_pki):
     def ask(target: str, *more: tuple[str, str]) -> tuple[int, bytes]:
         message = wsgi.forwarded(Message("DELETE", target, (ID, *more)), bank_pki)
         answer = request(ports[f"{server} with a ledger"], "DELETE", target, message.headers)
@@ -200,14 +196,14 @@ def test_no_header_moves_a_request_to_another_handler(server: str, ports: dict[s
 
 
 @pytest.mark.parametrize("server", MOUNTED)
-def test_a_configured_mount_is_accepted(server: str, ports: dict[str, int], bank_pki: Pki, live_seal: Seal) -> None:
+def test_a_configured_mount_is_accepted(server, ports, bank_pki, live_seal):
     target = "/bank/psd2/v1/a%2Fb/%C5%BE?x=%2F"
     message = wsgi.forwarded(sealed(live_seal, target=target, request_id=None), bank_pki)
     answer = request(ports[f"{server} at /bank"], "POST", target, message.headers, message.body)
     assert (answer.status, json.loads(answer.body)["target"]) == (201, target)
 
 
-def test_the_forced_script_name_of_django_needs_no_mount(ports: dict[str, int], bank_pki: Pki, live_seal: Seal) -> None:
+def test_the_forced_script_name_of_django_needs_no_mount(ports, bank_pki, live_seal):
     message = wsgi.forwarded(sealed(live_seal, target="/psd2/v1/payments", request_id=None), bank_pki)
     answer = request(ports["django"], "POST", message.target, message.headers, message.body)
     assert (answer.status, answer.body) == (200, b"/bank/psd2/v1/payments")
@@ -294,7 +290,7 @@ def status_of(port: int, door: Door, framing: str, sent: bytes) -> int | None:
 
 @pytest.mark.parametrize("broken", BROKEN)
 @pytest.mark.parametrize("server", [*BOTH_WSGI, *BOTH_ASGI])
-def test_a_broken_body_is_the_peers_fault(server: str, broken: str, door: Door, live: Live) -> None:
+def test_a_broken_body_is_the_peers_fault(server, broken, door, live):
     status = status_of(live.ports[server], door, *BROKEN[broken])
     # A proxy's request must have a length, so the seal's middleware asks for none of these chunks.
     unread = 411 if door.target != "/cb/" and BROKEN[broken][0] == CHUNKED else 400

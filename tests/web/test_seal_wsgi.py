@@ -64,7 +64,7 @@ def good(seal: Seal, pki: Pki) -> Message:
 
 @pytest.mark.parametrize("name", ["RAW_URI", "REQUEST_URI"])
 @pytest.mark.parametrize("prefix", ["", "http://bank.example", "HTTPS://bank.example:8443"])
-def test_a_sealed_request_reaches_its_handler(name: str, prefix: str, door: Door, app: Recorder, good: Message) -> None:
+def test_a_sealed_request_reaches_its_handler(name, prefix, door, app, good):
     environ = environ_of(good)
     del environ["RAW_URI"]
     assert call(door(), environ | {name: prefix + TARGET})[0] == 201
@@ -79,9 +79,7 @@ def test_a_sealed_request_reaches_its_handler(name: str, prefix: str, door: Door
     [{}, {"RAW_URI": ""}, {"RAW_URI": TARGET, "REQUEST_URI": TARGET + "&y"}],
     ids=["none", "empty", "two that differ"],
 )
-def test_without_one_raw_target_nothing_is_put_together_again(
-    targets: dict[str, str], door: Door, app: Recorder, good: Message
-) -> None:
+def test_without_one_raw_target_nothing_is_put_together_again(targets, door, app, good):
     environ = environ_of(good)
     del environ["RAW_URI"]
     path, _, query = TARGET.partition("?")
@@ -94,9 +92,7 @@ NO_PATHS = ("*", "bank.example:443", "http://bank.example", "http://bank.example
 
 
 @pytest.mark.parametrize("target", [TARGET + "&y", TARGET.replace("%2F", "/"), "/decoded", *NO_PATHS])
-def test_another_target_is_refused_without_reading_the_body(
-    target: str, door: Door, app: Recorder, good: Message
-) -> None:
+def test_another_target_is_refused_without_reading_the_body(target, door, app, good):
     environ = environ_of(good, RAW_URI=target) if target in NO_PATHS else environ_of(good._replace(target=target))
     status, headers, body = call(door(), environ)
     assert (environ["wsgi.input"].reads, app.environs) == (0, [])
@@ -108,16 +104,14 @@ def test_another_target_is_refused_without_reading_the_body(
 
 @pytest.mark.parametrize("name", ["DIGEST", "SIGNATURE", "TPP_SIGNATURE_CERTIFICATE", "X_REQUEST_ID", "CLIENT_CERT"])
 @pytest.mark.parametrize("joint", [",", ", "])
-def test_a_header_that_the_server_joined_is_refused(
-    name: str, joint: str, door: Door, app: Recorder, good: Message
-) -> None:
+def test_a_header_that_the_server_joined_is_refused(name, joint, door, app, good):
     environ = environ_of(good)
     value = environ["HTTP_" + name]
     status = call(door(), environ | {"HTTP_" + name: f"{value}{joint}{value}"})[0]
     assert (status in (400, 401), app.environs) == (True, [])
 
 
-def test_a_body_over_the_limit_is_refused_without_reading_on(door: Door, good: Message) -> None:
+def test_a_body_over_the_limit_is_refused_without_reading_on(door, good):
     announced = environ_of(good)
     assert call(door(max_body_bytes=10), announced)[0] == 413
     assert announced["wsgi.input"].reads == 0
@@ -127,14 +121,14 @@ def test_a_body_over_the_limit_is_refused_without_reading_on(door: Door, good: M
     assert endless.reads == 1
 
 
-def test_the_same_request_is_answered_as_before(door: Door, app: Recorder, good: Message) -> None:
+def test_the_same_request_is_answered_as_before(door, app, good):
     guard = ReplayGuard(MemoryReplayStore())
     first = call(door(replay=guard), environ_of(good))
     assert call(door(replay=guard), environ_of(good)) == first == (201, {"ASPSP-Number": "1"}, b"done")
     assert (len(app.environs), app.closed) == (1, 1)
 
 
-def test_a_client_that_leaves_while_it_is_answered_changes_nothing(door: Door, app: Recorder, good: Message) -> None:
+def test_a_client_that_leaves_while_it_is_answered_changes_nothing(door, app, good):
     guard = ReplayGuard(MemoryReplayStore())
     running = door(replay=guard)(environ_of(good), lambda *_: lambda chunk: None)
     next(iter(running))
@@ -144,7 +138,7 @@ def test_a_client_that_leaves_while_it_is_answered_changes_nothing(door: Door, a
     assert len(app.environs) == 1
 
 
-def test_what_an_application_writes_is_kept_though_the_server_fails(door: Door, good: Message) -> None:
+def test_what_an_application_writes_is_kept_though_the_server_fails(door, good):
     handled = []
 
     def app(environ: Any, start_response: Any) -> Any:
@@ -164,9 +158,7 @@ def test_what_an_application_writes_is_kept_though_the_server_fails(door: Door, 
 
 
 @pytest.mark.parametrize("after", [None, b"", b"do"])
-def test_an_application_that_fails_before_or_while_it_answers_is_called_again(
-    after: bytes | None, door: Door, app: Recorder, good: Message
-) -> None:
+def test_an_application_that_fails_before_or_while_it_answers_is_called_again(after, door, app, good):
     def failing(environ: Any, start_response: Any) -> Iterator[bytes]:
         start_response("201 Created", [])
         yield after
@@ -181,7 +173,7 @@ def test_an_application_that_fails_before_or_while_it_answers_is_called_again(
     assert call(door(replay=guard), environ_of(good))[0] == 201
 
 
-def test_an_answer_too_long_to_be_kept_is_sent_whole_and_never_handled_again(door: Door, good: Message) -> None:
+def test_an_answer_too_long_to_be_kept_is_sent_whole_and_never_handled_again(door, good):
     handled = []
 
     def long(environ: Any, start_response: Any) -> Iterator[bytes]:
@@ -196,7 +188,7 @@ def test_an_answer_too_long_to_be_kept_is_sent_whole_and_never_handled_again(doo
     assert (call(door(long, replay=guard), environ_of(good))[0], len(handled)) == (409, 1)
 
 
-def test_a_refusal_of_head_has_no_body(door: Door, good: Message) -> None:
+def test_a_refusal_of_head_has_no_body(door, good):
     status, headers, body = call(door(), environ_of(good._replace(method="HEAD")))
     assert (status, body, int(headers["Content-Length"]) > 0) == (401, b"", True)
 
@@ -241,9 +233,7 @@ def test_a_body_that_the_server_cannot_read_is_malformed(error, code_of_cause, d
     ("coding", "length"),
     [("chunked", ""), ("gzip, chunked", ""), ("identity", ""), ("chunked", str(len(BODY))), ("gzip", str(len(BODY)))],
 )
-def test_a_transfer_coding_behind_a_proxy_is_refused(
-    coding: str, length: str, door: Door, app: Recorder, good: Message
-) -> None:
+def test_a_transfer_coding_behind_a_proxy_is_refused(coding, length, door, app, good):
     environ = environ_of(good, HTTP_TRANSFER_ENCODING=coding, CONTENT_LENGTH=length, **{"wsgi.input_terminated": True})
     status, _, body = call(door(), environ)
     assert (status, b"message.no-length" in body) == (411, True)

@@ -41,11 +41,11 @@ def read(receive: Callable[[], Awaitable[Any]], **scope: Any) -> Message:
 
 
 @given(chunks=st.lists(st.binary(max_size=100), min_size=1, max_size=9))
-def test_a_body_in_chunks_is_read_whole(chunks: list[bytes]) -> None:
+def test_a_body_in_chunks_is_read_whole(chunks):
     assert read(in_chunks(*chunks)).body == b"".join(chunks)
 
 
-def test_empty_pieces_of_a_body_are_not_held() -> None:
+def test_empty_pieces_of_a_body_are_not_held():
     left = 200_000
 
     async def receive() -> Any:
@@ -60,7 +60,7 @@ def test_empty_pieces_of_a_body_are_not_held() -> None:
     assert most < 500_000
 
 
-def test_an_event_without_a_body_ends_it() -> None:
+def test_an_event_without_a_body_ends_it():
     assert read(receiving({"type": "http.request"})).body == b""
 
 
@@ -81,10 +81,10 @@ def test_a_body_over_the_limit_is_refused(chunks):
         (b"//a/../b/", b"q", "//a/../b/?q"),
     ],
 )
-def test_the_target_is_what_was_on_the_wire(raw_path: bytes, query: bytes, target: str) -> None:
+def test_the_target_is_what_was_on_the_wire(raw_path, query, target):
     assert read(in_chunks(b""), raw_path=raw_path, path="/decoded", query_string=query).target == target
 
 
-def test_headers_keep_their_order_duplicates_and_bytes() -> None:
+def test_headers_keep_their_order_duplicates_and_bytes():
     headers = [(b"digest", b"a"), (b"x-name", b"\xe9\xff"), (b"digest", b" b ")]
     assert read(in_chunks(b""), headers=headers).headers == (("digest", "a"), ("x-name", "\xe9\xff"), ("digest", " b "))

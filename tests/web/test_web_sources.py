@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tppkit.web import AsgiSource, WsgiSource
-from tppkit.web.sources import Source, source_of
+from tppkit.web.sources import source_of
 
 ENVIRON = {
     "REQUEST_METHOD": "POST",
@@ -23,20 +23,20 @@ SCOPE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("source", [source_of(SCOPE), source_of(ENVIRON)], ids=["asgi", "wsgi"])
-def test_both_report_the_same_about_a_request(source: Source) -> None:
+def test_both_report_the_same_about_a_request(source):
     assert (source.method, source.raw_target(), source.address()) == ("POST", b"/a?b", "192.0.2.1")
     assert source.header_names() == {"x-a", "content-length"}
     assert [source.header_values(name) for name in ("X-A", "Content-Length", "X-B")] == [("1",), ("7",), ()]
     assert sorted(source.head().headers) == [("content-length", "7"), ("x-a", "1")]
 
 
-def test_variables_of_the_machine_in_an_environ_make_no_scope_of_it() -> None:
+def test_variables_of_the_machine_in_an_environ_make_no_scope_of_it():
     tls = {"client_cert_chain": ("-----BEGIN CERTIFICATE-----",)}
     source = source_of({**ENVIRON, "type": "http", "headers": "x", "client": "y", "extensions": {"tls": tls}})
     assert (type(source), source.address(), dict(source.extensions)) == (WsgiSource, "192.0.2.1", {})
 
 
-def test_what_is_absent_or_empty_in_a_scope_or_an_environ_is_none() -> None:
+def test_what_is_absent_or_empty_in_a_scope_or_an_environ_is_none():
     source = source_of({"type": "http", "method": "GET", "raw_path": b"/", "extensions": None})
     assert isinstance(source, AsgiSource)
     assert (source.raw_target(), source.header_names(), source.header_values("x")) == (b"/", frozenset(), ())

@@ -69,7 +69,7 @@ class Receiver:
         return statuses[0]
 
 
-def test_a_webhook_is_stored_and_counted_and_the_gateway_is_not_called() -> None:
+def test_a_webhook_is_stored_and_counted_and_the_gateway_is_not_called():
     receiver, sent = Receiver(), body()
     assert [receiver.post(sent), receiver.post(sent)] == [200, 200]
     assert receiver.counted == [("stored", ""), ("repeated", "")]
@@ -91,18 +91,18 @@ NO_WEBHOOKS = (
         ({"HTTP_TRANSFER_ENCODING": "chunked", "CONTENT_LENGTH": ""}, 400),
     ],
 )
-def test_what_is_not_a_webhook_is_refused(changed: dict[str, Any], status: int) -> None:
+def test_what_is_not_a_webhook_is_refused(changed, status):
     assert Receiver().post(**{"sent": body(), **changed}) == status
 
 
-def test_another_network_is_refused_whatever_it_says_of_itself() -> None:
+def test_another_network_is_refused_whatever_it_says_of_itself():
     receiver = Receiver(peers=CallbackPeers(parse_networks(["198.51.100.0/24"])))
     assert receiver.post(body()) == 403
     assert receiver.post(body(), HTTP_X_FORWARDED_FOR="198.51.100.1") == 403
     assert receiver.post(body(), REMOTE_ADDR="198.51.100.1") == 200
 
 
-def test_the_gateway_is_to_repeat_a_webhook_when_too_many_wait_or_the_store_fails() -> None:
+def test_the_gateway_is_to_repeat_a_webhook_when_too_many_wait_or_the_store_fails():
     full = Receiver(max_waiting=1)
     assert [full.post(body()), full.post(body())] == [200, 503]
     assert full.counted[1] == ("failed", "inbox.full")
@@ -112,7 +112,7 @@ def test_the_gateway_is_to_repeat_a_webhook_when_too_many_wait_or_the_store_fail
     assert broken.post(body()) == 503
 
 
-def test_webhooks_are_answered_while_the_gateway_hangs() -> None:
+def test_webhooks_are_answered_while_the_gateway_hangs():
     asked, hung_up, sent = Event(), Event(), body()
 
     def hangs(_: str) -> Order:
@@ -145,12 +145,12 @@ def test_webhooks_are_answered_while_the_gateway_hangs() -> None:
         {"environment": ""},
     ],
 )
-def test_settings_that_cannot_work_are_refused(settings: dict[str, Any]) -> None:
+def test_settings_that_cannot_work_are_refused(settings):
     with refused(ConfigurationError, "inbox.setting"):
         WebhookSettings(**settings)
 
 
-def test_no_log_has_the_path(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_log_has_the_path(caplog):
     with caplog.at_level(logging.DEBUG):
         Receiver().post(b"{}")
         Receiver().post(b" " * 5000)
@@ -161,6 +161,6 @@ def test_no_log_has_the_path(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     "path", ["", "webhooks", "/webhooks/", "/webhooks/short", "/" + "a" * 22 + "?x", "/" + "ž" * 30]
 )
-def test_a_path_that_can_be_guessed_is_rejected_as_a_setting(path: str) -> None:
+def test_a_path_that_can_be_guessed_is_rejected_as_a_setting(path):
     with refused(ConfigurationError, "webhook.path"):
         WebhookGate(WebhookInbox(MemoryStore(), no_gateway), path=path)

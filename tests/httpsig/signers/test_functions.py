@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 from cryptography.hazmat.primitives import hashes
@@ -25,7 +24,7 @@ async def sign_async(data: bytes) -> bytes:
     return sign(data)
 
 
-def test_a_function_signs_and_so_does_an_asynchronous_one() -> None:
+def test_a_function_signs_and_so_does_an_asynchronous_one():
     signer = CallableSigner(KEY.public_key(), sign=sign)
     signer.public_key.verify(signer.sign(b"x"), b"x", ec.ECDSA(hashes.SHA256()))  # type: ignore[union-attr]
     signer = CallableSigner(KEY.public_key(), sign_async=sign_async)
@@ -41,8 +40,6 @@ def test_a_function_signs_and_so_does_an_asynchronous_one() -> None:
         (lambda: CallableSigner(KEY.public_key(), sign_async=sign_async).sign(b"x"), "signer.async-only"),
     ],
 )
-def test_a_signer_needs_the_function_that_is_called_and_an_algorithm_of_its_key(
-    use: Callable[[], object], code: str
-) -> None:
+def test_a_signer_needs_the_function_that_is_called_and_an_algorithm_of_its_key(use, code):
     with refused((ConfigurationError, FormatError), code):
         use()

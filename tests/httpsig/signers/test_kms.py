@@ -78,13 +78,13 @@ def asked(kms: Any) -> Iterator[list[dict[str, Any]]]:
         ("ECC_NIST_P384", "ecdsa-p384-sha384"),
     ],
 )
-def test_a_key_in_the_service_signs_with_every_algorithm_of_its_kind(kms: Any, spec: str, algorithm: str) -> None:
+def test_a_key_in_the_service_signs_with_every_algorithm_of_its_kind(kms, spec, algorithm):
     signer = KmsSigner(make_key(kms, spec), client=kms, algorithm=algorithm)
     require_signature(signer, signer.sign(b"(request-target): get /"), b"(request-target): get /")
 
 
 @pytest.mark.parametrize("algorithm", ["rsa-pss-sha256", "rsa-pss-sha512"])
-def test_a_key_in_the_service_signs_with_pss(kms: Any, algorithm: str) -> None:
+def test_a_key_in_the_service_signs_with_pss(kms, algorithm):
     signer = KmsSigner(make_key(kms, "RSA_2048"), client=kms, algorithm=algorithm)
     assert isinstance(signer.public_key, rsa.RSAPublicKey)
     # moto takes the longest salt; the service one as long as the hash, as its documentation says.
@@ -92,13 +92,13 @@ def test_a_key_in_the_service_signs_with_pss(kms: Any, algorithm: str) -> None:
     signer.public_key.verify(signer.sign(b"x"), b"x", salted, signer.algorithm.hash)
 
 
-def test_the_service_signs_without_blocking_the_event_loop(kms: Any) -> None:
+def test_the_service_signs_without_blocking_the_event_loop(kms):
     signer = KmsSigner(make_key(kms, "ECC_NIST_P256"), client=kms)
     require_signature(signer, asyncio.run(signer.sign_async(b"x")), b"x")
 
 
 @pytest.mark.parametrize(("size", "kind"), [(4096, "RAW"), (4097, "DIGEST"), (0, "DIGEST")])
-def test_up_to_4096_bytes_are_sent_as_they_are_and_more_or_none_as_their_hash(size: int, kind: str, kms: Any) -> None:
+def test_up_to_4096_bytes_are_sent_as_they_are_and_more_or_none_as_their_hash(size, kind, kms):
     signer, data = KmsSigner(make_key(kms, "ECC_NIST_P384"), client=kms), bytes(size)
     with asked(kms) as seen:
         signature = signer.sign(data)
@@ -108,7 +108,7 @@ def test_up_to_4096_bytes_are_sent_as_they_are_and_more_or_none_as_their_hash(si
     require_signature(signer, signature, sent)
 
 
-def test_an_alias_that_is_pointed_elsewhere_does_not_change_the_key(kms: Any) -> None:
+def test_an_alias_that_is_pointed_elsewhere_does_not_change_the_key(kms):
     kms.create_alias(AliasName="alias/seal", TargetKeyId=make_key(kms, "ECC_NIST_P256"))
     signer = KmsSigner("alias/seal", client=kms)
     kms.update_alias(AliasName="alias/seal", TargetKeyId=make_key(kms, "ECC_NIST_P256"))
@@ -123,13 +123,13 @@ def test_an_alias_that_is_pointed_elsewhere_does_not_change_the_key(kms: Any) ->
         ("ECC_NIST_P256", "ecdsa-p256-sha512", "signature.algorithm"),
     ],
 )
-def test_a_key_of_another_kind_is_refused(kms: Any, spec: str, algorithm: str | None, code: str) -> None:
+def test_a_key_of_another_kind_is_refused(kms, spec, algorithm, code):
     with refused(FormatError, code):
         KmsSigner(make_key(kms, spec), client=kms, algorithm=algorithm)
 
 
 @pytest.mark.parametrize("key_id", ["", None])
-def test_a_key_that_the_service_does_not_have_or_that_can_be_none_is_a_wrong_setting(kms: Any, key_id: Any) -> None:
+def test_a_key_that_the_service_does_not_have_or_that_can_be_none_is_a_wrong_setting(kms, key_id):
     with refused(ConfigurationError, "signer.refused"):
         KmsSigner(key_id, client=kms)
     with refused(ConfigurationError, "signer.key-not-found", match="alias/nobody"):
@@ -184,20 +184,20 @@ def answering(error: tuple[int, str] | None) -> Iterator[Any]:
         (None, TransportError, "signer.timeout"),
     ],
 )
-def test_an_error_of_the_service_is_reported_by_its_kind(error: Any, kind: type, code: str) -> None:
+def test_an_error_of_the_service_is_reported_by_its_kind(error, kind, code):
     limit = {"read_timeout": 0.3} if error is None else {}
     with answering(error) as server, refused(kind, code):
         KmsSigner("seal", client=client(f"http://127.0.0.1:{server.server_port}", **limit))
 
 
-def test_a_service_that_is_not_running_is_reported() -> None:
+def test_a_service_that_is_not_running_is_reported():
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         with refused(TransportError, "signer.unavailable"):
             KmsSigner("seal", client=client(f"http://127.0.0.1:{closed.getsockname()[1]}"))
 
 
-def test_the_client_made_here_tries_again_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_client_made_here_tries_again_and_not_for_ever(monkeypatch):
     for name, value in {
         "AWS_ACCESS_KEY_ID": "a",
         "AWS_SECRET_ACCESS_KEY": "b",
@@ -211,7 +211,7 @@ def test_the_client_made_here_tries_again_and_not_for_ever(monkeypatch: pytest.M
     assert (caught.value.code, server.asked) == ("signer.throttled", 2)
 
 
-def test_settings_that_are_missing_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_settings_that_are_missing_are_reported(monkeypatch, tmp_path):
     for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))

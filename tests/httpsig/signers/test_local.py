@@ -30,7 +30,7 @@ ENCRYPTED = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEn
 UNKNOWN = b"-----BEGIN PRIVATE KEY-----\nMA4CAQAwBQYDKgMEBAIEAA==\n-----END PRIVATE KEY-----\n"
 
 
-def test_a_signer_takes_the_usual_algorithm_of_its_key_or_the_one_it_is_given_and_shows_no_key() -> None:
+def test_a_signer_takes_the_usual_algorithm_of_its_key_or_the_one_it_is_given_and_shows_no_key():
     signer = KeySigner(KEY)
     assert signer.algorithm.name == "ecdsa-sha256"
     assert signer.public_key == KEY.public_key()
@@ -39,13 +39,13 @@ def test_a_signer_takes_the_usual_algorithm_of_its_key_or_the_one_it_is_given_an
 
 
 @pytest.mark.parametrize("encoding", [Encoding.PEM, Encoding.DER], ids=["PEM", "DER"])
-def test_a_certificate_in_place_of_a_key_is_named_as_such(encoding: Encoding, pki: Pki) -> None:
+def test_a_certificate_in_place_of_a_key_is_named_as_such(encoding, pki):
     with refused(ConfigurationError, "key.unreadable", match="it is a certificate, not a private key"):
         load_private_key(pki.qseal.certificate.x509.public_bytes(encoding))
 
 
 @pytest.mark.parametrize("algorithm", ["rsa-sha256", "ecdsa-sha384", "hs2019", "ECDSA-SHA256"])
-def test_a_signer_refuses_an_algorithm_that_its_key_cannot_have(algorithm: str) -> None:
+def test_a_signer_refuses_an_algorithm_that_its_key_cannot_have(algorithm):
     with refused(FormatError, "signature.algorithm"):
         KeySigner(KEY, algorithm=algorithm)
 
@@ -59,7 +59,7 @@ def test_a_signer_refuses_an_algorithm_that_its_key_cannot_have(algorithm: str) 
         (lambda: rsa.generate_private_key(65537, 1024), "key.weak"),
     ],
 )
-def test_a_signer_refuses_a_key_that_no_algorithm_signs_with(make, code: str) -> None:
+def test_a_signer_refuses_a_key_that_no_algorithm_signs_with(make, code):
     with refused(FormatError, code):
         KeySigner(make())
 
@@ -77,7 +77,7 @@ def pkcs12_file(
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["named", "found by its key"])
-def test_key_certificate_and_chain_are_read_from_pkcs12(named: bool, pki: Pki) -> None:
+def test_key_certificate_and_chain_are_read_from_pkcs12(named, pki):
     found = load_pkcs12(pkcs12_file(pki, named=named), password=b"correct")
     assert found.key.public_key() == pki.qseal.certificate.public_key
     assert (found.certificate, found.chain) == (pki.qseal.certificate, pki.qseal.chain)
@@ -85,7 +85,7 @@ def test_key_certificate_and_chain_are_read_from_pkcs12(named: bool, pki: Pki) -
 
 
 @pytest.mark.parametrize(("key", "own"), [(False, True), (True, False)], ids=["no key", "no certificate of the key"])
-def test_pkcs12_without_a_pair_or_with_a_wrong_password_is_refused(key: bool, own: bool, pki: Pki) -> None:
+def test_pkcs12_without_a_pair_or_with_a_wrong_password_is_refused(key, own, pki):
     with refused(ConfigurationError, "key.unreadable"):
         load_pkcs12(pkcs12_file(pki, key=key, own=own), password=b"correct")
     with refused(FormatError, "pkcs12.unreadable"):
@@ -93,9 +93,7 @@ def test_pkcs12_without_a_pair_or_with_a_wrong_password_is_refused(key: bool, ow
 
 
 @pytest.mark.parametrize("password", [None, b"of another file"])
-def test_pkcs12_in_which_nothing_is_encrypted_needs_no_password_and_is_read_with_one(
-    password: bytes | None, pki: Pki
-) -> None:
+def test_pkcs12_in_which_nothing_is_encrypted_needs_no_password_and_is_read_with_one(password, pki):
     issued = pki.qseal
     plain = pkcs12.serialize_key_and_certificates(b"seal", issued.key, issued.certificate.x509, None, NoEncryption())
     assert load_pkcs12(plain, password=password).certificate == issued.certificate
@@ -113,9 +111,7 @@ PLAIN = [KEY.private_bytes(encoding, PrivateFormat.PKCS8, NoEncryption()) for en
         *((plain, password) for plain in PLAIN for password in (None, b"for another key")),
     ],
 )
-def test_a_key_is_read_in_every_form_and_with_a_password_that_it_does_not_need(
-    form: bytes, password: bytes | None
-) -> None:
+def test_a_key_is_read_in_every_form_and_with_a_password_that_it_does_not_need(form, password):
     assert load_private_key(form, password=password).public_key() == KEY.public_key()
 
 
@@ -135,7 +131,7 @@ UNREADABLE: dict[str, tuple[Any, Any, str]] = {
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_a_key_that_cannot_be_read_is_reported_without_showing_it(name: str) -> None:
+def test_a_key_that_cannot_be_read_is_reported_without_showing_it(name):
     pem, password, reason = UNREADABLE[name]
     with pytest.raises(ConfigurationError) as caught:
         load_private_key(pem, password=password)
@@ -146,7 +142,7 @@ def test_a_key_that_cannot_be_read_is_reported_without_showing_it(name: str) -> 
 
 
 @given(position=st.integers(0, len(PEM) - 1), byte=st.integers(0, 255))
-def test_only_a_configuration_error_escapes_the_reader_of_keys(position: int, byte: int) -> None:
+def test_only_a_configuration_error_escapes_the_reader_of_keys(position, byte):
     spoilt = PEM[:position] + bytes([byte]) + PEM[position + 1 :]
     with suppress(ConfigurationError):
         load_private_key(spoilt)

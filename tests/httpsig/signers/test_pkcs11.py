@@ -123,13 +123,13 @@ def require_signature(signer: Any, signature: bytes, data: bytes) -> None:
         ("ed25519", "ed25519"),
     ],
 )
-def test_a_key_in_a_device_signs_with_every_algorithm_of_its_kind(token: Path, label: str, algorithm: str) -> None:
+def test_a_key_in_a_device_signs_with_every_algorithm_of_its_kind(token, label, algorithm):
     device = signer(token, label, algorithm=algorithm)
     for data in (b"", b"(request-target): get /", bytes(100_000)):
         require_signature(device, device.sign(data), data)
 
 
-def test_a_devices_key_has_its_usual_algorithm_and_is_found_by_its_id(token: Path) -> None:
+def test_a_devices_key_has_its_usual_algorithm_and_is_found_by_its_id(token):
     assert [signer(token, label).algorithm.name for label in ("rsa", "p256", "p384")] == [
         "rsa-sha256",
         "ecdsa-sha256",
@@ -139,7 +139,7 @@ def test_a_devices_key_has_its_usual_algorithm_and_is_found_by_its_id(token: Pat
     assert isinstance(signer(token, None, key_id=b"\x02").public_key, ec.EllipticCurvePublicKey)
 
 
-def test_a_device_signs_without_blocking_the_event_loop_and_for_many_threads(token: Path) -> None:
+def test_a_device_signs_without_blocking_the_event_loop_and_for_many_threads(token):
     device = signer(token, "p256")
     require_signature(device, asyncio.run(device.sign_async(b"x")), b"x")
     devices = (signer(token, "rsa"), signer(token, "p256"))
@@ -152,14 +152,14 @@ def test_a_device_signs_without_blocking_the_event_loop_and_for_many_threads(tok
         list(threads.map(work, range(200)))
 
 
-def test_a_seal_is_made_with_a_key_in_a_device(token: Path, pki: Pki, policy: Any) -> None:
+def test_a_seal_is_made_with_a_key_in_a_device(token, pki, policy):
     seal = Seal(pki.qseal.certificate, signer(token, "qseal"))
     sent = sign_request(Message("GET", "/", (("X-Request-ID", "a"),)), seal=seal)
     verified = verify_request(sent, qwac=None, at=pki.qseal.certificate.not_before, policy=policy)
     assert verified.seal == pki.qseal.certificate
 
 
-def test_a_dropped_session_is_opened_again_and_a_key_that_wants_its_pin_every_time_gets_it(token: Path) -> None:
+def test_a_dropped_session_is_opened_again_and_a_key_that_wants_its_pin_every_time_gets_it(token):
     asked = []
 
     def pin() -> str:
@@ -178,7 +178,7 @@ def test_a_dropped_session_is_opened_again_and_a_key_that_wants_its_pin_every_ti
     assert len(asked) == 2
 
 
-def test_a_log_out_by_another_part_of_the_program_is_repaired(token: Path) -> None:
+def test_a_log_out_by_another_part_of_the_program_is_repaired(token):
     pkcs11.lib(str(token)).reinitialize()
     device = signer(token, "p256")
     with pytest.raises(pkcs11.UserAlreadyLoggedIn):
@@ -201,13 +201,13 @@ def test_a_log_out_by_another_part_of_the_program_is_repaired(token: Path) -> No
         ({"label": "rsa", "algorithm": "ecdsa-sha256"}, "signature.algorithm"),
     ],
 )
-def test_what_a_device_does_not_have_is_reported(token: Path, options: dict[str, Any], code: str) -> None:
+def test_what_a_device_does_not_have_is_reported(token, options, code):
     with refused((ConfigurationError, FormatError), code):
         signer(token, **options)
 
 
 @pytest.mark.parametrize("pin", ["wrong-text", lambda: "wrong-told"], ids=["text", "asked for"])
-def test_a_wrong_pin_is_reported_without_showing_it(token: Path, pin: Any) -> None:
+def test_a_wrong_pin_is_reported_without_showing_it(token, pin):
     pkcs11.lib(str(token)).reinitialize()  # nobody is logged in
     require_signature(device := signer(token, pin=PIN), device.sign(b"x"), b"x")
     pkcs11.lib(str(token)).reinitialize()
@@ -218,7 +218,7 @@ def test_a_wrong_pin_is_reported_without_showing_it(token: Path, pin: Any) -> No
 
 
 @pytest.mark.parametrize("pin", [None, "", PIN.encode()])
-def test_a_pin_that_is_invalid_is_reported_and_not_tried(token: Path, pin: Any) -> None:
+def test_a_pin_that_is_invalid_is_reported_and_not_tried(token, pin):
     pkcs11.lib(str(token)).reinitialize()
     with refused(ConfigurationError, "signer.pin"):
         signer(token, pin=lambda: pin)
@@ -227,7 +227,7 @@ def test_a_pin_that_is_invalid_is_reported_and_not_tried(token: Path, pin: Any) 
 
 
 @pytest.mark.parametrize("label", ["p256", "always"])
-def test_a_refused_pin_is_not_tried_again(token: Path, label: str) -> None:
+def test_a_refused_pin_is_not_tried_again(token, label):
     pins = [PIN]
     asked: list[str] = []
 
@@ -259,7 +259,7 @@ def has_tried_a_wrong_pin(module: Path) -> bool:
     return bool(pkcs11.lib(str(module)).get_token(token_label="seals").flags & TokenFlag.USER_PIN_COUNT_LOW)
 
 
-def test_a_closed_signer_is_logged_out_and_logs_in_again_to_sign(token: Path) -> None:
+def test_a_closed_signer_is_logged_out_and_logs_in_again_to_sign(token):
     pkcs11.lib(str(token)).reinitialize()
     with signer(token) as device:
         require_signature(device, device.sign(b"x"), b"x")
@@ -272,9 +272,7 @@ def test_a_closed_signer_is_logged_out_and_logs_in_again_to_sign(token: Path) ->
 
 
 @pytest.mark.parametrize("options", [{"label": "lonely"}, {"label": "weak"}, {"algorithm": "ecdsa-sha256"}])
-def test_a_pin_is_not_shown_and_a_signer_that_cannot_be_made_leaves_no_session_logged_in(
-    token: Path, options: dict[str, Any]
-) -> None:
+def test_a_pin_is_not_shown_and_a_signer_that_cannot_be_made_leaves_no_session_logged_in(token, options):
     pkcs11.lib(str(token)).reinitialize()
     with pytest.raises((ConfigurationError, FormatError)):
         signer(token, **options)
@@ -284,7 +282,7 @@ def test_a_pin_is_not_shown_and_a_signer_that_cannot_be_made_leaves_no_session_l
     assert PIN not in repr(vars(device))
 
 
-def test_a_refused_pin_is_not_given_again_by_any_signer_of_the_process(token: Path) -> None:
+def test_a_refused_pin_is_not_given_again_by_any_signer_of_the_process(token):
     pkcs11.lib(str(token)).reinitialize()
     for first in (True, False):
         with refused(ConfigurationError, "signer.pin"):
@@ -297,14 +295,14 @@ def test_a_refused_pin_is_not_given_again_by_any_signer_of_the_process(token: Pa
     assert has_tried_a_wrong_pin(token)
 
 
-def test_a_file_that_is_not_a_pkcs11_library_is_reported(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_pkcs11_library_is_reported(tmp_path):
     (tmp_path / "module.so").write_bytes(b"not a library")
     for path in (tmp_path / "module.so", tmp_path / "nowhere.so"):
         with refused(ConfigurationError, "signer.module"):
             Pkcs11Signer(path, token="seals", pin=lambda: PIN, label="rsa")
 
 
-def test_a_device_that_is_unavailable_is_reported_and_used_again_when_it_is_back(token: Path) -> None:
+def test_a_device_that_is_unavailable_is_reported_and_used_again_when_it_is_back(token):
     device = signer(token)
     tokens = Path(os.environ["SOFTHSM2_CONF"]).parent / "tokens"
     tokens.rename(tokens.with_name("elsewhere"))

@@ -54,7 +54,7 @@ def diagnosed(vector: dict[str, Any]) -> Diagnosis:
 
 
 @pytest.mark.parametrize("prefix", ["cavage10-c-", "cavage12-c-default", "cavage12-c-basic"])
-def test_the_signing_strings_of_the_drafts_are_found_to_be_signed(shared_data: Path, prefix: str) -> None:
+def test_the_signing_strings_of_the_drafts_are_found_to_be_signed(shared_data, prefix):
     for vector in vectors(shared_data, "cavage.json"):
         if vector["id"].startswith(prefix):
             diagnosis = diagnosed(vector)
@@ -62,7 +62,7 @@ def test_the_signing_strings_of_the_drafts_are_found_to_be_signed(shared_data: P
             assert not {cause.part.value for cause in diagnosis.causes} & {"signing string", "signature", "body"}
 
 
-def test_a_digest_with_padding_too_much_and_the_old_signatures_of_draft_12_are_explained(shared_data: Path) -> None:
+def test_a_digest_with_padding_too_much_and_the_old_signatures_of_draft_12_are_explained(shared_data):
     found = [diagnosed(row) for row in vectors(shared_data, "cavage.json") if row["id"] == "cavage12-c-all-signature"]
     assert [("time-not-allowed" in [cause.name for cause in one.causes], one.outcome) for one in found] == [
         (True, Outcome.EXPLAINED)
@@ -74,7 +74,7 @@ def test_a_digest_with_padding_too_much_and_the_old_signatures_of_draft_12_are_e
 
 
 @pytest.mark.parametrize("name", ["ccg-rsa-signed", "ccg-ed25519-signed", "ccg-p256-signed", "ccg-ecdsa-signed"])
-def test_vectors_over_an_unknown_text_are_not_explained(shared_data: Path, name: str) -> None:
+def test_vectors_over_an_unknown_text_are_not_explained(shared_data, name):
     (vector,) = (row for row in vectors(shared_data, "cavage.json") if row["id"] == name)
     diagnosis = diagnosed(vector)
     assert (diagnosis.outcome, diagnosis.signed) == (Outcome.UNEXPLAINED, None)

@@ -22,7 +22,7 @@ from tppkit.httpsig.components import parse_origin
 from tppkit.seals import PROFILES, PSD2_V1, Format, KeyIdForm, Seal, SealProfile, prepare_request
 from tppkit.seals.certificate_header import CertificateForm, write_certificate
 from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request
-from tppkit.testpki import Issued, Pki, certificate_pem
+from tppkit.testpki import Pki, certificate_pem
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 QUICK = 60_000  # work; what no known mistake explains is searched for no longer
@@ -72,7 +72,7 @@ def sealed(pki: Pki, profile: SealProfile, wrong: Callable[[str], str] = str, *,
 
 
 @pytest.mark.parametrize("kind", ["ec", "rsa"])
-def test_the_key_of_the_qwac_is_named_also_beside_another_mistake(pkis: dict[str, Pki], kind: str) -> None:
+def test_the_key_of_the_qwac_is_named_also_beside_another_mistake(pkis, kind):
     own = pkis[kind]
     for steps, more in (({}, []), (BY_NAME["target-without-query"].steps, ["target-without-query"])):
         message = seal_wrongly(own.qseal, key=own.qwac.key, **steps)
@@ -82,16 +82,14 @@ def test_the_key_of_the_qwac_is_named_also_beside_another_mistake(pkis: dict[str
     assert "--qwac" in unknown.advice[0]
 
 
-def test_the_certificate_and_form_of_a_seal_are_named(pki: Pki, rsa_pki: Pki) -> None:
+def test_the_certificate_and_form_of_a_seal_are_named(pki, rsa_pki):
     assert explained(diagnose_request(seal_wrongly(pki.qwac))) == ["certificate-not-seal"]
     template = 'Signature keyId="{key_id}",algorithm = "{algorithm}",headers="{names}",signature="{signature}"'
     message = seal_wrongly(rsa_pki.qseal, covered=NEEDED, template=template, written=bytes.hex)
     assert explained(diagnose_request(message)) == ["signature-form", "signature-hex"]
 
 
-def test_where_the_qwacs_key_does_not_fit_either_other_certificates_are_requested(
-    pki: Pki, other_qseal: Issued
-) -> None:
+def test_where_the_qwacs_key_does_not_fit_either_other_certificates_are_requested(pki, other_qseal):
     message = seal_wrongly(pki.qseal, key=other_qseal.key)
     unknown = diagnose_request(message, qwac=pki.qwac.certificate, max_work=QUICK)
     assert (unknown.outcome, names(unknown)) == (Outcome.UNEXPLAINED, [])
@@ -99,7 +97,7 @@ def test_where_the_qwacs_key_does_not_fit_either_other_certificates_are_requeste
     assert explained(diagnose_request(message, certificates=[other_qseal.certificate])) == ["key-of-other"]
 
 
-def test_a_qwac_that_was_given_is_not_mistaken_for_a_missing_seal_certificate(pki: Pki) -> None:
+def test_a_qwac_that_was_given_is_not_mistaken_for_a_missing_seal_certificate(pki):
     message = seal_wrongly(pki.qseal, key=pki.qwac.key, covered=NEEDED, finish=renamed(CERTIFICATE, ""))
     alone = diagnose_request(message, qwac=pki.qwac.certificate)
     assert (alone.outcome, names(alone)) == (Outcome.UNEXPLAINED, ["certificate-missing"])
@@ -107,7 +105,7 @@ def test_a_qwac_that_was_given_is_not_mistaken_for_a_missing_seal_certificate(pk
     assert explained(both) == ["certificate-missing", "key-of-qwac"]
 
 
-def test_the_recovered_hash_is_given_if_the_text_is_not_found(rsa_pki: Pki) -> None:
+def test_the_recovered_hash_is_given_if_the_text_is_not_found(rsa_pki):
     text = b"something that no mistake leads to"
     diagnosis = diagnose_request(seal_wrongly(rsa_pki.qseal, string=lambda data: text), max_work=QUICK)
     assert (diagnosis.outcome, names(diagnosis), diagnosis.made) == (Outcome.UNEXPLAINED, [], "PKCS#1, SHA-256")
@@ -133,14 +131,14 @@ FORMS: dict[str, Callable[[EidasCertificate, str], str]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_certificate_in_another_form_is_read_and_named(pki: Pki, form: str) -> None:
+def test_a_certificate_in_another_form_is_read_and_named(pki, form):
     text = FORMS[form](pki.qseal.certificate, certificate_pem(pki.qseal.certificate).decode())
     change = renamed(CERTIFICATE, CERTIFICATE, lambda _: text)
     both = seal_wrongly(pki.qseal, covered=NEEDED, finish=change, assemble=joined("\r\n"))
     assert explained(diagnose_request(both)) == ["certificate-form", "string-crlf"]
 
 
-def test_the_seal_is_found_in_a_chain_and_one_certificate_is_not_called_one(pki: Pki) -> None:
+def test_the_seal_is_found_in_a_chain_and_one_certificate_is_not_called_one(pki):
     chain = (pki.qseal_ca.certificate, pki.qseal.certificate)
     in_der = ", ".join(encode_base64(one.der) for one in chain)
     for text in (in_der, b64encode(b"".join(certificate_pem(one) for one in chain)).decode()):
@@ -154,7 +152,7 @@ def test_the_seal_is_found_in_a_chain_and_one_certificate_is_not_called_one(pki:
     assert diagnosis.causes[0].evidence == ("it is PEM, percent-encoded; the dialect has base64 of DER",)
 
 
-def test_a_text_that_is_not_a_certificate_is_named_and_the_given_one_used(pki: Pki) -> None:
+def test_a_text_that_is_not_a_certificate_is_named_and_the_given_one_used(pki):
     for text in ("MIIB-_x", "MIIBx,MIIBy", "%%%", "A" * 20_000):
         message = seal_wrongly(
             pki.qseal, covered=NEEDED, finish=renamed(CERTIFICATE, CERTIFICATE, lambda _, text=text: text)
@@ -181,9 +179,7 @@ REFUSALS: list[tuple[dict[str, Any], str, SealProfile]] = [
 
 
 @pytest.mark.parametrize(("steps", "code", "profile"), REFUSALS, ids=[code for _, code, _ in REFUSALS])
-def test_what_no_row_names_is_reported_by_the_verifiers_refusal(
-    pki: Pki, other_qseal: Issued, steps: dict[str, Any], code: str, profile: SealProfile
-) -> None:
+def test_what_no_row_names_is_reported_by_the_verifiers_refusal(pki, other_qseal, steps, code, profile):
     sealed_by, qwac = (other_qseal, pki.qwac.certificate) if code == "seal.other-organisation" else (pki.qseal, None)
     message = seal_wrongly(sealed_by, **steps, assemble=joined("\r\n"))
     assert explained(diagnose_request(message, profile=profile, qwac=qwac)) == ["string-crlf", code]
@@ -197,24 +193,22 @@ UNREADABLE: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("steps", "code"), UNREADABLE, ids=[code for _, code in UNREADABLE])
-def test_a_seal_that_cannot_be_read_is_reported_by_the_verifiers_refusal(
-    pki: Pki, steps: dict[str, Any], code: str
-) -> None:
+def test_a_seal_that_cannot_be_read_is_reported_by_the_verifiers_refusal(pki, steps, code):
     diagnosis = diagnose_request(seal_wrongly(pki.qseal, **steps))
     assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, [code])
     assert "until the signature can be read" in diagnosis.advice[0]
 
 
 @pytest.mark.parametrize(("name", "outcome"), [("X-Request-ID", Outcome.UNEXPLAINED), (CERTIFICATE, Outcome.EXPLAINED)])
-def test_a_header_that_appears_twice_is_refused(pki: Pki, name: str, outcome: Outcome) -> None:
+def test_a_header_that_appears_twice_is_refused(pki, name, outcome):
     message = seal_wrongly(pki.qseal, covered=NEEDED).with_headers((name, "another"))
     diagnosis = diagnose_request(message, max_work=QUICK)
     assert (diagnosis.outcome, names(diagnosis)) == (outcome, ["header.duplicate"])
 
 
 def test_a_whole_address_in_the_start_line_or_another_base_path_is_not_explained_by_a_path_that_was_never_used(
-    pki: Pki, rsa_pki: Pki
-) -> None:
+    pki, rsa_pki
+):
     absolute = "https://api.bank.example/a?x"
     assert diagnose_request(seal_wrongly(pki.qseal, target=absolute)).outcome is Outcome.VERIFIES
     other = [
@@ -227,14 +221,14 @@ def test_a_whole_address_in_the_start_line_or_another_base_path_is_not_explained
         assert message.target == absolute or not any(".." in text for text in diagnosis.advice)
 
 
-def test_an_old_seal_is_refused_for_its_age_only_if_a_time_is_given(rsa_pki: Pki) -> None:
+def test_an_old_seal_is_refused_for_its_age_only_if_a_time_is_given(rsa_pki):
     message, profile = sealed(rsa_pki, PROFILES["bng"], lambda text: f"{text}\n"), PROFILES["bng"]
     assert explained(diagnose_request(message, profile=profile)) == ["string-newline-after"]
     later = diagnose_request(message, profile=profile, at=datetime(2026, 7, 1, tzinfo=UTC))
     assert explained(later) == ["string-newline-after", "signature.expired"]
 
 
-def test_another_length_than_the_bodys_is_noted(pki: Pki) -> None:
+def test_another_length_than_the_bodys_is_noted(pki):
     for field in (("Content-Length", "9"), ("Transfer-Encoding", "chunked")):
         valid = diagnose_request(seal_wrongly(pki.qseal, headers=(*HEADERS, field)))
         assert (valid.outcome, field[0] in valid.notes[0]) == (Outcome.VERIFIES, True)
@@ -244,7 +238,7 @@ def test_another_length_than_the_bodys_is_noted(pki: Pki) -> None:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_a_request_verifies_in_its_own_dialect_and_is_named_in_another(rsa_pki: Pki, name: str) -> None:
+def test_a_request_verifies_in_its_own_dialect_and_is_named_in_another(rsa_pki, name):
     message, known = sealed(rsa_pki, PROFILES[name]), [rsa_pki.qseal.certificate]
     assert diagnose_request(message, certificates=known, profile=PROFILES[name], at=AT).outcome is Outcome.VERIFIES
     if name != PSD2_V1.name:
@@ -265,14 +259,12 @@ WRONG: list[tuple[str, Callable[[str], str]]] = [
 
 @pytest.mark.parametrize("profile", [JWS, URI, PARTS], ids=lambda row: row.name)
 @pytest.mark.parametrize(("name", "wrong"), WRONG, ids=[name for name, _ in WRONG])
-def test_a_mistake_in_the_signing_string_of_another_format_is_named(
-    rsa_pki: Pki, profile: SealProfile, name: str, wrong: Callable[[str], str]
-) -> None:
+def test_a_mistake_in_the_signing_string_of_another_format_is_named(rsa_pki, profile, name, wrong):
     message = sealed(rsa_pki, profile, wrong)
     assert explained(diagnose_request(message, profile=profile, certificates=[rsa_pki.qseal.certificate])) == [name]
 
 
-def test_a_mistake_that_no_row_names_is_not_named_as_another(pki: Pki) -> None:
+def test_a_mistake_that_no_row_names_is_not_named_as_another(pki):
     bare = sealed(pki, PARTS, lambda text: text.replace('query": ?', 'query": '), message=REQUEST._replace(target="/a"))
     port = sealed(pki, URI, lambda text: text.replace("bank.example/", "bank.example:443/"))
     for message, profile in ((bare, PARTS), (port, URI)):
@@ -287,7 +279,7 @@ def test_a_mistake_that_no_row_names_is_not_named_as_another(pki: Pki) -> None:
 @pytest.mark.parametrize(
     "profile", [row for row in PROFILES.values() if row.format is not Format.CAVAGE], ids=lambda row: row.name
 )
-def test_a_changed_body_and_a_replaced_digest_of_another_format_are_named(rsa_pki: Pki, profile: SealProfile) -> None:
+def test_a_changed_body_and_a_replaced_digest_of_another_format_are_named(rsa_pki, profile):
     known, message = [rsa_pki.qseal.certificate], sealed(rsa_pki, profile)
     longer = diagnose_request(message._replace(body=message.body + b"\n"), certificates=known, profile=profile, at=AT)
     assert explained(longer) == ["body-newline-dropped"]
@@ -305,7 +297,7 @@ def jws_with(message: Message, **changes: object) -> Message:
     return renamed(JWS.carrier, JWS.carrier, write)(message)
 
 
-def test_a_json_web_signature_reports_what_its_parser_finds(rsa_pki: Pki) -> None:
+def test_a_json_web_signature_reports_what_its_parser_finds(rsa_pki):
     message = sealed(rsa_pki, JWS)
     for known in ([], [rsa_pki.qseal.certificate]):
         several = diagnose_request(jws_with(message, b64=True, crit=[], jwk={}), profile=JWS, certificates=known)
@@ -319,7 +311,7 @@ def test_a_json_web_signature_reports_what_its_parser_finds(rsa_pki: Pki) -> Non
     assert explained(diagnose_request(without_x5c, profile=JWS, certificates=known)) == ["signature.missing"]
 
 
-def test_rfc_9421_reports_what_its_parser_finds(pki: Pki) -> None:
+def test_rfc_9421_reports_what_its_parser_finds(pki):
     for write, code in (
         (lambda value: value.replace("=(", "(", 1), "structured.malformed"),
         (lambda value: value.replace('"content-digest"', '"x-absent"'), "signature.header-absent"),
@@ -333,7 +325,7 @@ def test_rfc_9421_reports_what_its_parser_finds(pki: Pki) -> None:
 # ---- what stays unexplained
 
 
-def test_a_body_or_digest_that_no_known_mistake_leads_to_is_not_explained(pki: Pki) -> None:
+def test_a_body_or_digest_that_no_known_mistake_leads_to_is_not_explained(pki):
     message = seal_wrongly(pki.qseal)
     diagnosis = diagnose_request(message._replace(body=message.body.replace(b"12.50", b"99.50")))
     assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, [])
@@ -348,7 +340,7 @@ def test_a_body_or_digest_that_no_known_mistake_leads_to_is_not_explained(pki: P
     assert any("its digest is" in text for text in right.excluded)
 
 
-def test_the_algorithms_of_a_digest_are_explained_by_the_same_bytes(pki: Pki) -> None:
+def test_the_algorithms_of_a_digest_are_explained_by_the_same_bytes(pki):
     def both(first: bytes, second: bytes) -> Diagnosis:
         digest = f"{make_digest(first)},{make_digest(second, algorithm='SHA-512')}"
         return diagnose_request(seal_wrongly(pki.qseal, digest=lambda body: digest))
@@ -358,7 +350,7 @@ def test_the_algorithms_of_a_digest_are_explained_by_the_same_bytes(pki: Pki) ->
     assert both(BODY, b"else").outcome is Outcome.UNEXPLAINED
 
 
-def test_the_first_difference_and_white_space_are_shown(pki: Pki) -> None:
+def test_the_first_difference_and_white_space_are_shown(pki):
     diagnosis = diagnose_request(seal_wrongly(pki.qseal, assemble=joined("\r\n")))
     shown = diagnosis.to_object()
     assert diagnosis.expected is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -11,12 +11,12 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sealing import REQUEST, changed
-from wrong_signer import SINGLE, Case, seal_wrongly
+from wrong_signer import SINGLE, seal_wrongly
 
 from tppkit._encoding import encode_base64
 from tppkit.httpsig import Message
 from tppkit.httpsig.message import Header
-from tppkit.seals import Seal, sign_request
+from tppkit.seals import sign_request
 from tppkit.seals.diagnose import Outcome, diagnose_request
 from tppkit.testpki import Pki
 
@@ -27,7 +27,7 @@ OTHERS = {"signature-missing"}  # without a signature there is nothing that anot
 
 @settings(max_examples=40)
 @given(case=st.sampled_from([case for case in SINGLE if case.name not in OTHERS]), data=st.binary(max_size=40))
-def test_a_signature_by_an_unknown_key_is_never_explained(pki: Pki, case: Case, data: bytes) -> None:
+def test_a_signature_by_an_unknown_key_is_never_explained(pki, case, data):
     steps = {name: step for name, step in case.steps.items() if name != "signer"}
     body = {} if "hashed" in steps else {"body": data or b"x"}
     message = seal_wrongly(pki.qseal, **body | steps, key=UNKNOWN)
@@ -37,7 +37,7 @@ def test_a_signature_by_an_unknown_key_is_never_explained(pki: Pki, case: Case, 
 
 @settings(max_examples=60)
 @given(data=st.data())
-def test_any_change_of_a_sealed_request_is_reported_and_never_raises(pki: Pki, data: st.DataObject) -> None:
+def test_any_change_of_a_sealed_request_is_reported_and_never_raises(pki, data):
     message = seal_wrongly(pki.qseal)
     number = data.draw(st.integers(0, len(message.headers) - 1))
     name, value = message.headers[number]
@@ -62,9 +62,7 @@ header_values = st.text(st.characters(max_codepoint=255), max_size=60)
     headers=st.lists(st.tuples(header_names, header_values), max_size=6),
     body=st.binary(max_size=60),
 )
-def test_a_request_of_anything_is_reported_and_never_raises(
-    pki: Pki, method: str, target: str, headers: Sequence[tuple[str, str]], body: bytes
-) -> None:
+def test_a_request_of_anything_is_reported_and_never_raises(pki, method, target, headers, body):
     message = Message(method, target, tuple(headers), body)
     diagnosis = diagnose_request(message, certificates=[pki.qseal.certificate], max_work=QUICK)
     assert diagnosis.outcome is not Outcome.VERIFIES
@@ -72,7 +70,7 @@ def test_a_request_of_anything_is_reported_and_never_raises(
 
 @pytest.mark.parametrize("written", ["", "!!!!", "A" * 20_000, encode_base64(b"x" * 63), encode_base64(encode_dss_signature(0, 0)),
     encode_base64(encode_dss_signature(2**4000, 2**4000))])  # fmt: skip
-def test_a_malformed_signature_is_searched_for_within_the_bound(pki: Pki, written: str) -> None:
+def test_a_malformed_signature_is_searched_for_within_the_bound(pki, written):
     diagnosis = diagnose_request(seal_wrongly(pki.qseal, written=lambda raw: written), max_work=QUICK)
     assert diagnosis.outcome is Outcome.UNEXPLAINED
     assert diagnosis.tried <= QUICK
@@ -87,7 +85,7 @@ def seconds_of(message: Message, pki: Pki) -> float:
 
 
 @pytest.mark.parametrize("blank", [" ", "\t", "\r", "\n", "\v", "\0"], ids=repr)
-def test_long_runs_of_blanks_are_read_in_linear_time(pki: Pki, blank: str) -> None:
+def test_long_runs_of_blanks_are_read_in_linear_time(pki, blank):
     message = seal_wrongly(pki.qseal)
     assert seconds_of(message._replace(body=blank.encode() * 500_000 + b"x"), pki) < 5
     for value in ('a={}"x', "signature='{}", 'keyId="a",headers="{}",signature="AAAA"', "{}a", "a{}"):
@@ -103,7 +101,7 @@ def test_long_runs_of_blanks_are_read_in_linear_time(pki: Pki, blank: str) -> No
     ['keyId="a",algorithm="rsa-sha256",headers="' + "a " * 2000 + '",signature="AAAA"', 'keyId="' + "a" * 8000 + '"', "=" * 8192,
      'a="' * 2000, ",".join(f"p{number}=1" for number in range(1000))],
 )  # fmt: skip
-def test_a_hostile_signature_header_costs_bounded_work(pki: Pki, value: str) -> None:
+def test_a_hostile_signature_header_costs_bounded_work(pki, value):
     headers = (("Signature", value), ("Digest", "SHA-256=" + "A" * 5000), ("TPP-Signature-Certificate", "%25" * 5000))
     diagnosis = diagnose_request(
         Message("POST", "/" + "a/" * 4000, headers, b"[" * 20_000), certificates=[pki.qseal.certificate]
@@ -111,7 +109,7 @@ def test_a_hostile_signature_header_costs_bounded_work(pki: Pki, value: str) -> 
     assert diagnosis.outcome is Outcome.UNEXPLAINED
 
 
-def test_a_long_body_and_many_covered_headers_cost_bounded_work(pki: Pki) -> None:
+def test_a_long_body_and_many_covered_headers_cost_bounded_work(pki):
     covered = ("digest", *[f"x-{number}" for number in range(400)])
     headers = tuple((name, "v") for name in covered[1:])
     body = b'{"a":[' + b"1, " * 1_000_000 + b"1]}"
@@ -135,7 +133,7 @@ class Walked(tuple[Header, ...]):
 @pytest.mark.parametrize(
     "more", [[(f"X-{n}", "v") for n in range(5000)], [("X-Same", "v")] * 5000], ids=["many names", "one name"]
 )
-def test_the_headers_are_scanned_a_few_times_whatever_is_tried(seal: Seal, more: list[Header]) -> None:
+def test_the_headers_are_scanned_a_few_times_whatever_is_tried(seal, more):
     sealed = sign_request(changed(REQUEST, headers=(*REQUEST.headers, *more)), seal=seal)
     Walked.walks = 0
     diagnosis = diagnose_request(Message("POST", "/elsewhere", Walked(sealed.headers), sealed.body), max_work=200_000)
@@ -147,7 +145,7 @@ def test_the_headers_are_scanned_a_few_times_whatever_is_tried(seal: Seal, more:
 @pytest.mark.parametrize(
     "target", ["/a" + "/b%2Fc" * 10_000, "/a?" + "&".join(f"key{n}=v%20{n}" for n in range(4500)), "/" + "%25" * 21_000]
 )
-def test_a_long_target_is_tried_in_fewer_ways(seal: Seal, target: str) -> None:
+def test_a_long_target_is_tried_in_fewer_ways(seal, target):
     sealed = sign_request(changed(REQUEST, target=target), seal=seal)
     diagnosis = diagnose_request(changed(sealed, target=f"/z{target[2:]}"), max_work=200_000)
     assert diagnosis.outcome is Outcome.UNEXPLAINED

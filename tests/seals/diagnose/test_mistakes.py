@@ -9,11 +9,10 @@ from hashlib import sha256
 
 import pytest
 from cryptography.hazmat.primitives.hashes import SHA512
-from wrong_signer import PAIRS, SINGLE, Case, pss, seal_wrongly
+from wrong_signer import PAIRS, SINGLE, pss, seal_wrongly
 
 from tppkit.seals import PROFILES, PSD2_V1
 from tppkit.seals.diagnose import ALL_MISTAKES, Outcome, diagnose_request
-from tppkit.testpki import Pki
 
 # With P-256, whose verifications cost most, where it can happen with such a key; the fast tests make each mistake once.
 ROWS = [pytest.param(case, kind, marks=[pytest.mark.slow] * (number > 0), id=f"{case.name}-{kind}")
@@ -27,7 +26,7 @@ BOTH = [
 ELSEWHERE = {"certificate-not-seal", "key-of-other", "key-of-qwac", "other-dialect", "pss-salt-length"}
 
 
-def test_every_row_has_its_own_name_a_cause_and_a_fix_and_a_request_that_makes_its_mistake() -> None:
+def test_every_row_has_its_own_name_a_cause_and_a_fix_and_a_request_that_makes_its_mistake():
     assert {row.name for row in ALL_MISTAKES} - {case.name for case in SINGLE} == ELSEWHERE
     names = [row.name for row in ALL_MISTAKES]
     assert sorted(names) == sorted(set(names))
@@ -36,13 +35,13 @@ def test_every_row_has_its_own_name_a_cause_and_a_fix_and_a_request_that_makes_i
 
 
 @pytest.mark.parametrize("kind", ["ec", "rsa"])
-def test_a_right_request_verifies(pkis: dict[str, Pki], kind: str) -> None:
+def test_a_right_request_verifies(pkis, kind):
     diagnosis = diagnose_request(seal_wrongly(pkis[kind].qseal))
     assert (diagnosis.outcome, diagnosis.causes) == (Outcome.VERIFIES, ())
 
 
 @pytest.mark.parametrize(("case", "kind"), [*ROWS, *BOTH])
-def test_each_mistake_of_a_request_is_named_and_nothing_else(pkis: dict[str, Pki], case: Case, kind: str) -> None:
+def test_each_mistake_of_a_request_is_named_and_nothing_else(pkis, case, kind):
     own = pkis[kind]
     message = seal_wrongly(own.qseal, **case.steps)
     diagnosis = diagnose_request(message, certificates=(own.qseal.certificate, own.qwac.certificate))
@@ -51,7 +50,7 @@ def test_each_mistake_of_a_request_is_named_and_nothing_else(pkis: dict[str, Pki
     assert all(cause.evidence for cause in diagnosis.causes)
 
 
-def test_a_salt_of_another_length_than_the_hash_is_named(rsa_pki: Pki) -> None:
+def test_a_salt_of_another_length_than_the_hash_is_named(rsa_pki):
     profile = replace(PSD2_V1, name="mine", algorithms=PROFILES["cavage-12"].algorithms)
     signer = pss(20, hashed=SHA512(), mgf=SHA512())
     message = seal_wrongly(rsa_pki.qseal, algorithm="hs2019", signer=signer)
@@ -73,9 +72,7 @@ BODIES = [
 
 
 @pytest.mark.parametrize(("sent", "hashed", "causes"), BODIES)
-def test_a_body_is_explained_only_by_what_was_done_to_it(
-    pki: Pki, sent: bytes, hashed: bytes, causes: set[str]
-) -> None:
+def test_a_body_is_explained_only_by_what_was_done_to_it(pki, sent, hashed, causes):
     diagnosis = diagnose_request(seal_wrongly(pki.qseal, body=sent, hashed=lambda body: hashed))
     assert {cause.name for cause in diagnosis.causes} == causes
     assert (diagnosis.outcome is Outcome.EXPLAINED) is bool(causes)
@@ -85,7 +82,7 @@ TOOLS = ["{}\n", "{}  -\n", "SHA2-256(stdin)= {}\n", "(stdin)= {}\n"]
 
 
 @pytest.mark.parametrize("printed", TOOLS)
-def test_what_a_shell_tool_prints_in_place_of_a_hash_is_named(pki: Pki, printed: str) -> None:
+def test_what_a_shell_tool_prints_in_place_of_a_hash_is_named(pki, printed):
     def text(data: bytes) -> bytes:
         return printed.format(sha256(data).hexdigest()).encode()
 
