@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,8 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from programs import needed
+
 GUIDE = Path(__file__).parents[1] / "docs" / "identity.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -21,8 +22,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 @pytest.fixture
 def surroundings(tmp_path: Path) -> Iterator[dict[str, str]]:
     """The environment of a machine with SoftHSM2 and a key in KMS."""
-    if shutil.which("softhsm2-util") is None:
-        pytest.skip("needs softhsm2-util; install Debian's package softhsm2")
+    needed("softhsm2-util", "softhsm2")
     (tmp_path / "tokens").mkdir()
     (tmp_path / "softhsm2.conf").write_text(f"directories.tokendir = {tmp_path / 'tokens'}\n")
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from programs import needed
 from tppkit.sandbox import SandboxSettings, run_sandbox
 
 PAGES = Path(__file__).parents[1] / "docs"
@@ -136,8 +136,7 @@ def test_the_block_about_further_payments_of_the_gateway_runs(run, shell):
 
 
 def test_the_checkout_of_the_gateway_runs_by_curl_alone(shell, tmp_path):
-    if shutil.which("jq") is None:
-        pytest.skip("needs jq; install Debian's package jq")
+    needed("jq")
     shell("tppkit pki create certs")
     with run_sandbox(SandboxSettings(tmp_path / "sandbox", pki=tmp_path / "certs")) as server:
         server.addresses.write(tmp_path / "ready.json")

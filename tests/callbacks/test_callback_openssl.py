@@ -22,6 +22,7 @@ from calling import (
 )
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from programs import needed
 from tppkit.callbacks import load_callback_key, verify_callback
 
 CALLBACKS = [
@@ -34,7 +35,9 @@ CALLBACKS = [
 
 
 def openssl(*arguments: object, data: bytes) -> bytes:
-    done = subprocess.run(["openssl", *map(str, arguments)], input=data, capture_output=True, timeout=30, check=False)
+    done = subprocess.run(
+        [needed("openssl"), *map(str, arguments)], input=data, capture_output=True, timeout=30, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

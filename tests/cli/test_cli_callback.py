@@ -11,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 from receivers import receiving
 
+from programs import needed
 from tppkit._clock import utc_now
 from tppkit.callbacks import (
     CallbackAddress,
@@ -182,7 +183,9 @@ def test_a_callback_that_holds_has_no_cause(tppkit, parts):
 )
 def test_a_command_that_cannot_run_has_an_exit_code(tppkit, certs, tmp_path, arguments, code):
     if "{rsa}" in arguments:
-        subprocess.run(["openssl", "genrsa", "-out", tmp_path / "rsa.key", "2048"], check=True, capture_output=True)
+        subprocess.run(
+            [needed("openssl"), "genrsa", "-out", tmp_path / "rsa.key", "2048"], check=True, capture_output=True
+        )
     damaged = tmp_path / "damaged.pem"
     damaged.write_text("-----BEGIN PRIVATE KEY-----\nMDAw\n-----END PRIVATE KEY-----\n")
     names = {

@@ -11,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from programs import needed
 from tppkit.httpsig import ALGORITHMS, KeySigner, Message, make_digest, make_signing_string, message_components
 from tppkit.httpsig.algorithms import PrivateKey, Scheme, der_from_raw, make_verifiers, raw_from_der, verify_signature
 
@@ -50,7 +51,7 @@ def data() -> bytes:
 
 
 def openssl(name: str, *arguments: str | Path) -> str:
-    command = ["openssl", "pkeyutl", *arguments, "-rawin", *OPTIONS[name]]
+    command = [needed("openssl"), "pkeyutl", *arguments, "-rawin", *OPTIONS[name]]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack
 from inspect import iscoroutinefunction, signature
@@ -22,6 +21,7 @@ from legacy_provider import ConnectLegacy, Legacy, Receiver, receiving
 from merchant import MakeMerchant, Merchant
 from raw_provider import Connect, OpenBank, RawProvider, checked_sandbox, make_seal, require_books, tls_context
 
+from programs import needed
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 from tppkit.testpki import Issued, Pki, make_provider
 
@@ -215,9 +215,7 @@ def timed(timed_merchant: Merchant, open_shop: Open) -> Shop:
 def chromium() -> Iterator[Any]:
     """Debian's Chromium."""
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright; install the extra dev")
-    program = shutil.which("chromium")
-    if program is None:
-        pytest.skip("needs chromium; install Debian's package chromium")
+    program = needed("chromium")
     with playwright.sync_playwright() as driver:
         sandboxed = os.geteuid() != 0  # Chromium's own sandbox does not run as root
         browser = driver.chromium.launch(executable_path=program, chromium_sandbox=sandboxed)

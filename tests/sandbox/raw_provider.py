@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import ssl
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,8 +13,8 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
-import pytest
 
+from programs import needed
 from tppkit.client.tls_context import IdentityContext, IdentityContexts
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 from tppkit.seals import KeySigner, Message, Seal, sign_request
@@ -170,8 +169,7 @@ def is_refused(answer: httpx.Response, status: int, code: str) -> bool:
 
 def curl(root: Path, *options: object, body: Any = None) -> tuple[int, str, str]:
     """Status, body and the address at the end of a request by curl that trusts `root`; a JSON body goes by standard input."""
-    program = shutil.which("curl") or pytest.fail("install Debian's package curl")
-    command = [program, "-sS", "--cacert", root, "-w", "\n%{http_code} %{url_effective}", *options]
+    command = [needed("curl"), "-sS", "--cacert", root, "-w", "\n%{http_code} %{url_effective}", *options]
     command += [] if body is None else ["--json", "@-"]
     sent = None if body is None else json.dumps(body)
     done = subprocess.run(command, input=sent, capture_output=True, text=True, timeout=30, check=True)

@@ -13,6 +13,7 @@ import pytest
 from legacy_provider import DAILY, FOREIGN, ONA, ONA_PHONE, ORDER, Arrived, Receiver, new_id
 from raw_provider import curl
 
+from programs import needed
 from tppkit.protocol.legacy import LEGACY
 from tppkit.protocol.legacy.endpoints import (
     BALANCE,
@@ -74,7 +75,7 @@ class Shell:
             signed = f"{one.headers['requestid']}{one.method}{self._receiver.url.removesuffix('/cb')}{one.path}"
             (self._folder / "signed").write_bytes(signed.encode() + one.body)
             (self._folder / "signature").write_bytes(bytes.fromhex(one.headers["signature"]))
-            command = ["openssl", "dgst", "-sha256", "-verify", "key.pem", "-signature", "signature", "signed"]
+            command = [needed("openssl"), "dgst", "-sha256", "-verify", "key.pem", "-signature", "signature", "signed"]
             done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, timeout=30, check=False)
             assert done.stdout == "Verified OK\n", one
         return found

@@ -18,6 +18,7 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
+from programs import needed
 from tppkit._clock import utc_now
 from tppkit.certificates import EidasCertificate
 from tppkit.sandbox.pki_services import PkiServices
@@ -53,7 +54,9 @@ class Served:
 
 
 def openssl(*arguments: object, check: bool = True) -> str:
-    done = subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(
+        [needed("openssl"), *map(str, arguments)], capture_output=True, text=True, timeout=30, check=False
+    )
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 
 import pytest
@@ -10,13 +9,13 @@ from cryptography.x509.oid import NameOID
 from sealing import QTSP, REQUEST, TEMPLATE, fresh_policy, header, issued_by, seal_by_hand, verdict
 from sealing import check_key_id as check
 
+from programs import needed
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import VerificationError
 from tppkit.httpsig import parse_signature_header
 from tppkit.seals import sign_request
 from tppkit.seals.key_id import make_key_id, verify_key_id
 
-OPENSSL = shutil.which("openssl")
 D_TRUST = issued_by(
     (NameOID.COUNTRY_NAME, "DE"),
     (NameOID.ORGANIZATION_NAME, "D-Trust GmbH"),
@@ -139,7 +138,6 @@ def test_in_one_line_a_backslash_is_itself(organization):
     assert check(f"SN=9FA1,CA=/C=DE/O={organization}/CN=x", certificate) == "names it"
 
 
-@pytest.mark.skipif(OPENSSL is None, reason="needs openssl, whose one line is read")
 @pytest.mark.parametrize(
     "organization", ["Köln Trust", "Łódź + Co, S.A.", "信託", "a\nb\x7f", "A\\x41B", "Å/Ö 🏦", "Trust A/S"]
 )
@@ -148,7 +146,7 @@ def test_what_openssl_writes_in_one_line_names_its_certificate(organization):
         issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, name), (NameOID.COMMON_NAME, "CA 1"))
         for name in (organization, f"{organization}x")
     )
-    command = [str(OPENSSL), "x509", "-inform", "DER", "-noout", "-issuer", "-nameopt", "compat"]
+    command = [needed("openssl"), "x509", "-inform", "DER", "-noout", "-issuer", "-nameopt", "compat"]
     run = subprocess.run(command, input=certificate.der, capture_output=True, check=True, timeout=20)
     issuer = run.stdout.decode("ascii").strip().removeprefix("issuer=").lstrip()
     value = TEMPLATE.format(key_id=f"SN=9FA1,CA={issuer}", algorithm="x", headers="digest", signature="AAAA")

@@ -7,13 +7,14 @@ import subprocess
 
 import pytest
 
+from programs import needed
 from tppkit.testpki import make_pki, write_pki
 
 LEAVES = {"qwac": "qwac", "qseal": "qseal", "other-qwac": "qwac", "other-qseal": "qseal", "server": "qwac"}
 
 
 def openssl(*arguments: object) -> str:
-    return subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True, text=True).stdout
+    return subprocess.run([needed("openssl"), *map(str, arguments)], check=True, capture_output=True, text=True).stdout
 
 
 @pytest.fixture(scope="module", params=["p256", "p384", "rsa2048"])

@@ -13,6 +13,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID as Purpose
 from hypothesis import given
 from hypothesis import strategies as st
 
+from programs import needed
 from tppkit.certificates import EidasCertificate, EidasRequest, Use, check_certificate, der, load_certificates, oids
 from tppkit.certificates.rules import first_error
 from tppkit.errors import ConfigurationError, FormatError, TppkitError
@@ -89,7 +90,7 @@ def test_a_request_is_well_formed_and_has_the_requested_values(kind, name):
 def test_openssl_verifies_a_request_of_each_kind_of_key(key, tmp_path):
     made = make_request(make_provider(), "qseal", KeySource().make_key("a", kind=key))
     (tmp_path / "r.csr").write_bytes(pem_block("CERTIFICATE REQUEST", made))
-    command = ["openssl", "req", "-in", str(tmp_path / "r.csr"), "-noout", "-verify"]
+    command = [needed("openssl"), "req", "-in", str(tmp_path / "r.csr"), "-noout", "-verify"]
     assert b"verify OK" in subprocess.run(command, capture_output=True, check=True).stderr
 
 

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import ocsp
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from programs import needed
 from tppkit.testpki.profiles import key_usage
 from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationPolicy, RevocationScope
 
@@ -213,7 +214,16 @@ def test_openssl_finds_the_same_certificate_revoked(tmp_path, judge, base, root,
     }
     for name, one in pem.items():
         (tmp_path / name).write_bytes(one.x509.public_bytes(Encoding.PEM))
-    command = ["openssl", "verify", "-attime", str(int(AT.timestamp())), "-CAfile", "root", "-untrusted", "issuing"]
+    command = [
+        needed("openssl"),
+        "verify",
+        "-attime",
+        str(int(AT.timestamp())),
+        "-CAfile",
+        "root",
+        "-untrusted",
+        "issuing",
+    ]
     lists = ("-crl_check", "-CRLfile", "base", "-CRLfile", "delta")
     for more, answers in ((lists[:3], (base,)), (lists, (base, delta))):
         done = subprocess.run([*command, *more, "leaf"], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.x509.oid import SignatureAlgorithmOID
 
+from programs import needed
 from refusals import refused
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, VerificationError
@@ -74,7 +75,9 @@ class Authority:
         )  # fmt: skip
 
     def run(self, *arguments: str) -> None:
-        done = subprocess.run(["openssl", *arguments], cwd=self.folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [needed("openssl"), *arguments], cwd=self.folder, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
 
     def key(self, name: str, *kind: str) -> None:
