@@ -44,7 +44,7 @@ class InboxStore:
         database: a SQLAlchemy address such as `sqlite:///tpp.sqlite` or `postgresql+psycopg://host/name`, or an engine. If that is
             for asyncio, call the methods through `run_sync`.
         prefix: of the tables' names; lower-case letters, digits and `_`, at most 30.
-        wait_s: for an address: seconds to wait, half of them for other threads, half for other processes or the server.
+        wait_s: for an address: seconds to wait, half of them for other threads or tasks, half for other processes or the server.
 
     Attributes:
         engine: the engine.
@@ -80,7 +80,7 @@ class InboxStore:
         from tppkit.inbox.shared_transactions import SharedDatabase  # needs greenlet
 
         store = copy(self)
-        store.database = SharedDatabase(self.engine, wait_s=self._wait_s)
+        store.database = SharedDatabase(self.engine, wait_s=self._wait_s / 2)
         return store
 
     def close(self) -> None:
