@@ -68,6 +68,8 @@ def raw(fields: object) -> bytes:
         {"merchant_order_id": "a" * 256},
         {"return_url": "https://a.example/\u00e9"}, {"return_url": "https://a.example/\x7f"},
         {"return_url": "https://a.example/" + "a" * 2048},
+        {"webhook_url": "https://a.example/\u00e9"}, {"webhook_url": "https://a.example/\x7f"},
+        {"webhook_url": "https://a.example/ b"}, {"webhook_url": "https://a.example/" + "a" * 2048},
         {"customer": {"country": "usa"}}, {"customer": "x"},
         {"extra": []}, {"transactions": [{}, {}]}, {"transactions": [{"capture_mode": "later"}]},
         {"transactions": [{"payment_method_details": {"cvc": "12"}}]}, {"transactions": [{"payment_method_details": {"cvc": 123}}]},
