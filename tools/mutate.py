@@ -211,6 +211,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write every mutant with its verdict to this file")
     options = parser.parse_args()
     mutants, rows, new, begin = list(list_mutants(options.file)), [], 0, time.monotonic()
+    if not mutants:
+        parser.error(f"no file has a check: {', '.join(options.file)}")
     known = Counter(KNOWN.read_text().splitlines())
     for (file, mutant, _), verdict in zip(mutants, repeat("") if options.list else judge_all(mutants), strict=False):
         rows.append({"file": str(file), **mutant._asdict(), "verdict": verdict})

@@ -92,10 +92,45 @@ def test_a_handler_that_fails_behind_one_that_ends_the_transaction_hides_no_loss
             raise LookupError
 
     shared = store.for_tasks()
-    first, ended, failed = asyncio.run(receive(shared, "abc", handler))
-    assert (first.code, ended.code, type(failed)) == ("inbox.unavailable", "inbox.handler-committed", LookupError)
+    first, ended, last = asyncio.run(receive(shared, "abc", handler))
+    assert (first.code, ended.code, last.code) == ("inbox.unavailable", "inbox.handler-committed", "inbox.unavailable")
     assert asyncio.run(receive(shared, "abc", apply)) == [Outcome.APPLIED] * 3
     assert sorted(effects(store)) == ["a", "b", "c"]
+
+
+def test_a_handler_that_commits_behind_one_that_rolls_back_has_no_effect(store: InboxStore) -> None:
+    def handler(one: Any, db: Any) -> None:
+        if one.key == "a":
+            db.rollback()
+        apply(one, db)
+        if one.key == "a":
+            raise LookupError
+        db.commit()
+
+    shared = store.for_tasks()
+    ended, last = asyncio.run(receive(shared, "ab", handler))
+    assert (ended.code, last.code, effects(store)) == ("inbox.handler-committed", "inbox.unavailable", [])
+    assert asyncio.run(receive(shared, "ab", apply)) == [Outcome.APPLIED] * 2
+    assert sorted(effects(store)) == ["a", "b"]
+
+
+def test_a_turn_that_cannot_be_rolled_back_is_not_committed(store: InboxStore) -> None:
+    def handler(one: Any, db: Any) -> None:
+        apply(one, db)
+        driver = db.connection.driver_connection
+        driver.set_authorizer(
+            lambda action, *_: sqlite3.SQLITE_DENY if action == 32 else sqlite3.SQLITE_OK
+        )  # savepoints
+        raise LookupError
+
+    def allow(db: Any, *_: Any) -> None:
+        db.set_authorizer(None)
+
+    event.listen(store.engine, "checkin", allow)
+    shared = store.for_tasks()
+    assert [type(one) for one in asyncio.run(receive(shared, "a", handler))] == [LookupError]
+    assert effects(store) == []
+    assert asyncio.run(receive(shared, "a", apply)) == [Outcome.APPLIED]
 
 
 def test_an_error_at_the_commit_is_a_failure_of_the_only_handler_in_it(file_store):
@@ -162,7 +197,7 @@ def test_tasks_wait_no_longer_than_configured_for_a_handler_that_hangs(file_stor
 
     def hangs(one: Any, db: Any) -> None:
         (other,) = await_only(receive(shared, "b", apply))
-        assert "does one hang?" in str(other)
+        assert "does a handler hang?" in str(other)
 
     assert asyncio.run(receive(shared, "a", hangs)) == [Outcome.APPLIED]
 

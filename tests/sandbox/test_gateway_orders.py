@@ -91,7 +91,8 @@ def test_an_order_of_one_project_does_not_reach_a_transaction_of_another(bank, m
 
 def test_a_refused_card_does_not_use_the_setup_token_up(merchant):
     order = merchant.card_order()
-    assert is_refused(merchant.store(order, "4111 1111 1111 1111"), 400, "FORMAT_ERROR")
+    for pan in ("1" * 11, "1" * 20, "4111 1111 1111 1111", "4111111111111111\n", "４" * 13):
+        assert is_refused(merchant.store(order, pan), 400, "FORMAT_ERROR")
     assert is_refused(merchant.store(order, expiry="012020"), 400, "CARD_INVALID")
     merchant.card(order)
     assert is_refused(merchant.store(order), 400, "SETUP_TOKEN_INVALID")

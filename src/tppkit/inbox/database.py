@@ -20,13 +20,9 @@ try:
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 
-HANDLER_COMMITTED = "inbox.handler-committed"
-TURN = "tppkit_turn"
-_WHOLE = "tppkit_inbox"
-_SAVEPOINTS = {
-    name: [Statement(text(f"{verb} {name}")) for verb in ("SAVEPOINT", "ROLLBACK TO SAVEPOINT", "RELEASE SAVEPOINT")]
-    for name in (_WHOLE, TURN)
-}
+_SAVEPOINT, _ROLLBACK_TO, _RELEASE = (
+    Statement(text(f"{verb} tppkit_inbox")) for verb in ("SAVEPOINT", "ROLLBACK TO SAVEPOINT", "RELEASE SAVEPOINT")
+)
 _BEGIN = Statement(text("BEGIN IMMEDIATE"))  # SQLite only
 # PostgreSQL: limit how long this transaction waits for a lock, unless the application has set a limit.
 _LIMIT_WAIT = Statement(
@@ -36,8 +32,7 @@ _UNLIMIT_WAIT = Statement(text("SELECT set_config('lock_timeout', '0', true)"))
 _LIMITED = "tppkit_limited"
 
 _ENDED, _ABORTED, _RAISED = ("25P01", "3B001"), "25P02", "P0001"
-# Messages of drivers that have no code for this error.
-_ENDED_TEXTS = ("no such savepoint", "Cannot operate on a closed database", "the connection is closed")
+_CLOSED_TEXTS = ("Cannot operate on a closed database", "the connection is closed")  # the drivers have no code for this
 
 
 class EffectFailed(Exception):
@@ -45,11 +40,12 @@ class EffectFailed(Exception):
 
     Attributes:
         error: what the handler raised.
+        may_be_done: the handler may have committed the done flag of its entry.
     """
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: Exception, *, may_be_done: bool = False) -> None:
         super().__init__(error)
-        self.error = error
+        self.error, self.may_be_done = error, may_be_done
 
     @property
     def reason(self) -> str:
@@ -126,12 +122,12 @@ class Database:
 
         Args:
             wait: how long PostgreSQL waits for a lock, because a handler that hangs may hold it; until `effect`.
-            guarded: whether the body runs a handler, see `savepoint`.
+            guarded: whether the body runs a handler, see `Savepoint`.
             reads: whether the body only reads; SQLite then needs no lock, which a handler that hangs may hold.
 
         Raises:
             InboxError: `inbox.unavailable`.
-            EffectFailed: see `savepoint`; or the commit violates a deferred constraint.
+            EffectFailed: see `Savepoint`; or the commit violates a deferred constraint.
         """
         with unavailable():
             db = self.engine.connect()
@@ -143,7 +139,7 @@ class Database:
                 elif not reads and not pooled.driver_connection.in_transaction:  # type: ignore[union-attr]  # the connection is open
                     # sqlite3 begins none before a savepoint, and one that begins with a read could fail at its first write.
                     _BEGIN.first(db, {})
-                with savepoint(db) if guarded else nullcontext():
+                with Savepoint(db) if guarded else nullcontext():
                     yield db
                 self._commit(db)
             finally:
@@ -182,60 +178,65 @@ class Database:
                 within = within.connection()  # a session
             is_core = isinstance(within, Connection)
             driver = within.connection.driver_connection if is_core else within
+            if not hasattr(driver, "in_transaction" if self.is_sqlite else "cursor"):
+                message = f"a {type(within).__name__} is not a connection of the inbox's kind of database"
+                raise ConfigurationError("inbox.no-transaction", message)
             if not _has_transaction(driver, is_sqlite=self.is_sqlite):
-                raise ConfigurationError(
-                    "inbox.no-transaction",
-                    f"the {type(within).__name__} is not a connection of the inbox's kind of database, or commits each statement by"
-                    " itself, so the done flag would be committed before the effect",
-                )
+                message = "the connection commits each statement by itself, so the done flag would be committed before the effect"
+                raise ConfigurationError("inbox.no-transaction", message)
             yield within if is_core else _driver_connection(driver, self.engine.dialect)
 
 
-@contextmanager
-def savepoint(db: Any, name: str = _WHOLE) -> Iterator[None]:
-    """Run the body within a savepoint, which is rolled back if the body raises.
+class Savepoint:
+    """A context manager that rolls back its body's statements if the body raises.
 
     If the savepoint can be released, the transaction is the one that was begun, and can still be committed: PostgreSQL answers COMMIT
     with a silent rollback after an error, and a handler may send COMMIT as text.
 
+    Args:
+        db: the connection.
+
+    Attributes:
+        is_lost: it could not be begun, released or rolled back, so the transaction must not be committed.
+
     Raises:
         EffectFailed: `inbox.handler-committed` or `inbox.handler-aborted`, a handler ended or aborted the transaction.
     """
-    begin, roll_back, release = _SAVEPOINTS[name]
-    begin.first(db, {})
-    error: BaseException | None = None
-    try:
-        yield
-    except BaseException as e:  # noqa: BLE001  # raised below
-        error = e
-    try:
-        if error is not None:
-            roll_back.first(db, {})
-        release.first(db, {})
-    except Exception as e:  # noqa: BLE001  # after an interrupt, SQLAlchemy raises any class
-        if error is None or isinstance(error, EffectFailed):
-            error = _fault(e, error) or error or e
-    if error is not None:
-        raise error
+
+    def __init__(self, db: Any) -> None:
+        self._db, self.is_lost = db, True
+
+    def __enter__(self) -> None:
+        _SAVEPOINT.first(self._db, {})
+        self.is_lost = False
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        try:
+            if error is not None:
+                _ROLLBACK_TO.first(self._db, {})
+            _RELEASE.first(self._db, {})
+        except Exception as e:  # after an interrupt, SQLAlchemy raises any class
+            self.is_lost = True
+            if error is not None and not isinstance(error, EffectFailed):
+                return  # it is raised, and more important
+            if (fault := _fault(e)) is not None:
+                fault.error.__cause__ = error.error if error else e
+                raise fault from None
+            if error is None:
+                raise
 
 
-def _fault(error: Exception, failed: EffectFailed | None) -> EffectFailed | None:
+def _fault(error: Exception) -> EffectFailed | None:
     """Return the failure of a handler that ended or aborted the transaction; None if the database failed by itself."""
     state, cause = _state_of(error), str(getattr(error, "orig", ""))
-    if isinstance(error, ResourceClosedError) or state in _ENDED or any(known in cause for known in _ENDED_TEXTS):
-        fault = ConfigurationError(
-            HANDLER_COMMITTED,
-            "the handler ended the inbox's transaction: commit(), rollback(), close() and executescript() do that",
-        )
-    elif state == _ABORTED:
-        fault = ConfigurationError(
-            "inbox.handler-aborted",
-            "the handler went on after a failed statement, so nothing would be committed: raise the error, or use a savepoint",
-        )
-    else:
-        return None
-    fault.__cause__ = failed.error if failed else error
-    return EffectFailed(fault)
+    is_open = state in _ENDED or "no such savepoint" in cause
+    if is_open or isinstance(error, ResourceClosedError) or any(known in cause for known in _CLOSED_TEXTS):
+        message = "the handler ended the inbox's transaction: commit(), rollback(), close() and executescript() do that"
+        return EffectFailed(ConfigurationError("inbox.handler-committed", message), may_be_done=is_open)
+    if state == _ABORTED:
+        message = "the handler went on after a failed statement, so nothing would be committed: raise the error, or use a savepoint"
+        return EffectFailed(ConfigurationError("inbox.handler-aborted", message))
+    return None
 
 
 @contextmanager
@@ -262,9 +263,7 @@ def _state_of(error: BaseException) -> str:
 
 
 def _has_transaction(driver: Any, *, is_sqlite: bool) -> bool:
-    """Whether it is a driver's connection that is in a transaction, or begins one with the next statement."""
-    if not hasattr(driver, "in_transaction" if is_sqlite else "cursor"):
-        return False
+    """Whether a driver's connection is in a transaction, or begins one with the next statement."""
     if is_sqlite:
         mode = getattr(driver, "autocommit", -1)  # from Python 3.12 on; -1: isolation_level decides
         return driver.in_transaction or not (driver.isolation_level is None if mode == -1 else mode)

@@ -6,7 +6,6 @@ import os
 import sqlite3
 import time
 from contextlib import suppress
-from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -75,9 +74,9 @@ def _make_file_engine(url: URL, wait_s: float) -> Engine:
             "inbox.sqlite",
             "a database in memory is lost with its process, and one named by a URI is not private: give a path",
         )
+    engine = make_sqlite_engine(url, wait_s, timeout=wait_s)
     file = as_path(str(url.database))
     identity = make_private(file)
-    engine = make_sqlite_engine(url, wait_s, timeout=wait_s)
 
     @event.listens_for(engine, "do_connect")  # SQLite would make a new file, which others could read
     @event.listens_for(engine, "checkout")
@@ -92,10 +91,9 @@ def _make_file_engine(url: URL, wait_s: float) -> Engine:
             try:
                 connection.execute("PRAGMA journal_mode=WAL")
                 break
-            except (
-                sqlite3.OperationalError
-            ):  # while another process changes the mode, SQLite may fail at once instead of waiting
-                if time.monotonic() >= end:
+            except sqlite3.OperationalError as e:
+                # While another process changes the mode, SQLite may fail at once instead of waiting.
+                if e.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
                     raise
                 time.sleep(0.005)
         connection.execute("PRAGMA synchronous=FULL")
@@ -119,15 +117,20 @@ _ENGINES = WeakSet[Engine]()
 
 def close_at_fork(engine: Engine) -> None:
     """Keep unused connections from crossing a fork, except those of a SQLite database in memory, which would be lost."""
-    if engine.dialect.name != "sqlite" or ":memory:" not in (engine.url.database or ":memory:"):
+    if engine.dialect.name != "sqlite" or engine.url.database not in (None, "", ":memory:"):
         _ENGINES.add(engine)
 
 
-def _dispose(*, close: bool) -> None:
+def _before_fork() -> None:
     for engine in list(_ENGINES):
-        if engine.dialect.name == "sqlite" or not close:
+        if engine.dialect.name == "sqlite":
             with suppress(SQLAlchemyError):
-                engine.dispose(close=close)
+                engine.dispose()
 
 
-os.register_at_fork(before=partial(_dispose, close=True), after_in_child=partial(_dispose, close=False))
+def _in_child() -> None:
+    for engine in list(_ENGINES):
+        engine.dispose(close=False)
+
+
+os.register_at_fork(before=_before_fork, after_in_child=_in_child)

@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.util import await_only
 
 from tppkit.errors import InboxError
-from tppkit.inbox.database import TURN, Database, EffectFailed, savepoint, unavailable
+from tppkit.inbox.database import Database, EffectFailed, Savepoint, unavailable
 
 
 class _Group:
@@ -25,11 +24,13 @@ class _Group:
         opened: gives the connection, when the transaction has begun.
         committed: done when the transaction is committed.
         turns: the number of turns that have begun.
+        is_lost: a handler, or a full disk, ended the transaction, or a turn could not be rolled back. Nothing more is committed.
     """
 
     opened: asyncio.Task[Connection]
     committed: asyncio.Task[None]
     turns = 0
+    is_lost = False
 
 
 class SharedDatabase(Database):
@@ -37,7 +38,7 @@ class SharedDatabase(Database):
 
     Args:
         engine: of SQLite.
-        wait_s: how long a task waits for the turns of others, in seconds.
+        wait_s: how long a task waits for its turn and for the transaction to begin, in seconds.
     """
 
     _loop: asyncio.AbstractEventLoop | None = None
@@ -50,13 +51,18 @@ class SharedDatabase(Database):
         self._wait_s = wait_s
 
     @contextmanager
-    def transaction(self, **_: Any) -> Iterator[Connection]:
+    def transaction(self, *, wait: str = "", guarded: bool = True, reads: bool = False) -> Iterator[Connection]:
         """Take a turn. It is rolled back if the body raises; otherwise it is committed, with other turns, when this returns.
+
+        Args:
+            wait: not used.
+            guarded: not used: each turn is guarded.
+            reads: not used: a turn that only reads is committed with the others.
 
         Raises:
             InboxError: `inbox.unavailable`, also if another turn ended the transaction, if this task already has the turn, or if it
                 waits too long for one.
-            EffectFailed: see `savepoint`; or the commit violates a deferred constraint, and the transaction has no other turn.
+            EffectFailed: see `Savepoint`; or the commit violates a deferred constraint, and the transaction has no other turn.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
@@ -64,29 +70,40 @@ class SharedDatabase(Database):
         task = asyncio.current_task()
         if self._owner is task:
             raise InboxError("inbox.unavailable", "a handler uses the inbox that called it, and would wait for itself")
-        await_only(self._acquire())
+        group, db = await_only(self._take_turn())
         self._owner = task
+        turn = Savepoint(db)
         try:
-            group = self._group or self._begin()
-            db: Connection = await_only(asyncio.shield(group.opened))
             group.turns += 1
-            with unavailable(), savepoint(db, TURN):
+            with unavailable(), turn:
                 yield db
         finally:
+            group.is_lost = group.is_lost or turn.is_lost
             self._owner = None
             self._turn.release()
         await_only(asyncio.shield(group.committed))  # a cancelled task must not cancel the commit of others
 
-    async def _acquire(self) -> None:
+    async def _take_turn(self) -> tuple[_Group, Connection]:
         try:
             async with asyncio.timeout(self._wait_s):
                 await self._turn.acquire()
+                try:
+                    group = self._group or self._begin()
+                    db = await asyncio.shield(group.opened)
+                    if group.is_lost:
+                        raise _lost()
+                    return group, db
+                except BaseException:
+                    self._turn.release()
+                    raise
         except TimeoutError as e:
-            message = f"handlers of other tasks have kept the database for {self._wait_s:g} seconds; does one hang?"
+            message = (
+                f"other tasks or processes have kept the database for {self._wait_s:g} seconds; does a handler hang?"
+            )
             raise InboxError("inbox.unavailable", message) from e
 
     def _begin(self) -> _Group:
-        self._group, whole = _Group(), super().transaction(guarded=True)
+        self._group, whole = _Group(), super().transaction()
         group = self._group
         group.opened = asyncio.create_task(asyncio.to_thread(whole.__enter__))
         group.committed = asyncio.create_task(self._end(group, whole))
@@ -102,11 +119,14 @@ class SharedDatabase(Database):
             raise
         async with self._turn:  # after all turns requested so far
             self._group = None
+            error: Exception | None = _lost() if group.is_lost else None
             try:
-                await asyncio.to_thread(whole.__exit__, None, None, None)
+                await asyncio.to_thread(whole.__exit__, type(error) if error else None, error, None)
             except EffectFailed as e:
-                if group.turns == 1:
-                    raise
-                raise InboxError(
-                    "inbox.unavailable", "the transaction, which other entries shared, could not be committed"
-                ) from e
+                error = e if group.turns == 1 else _lost()
+        if error is not None:
+            raise error
+
+
+def _lost() -> InboxError:
+    return InboxError("inbox.unavailable", "the transaction, which other entries shared, could not be committed")

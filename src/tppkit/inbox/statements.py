@@ -117,15 +117,16 @@ class Statements:
         failed = {name: of[name] for name in ("state", "due_at", "reason")}
         self.keep_failed = _Insert(entries, new, failed | again, is_free)
 
-        # Renewed: a done or failed entry waits again; an entry is due no later than before; a claimed entry waits again after its worker.
+        # Renewed: a done or failed entry waits again; a waiting entry is due no later; a claimed entry waits again after its worker.
         # The greater content is kept, so that an empty one does not replace a known one.
         content = case((entry.content > of["content"], entry.content), else_=of["content"])
+        is_due_before = is_waiting & (entry.due_at < of["due_at"])
         self.renew = _Insert(
             entries,
             new,
             {
                 "state": case((is_claimed, entry.state), else_=State.WAITING.value),
-                "due_at": case((is_claimed | (entry.due_at < of["due_at"]), entry.due_at), else_=of["due_at"]),
+                "due_at": case((is_claimed | is_due_before, entry.due_at), else_=of["due_at"]),
                 "attempts": case((is_claimed, entry.attempts), else_=0),
                 "reason": case((is_claimed, _RENEWED)),
                 "done_at": None,

@@ -18,7 +18,7 @@ from typing import Any
 
 from tppkit._clock import as_utc, shift, to_microseconds
 from tppkit.errors import InboxError, code_of
-from tppkit.inbox.database import HANDLER_COMMITTED, Database, EffectFailed, effect, savepoint
+from tppkit.inbox.database import Database, EffectFailed, Savepoint, effect
 from tppkit.inbox.engine import make_engine, make_sqlite_engine
 from tppkit.inbox.entry import Entry, Failure, Outcome, State, Worked
 from tppkit.inbox.settings import LEASE, MAX_BATCH, RETENTION, RETRIES, Retention, Retries, require_limit
@@ -44,7 +44,8 @@ class InboxStore:
         database: a SQLAlchemy address such as `sqlite:///tpp.sqlite` or `postgresql+psycopg://host/name`, or an engine. If that is
             for asyncio, call the methods through `run_sync`.
         prefix: of the tables' names; lower-case letters, digits and `_`, at most 30.
-        wait_s: for an address: seconds to wait, half of them for other threads or tasks, half for other processes or the server.
+        wait_s: for an address: seconds to wait, half of them for other threads, half for other processes or the server. Tasks that share
+            SQLite's transactions wait so long in all, also with an engine.
 
     Attributes:
         engine: the engine.
@@ -80,7 +81,7 @@ class InboxStore:
         from tppkit.inbox.shared_transactions import SharedDatabase  # needs greenlet
 
         store = copy(self)
-        store.database = SharedDatabase(self.engine, wait_s=self._wait_s / 2)
+        store.database = SharedDatabase(self.engine, wait_s=self._wait_s)
         return store
 
     def close(self) -> None:
@@ -182,7 +183,7 @@ class InboxStore:
             with self.database.of_caller(within) as db:
                 outcome = self._once(db, entry, as_utc(at))
                 if outcome is Outcome.APPLIED and handler is not None:
-                    with savepoint(db), effect():
+                    with Savepoint(db), effect():
                         handler(entry, within)
                 return outcome
         except EffectFailed as e:
@@ -291,8 +292,9 @@ class InboxStore:
         entry, outcome, attempt = taken, Outcome.BUSY, claim["attempt"]
         if has_died and attempt > retries.attempts:
             values = values_of(taken, State.FAILED, attempts=attempt - 1, reason=LEASE_ENDED)
-            self._rows(self._sql.end, {**values, **claim})
-            return Worked(taken, Outcome.FAILED, LEASE_ENDED)
+            ended = self._rows(self._sql.end, {**values, **claim})
+            is_failed = [*ended] == [(State.FAILED,)]  # else it was renewed, or another worker has it
+            return Worked(taken, Outcome.FAILED, LEASE_ENDED) if is_failed else Worked(taken, Outcome.BUSY)
         try:
             with effect():
                 ready = prepare(taken, at) if prepare else taken
@@ -317,8 +319,7 @@ class InboxStore:
             due_at = retries.due_at(attempt, at=at)
             values = values_of(taken, State.FAILED, attempts=attempt, due_at=due_at, reason=failed.reason)
         ended = self._rows(self._sql.end, {**values, **claim})
-        # An entry whose handler committed is done, but only in part perhaps.
-        if failed and (ended or code_of(failed.error) == HANDLER_COMMITTED):
+        if failed and (ended or failed.may_be_done):
             return Worked(entry, Outcome.FAILED, code_of(failed.error))
         return Worked(entry, Outcome.BUSY)
 
