@@ -192,6 +192,23 @@ def test_a_file_that_another_program_locks_does_not_block_the_event_loop(file_st
     assert asyncio.run(receive(shared, "a", apply)) == [Outcome.APPLIED]
 
 
+def test_an_event_loop_that_ends_within_a_handler_leaves_no_transaction(file_store: InboxStore) -> None:
+    shared = file_store.for_tasks()
+
+    def waits(one: Any, db: Any) -> None:
+        apply(one, db)
+        await_only(asyncio.sleep(60))
+
+    async def end() -> None:
+        calls = [asyncio.create_task(receive(shared, key, waits)) for key in "ab"]
+        await asyncio.wait(calls, timeout=0.1)
+
+    asyncio.run(end())
+    assert file_store.handle(entry("c"), apply, at=AT) is Outcome.APPLIED
+    assert asyncio.run(receive(shared, "ab", apply)) == [Outcome.APPLIED] * 2
+    assert sorted(effects(file_store)) == ["a", "b", "c"]
+
+
 def test_tasks_wait_no_longer_than_configured_for_a_handler_that_hangs(file_store):
     shared = file_store.for_tasks()
 

@@ -70,12 +70,13 @@ def test_a_handler_that_ends_the_transaction_fails_and_stops_no_other(store, end
     assert store.handle(entry("b"), apply, at=AT) is Outcome.APPLIED
 
 
-@pytest.mark.parametrize(("end", "kept"), [("rollback", "ac"), ("commit", "abc")])
+@pytest.mark.parametrize(("end", "kept"), [("rollback", "ac"), ("commit", "abc"), ("commit close", "abc")])
 def test_a_worker_reports_a_handler_that_ends_the_transaction_and_continues(store, end, kept):
     def ends(one: Any, db: Any) -> None:
         apply(one, db)
         if one.key == "b":
-            getattr(db, end)()
+            for name in end.split():
+                getattr(db, name)()
             raise LookupError
 
     for key in "abc":

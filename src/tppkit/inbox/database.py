@@ -211,12 +211,13 @@ class Savepoint:
         self.is_lost = False
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self.is_lost = True
         try:
             if error is not None:
                 _ROLLBACK_TO.first(self._db, {})
             _RELEASE.first(self._db, {})
+            self.is_lost = False
         except Exception as e:  # after an interrupt, SQLAlchemy raises any class
-            self.is_lost = True
             if error is not None and not isinstance(error, EffectFailed):
                 return  # it is raised, and more important
             if (fault := _fault(e)) is not None:
@@ -229,10 +230,10 @@ class Savepoint:
 def _fault(error: Exception) -> EffectFailed | None:
     """Return the failure of a handler that ended or aborted the transaction; None if the database failed by itself."""
     state, cause = _state_of(error), str(getattr(error, "orig", ""))
-    is_open = state in _ENDED or "no such savepoint" in cause
-    if is_open or isinstance(error, ResourceClosedError) or any(known in cause for known in _CLOSED_TEXTS):
+    is_ended = state in _ENDED or "no such savepoint" in cause or isinstance(error, ResourceClosedError)
+    if is_ended or any(known in cause for known in _CLOSED_TEXTS):  # closed by the handler, or lost
         message = "the handler ended the inbox's transaction: commit(), rollback(), close() and executescript() do that"
-        return EffectFailed(ConfigurationError("inbox.handler-committed", message), may_be_done=is_open)
+        return EffectFailed(ConfigurationError("inbox.handler-committed", message), may_be_done=is_ended)
     if state == _ABORTED:
         message = "the handler went on after a failed statement, so nothing would be committed: raise the error, or use a savepoint"
         return EffectFailed(ConfigurationError("inbox.handler-aborted", message))

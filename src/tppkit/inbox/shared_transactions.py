@@ -117,13 +117,20 @@ class SharedDatabase(Database):
         except BaseException:
             self._group = None
             raise
-        async with self._turn:  # after all turns requested so far
-            self._group = None
-            error: Exception | None = _lost() if group.is_lost else None
-            try:
-                await asyncio.to_thread(whole.__exit__, type(error) if error else None, error, None)
-            except EffectFailed as e:
-                error = e if group.turns == 1 else _lost()
+        try:
+            await self._turn.acquire()  # after all turns requested so far
+        except BaseException as e:  # the event loop ends, and no other task would end the transaction
+            group.is_lost, self._group = True, None
+            whole.__exit__(type(e), e, None)
+            raise
+        self._group = None
+        error: Exception | None = _lost() if group.is_lost else None
+        try:
+            await asyncio.to_thread(whole.__exit__, type(error) if error else None, error, None)
+        except EffectFailed as e:
+            error = e if group.turns == 1 else _lost()
+        finally:
+            self._turn.release()
         if error is not None:
             raise error
 
