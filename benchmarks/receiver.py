@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from typing import Any
@@ -37,4 +38,6 @@ def make_app(kind: str, folder: Path) -> Any:
 
 if __name__ == "__main__":
     app = make_app(sys.argv[1], Path(sys.argv[2]))
+    gc.collect()
+    gc.freeze()  # as docs/receiver.md advises, for both
     uvicorn.run(app, port=int(sys.argv[3]), log_level="error", lifespan="off", http="httptools")
