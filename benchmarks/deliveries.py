@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, event
 
-from harness import Line, counted, judged, rounds
+from harness import Line, counted, rated, rounds
 from inbox import resident
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.deliveries import Deliveries, Schedule
@@ -72,7 +72,7 @@ def draining() -> Iterator[Line]:
                 await database.close()
 
         asyncio.run(main())
-    yield judged("deliveries without network", ratios, what="of the same SQL by hand", limit=0.5, at_least=True)
+    yield rated("deliveries without network", ratios, what="of the same SQL by hand", at_least=0.5)
 
 
 def remembering_deliveries() -> Iterator[Line]:

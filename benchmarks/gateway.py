@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter_ns
 from typing import Any
 
-from harness import Line, against, counted, judged
+from harness import Line, against, counted, rated
 from inbox import resident
 from rates import program, rates, sandbox
 from sandbox import AT, FEW, MANY, receiving
@@ -68,7 +68,7 @@ def ordering() -> Iterator[Line]:
             made = partial(list, [request(addresses["api_key"], body)] * REQUESTS)
             ratios = rates(ours, bare, context, CONNECTIONS, made, 201, TURNS, TURNS_S)
             goal = "of Starlette with one INSERT"
-            yield judged(f"{what}, {CONNECTIONS} connections", ratios, what=goal, limit=0.3, at_least=True)
+            yield rated(f"{what}, {CONNECTIONS} connections", ratios, what=goal, at_least=0.3)
 
 
 def searching() -> Iterator[Line]:

@@ -3,6 +3,9 @@
 A line has up to `ROUNDS` rounds. In a round, short blocks of both sides alternate, so that both see the same machine, and the round's
 ratio is that of their lower quartiles, which an interruption does not move. The line is judged by the lower quartile of these
 ratios. Its spread reaches from there to the upper quartile, and a goal within the spread is neither met nor missed: `edge`.
+
+A rate also depends on sockets, the disk and neighbours, and two runs of the same code differ by up to a tenth. So the spread of a rate
+reaches a tenth further on both sides.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ Clock = Callable[[], int]
 ROUNDS, LEAST_ROUNDS, LINE_S = 25, 8, 4.0
 ROUND_S, BLOCK_S = 0.16, 0.001
 LEAST_BLOCKS = 3  # of each side in a round
+DRIFT = 0.1  # of rates, between two runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,14 +31,16 @@ class Line:
 
     Attributes:
         name: what was measured.
-        low: the lower quartile of its ratios, or a count.
-        high: the upper quartile, or the same count.
+        figure: the lower quartile of its ratios, or a count.
+        low: where its spread begins.
+        high: where its spread ends.
         limit: the bound.
         at_least: whether the bound is the least, not the most.
         what: what it is a ratio to, or what is counted.
     """
 
     name: str
+    figure: float
     low: float
     high: float
     limit: float
@@ -46,7 +52,7 @@ class Line:
         """`ok`, `edge` or `MISS`."""
         if self.low < self.limit < self.high:
             return "edge"
-        return "ok" if (self.low >= self.limit if self.at_least else self.low <= self.limit) else "MISS"
+        return "ok" if (self.figure >= self.limit if self.at_least else self.figure <= self.limit) else "MISS"
 
     @property
     def goal(self) -> str:
@@ -55,11 +61,11 @@ class Line:
     def text(self) -> str:
         """`name | figure | spread | goal | verdict`."""
         spread = "" if self.low == self.high else f"{number(self.low)} - {number(self.high)}"
-        return f"{self.name:<38} | {number(self.low):>7} | {spread:>15} | {self.goal:<38} | {self.verdict}"
+        return f"{self.name:<38} | {number(self.figure):>7} | {spread:>15} | {self.goal:<38} | {self.verdict}"
 
     def as_object(self) -> dict[str, Any]:
         """The same as JSON."""
-        figure, spread = round(self.low, 4), [round(self.low, 4), round(self.high, 4)]
+        figure, spread = round(self.figure, 4), [round(self.low, 4), round(self.high, 4)]
         return {"name": self.name, "figure": figure, "spread": spread, "goal": self.goal, "ok/MISS": self.verdict}
 
 
@@ -96,15 +102,22 @@ def rounds(most: int, *, within_s: float) -> Iterator[int]:
         yield number
 
 
-def judged(name: str, ratios: Sequence[float], *, what: str, limit: float, at_least: bool = False) -> Line:
+def judged(name: str, ratios: Sequence[float], *, what: str, limit: float) -> Line:
     """A line of ratios that were measured in interleaved rounds."""
     low, _, high = statistics.quantiles(ratios, n=4, method="inclusive")
-    return Line(name=name, low=low, high=high, limit=limit, at_least=at_least, what=what)
+    return Line(name=name, figure=low, low=low, high=high, limit=limit, what=what)
+
+
+def rated(name: str, ratios: Sequence[float], *, what: str, at_least: float) -> Line:
+    """A line of ratios of rates, which were measured in turns."""
+    low, _, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    low_end, high_end = low * (1 - DRIFT), high * (1 + DRIFT)
+    return Line(name=name, figure=low, low=low_end, high=high_end, limit=at_least, at_least=True, what=what)
 
 
 def counted(name: str, count: int, *, what: str, at_most: int) -> Line:
     """A line of a count, which has no spread."""
-    return Line(name=name, low=count, high=count, limit=at_most, what=what)
+    return Line(name=name, figure=count, low=count, high=count, limit=at_most, what=what)
 
 
 def calls_in_block(subject: Subject, clock: Clock) -> int:

@@ -12,7 +12,7 @@ import pytest
 
 # Behind the folders of the tests, which have modules with the same names.
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
-from harness import counted, judged, one_round
+from harness import counted, judged, one_round, rated
 
 RUN = Path(__file__).parents[1] / "benchmarks" / "run.py"  # by its path: `fuzz` has a module of this name too
 
@@ -27,19 +27,19 @@ SHORT = {
     "sandbox": {"FEW": 10, "MANY": 100},
     "trust": {"FEW": 10, "MANY": 100},
 }
-CASES = [
-    ([1.0, 1.1, 1.2], 1.3, False, "ok"),
-    ([1.0, 1.1, 1.2], 1.1, False, "edge"),
-    ([1.0, 1.1, 1.2], 1.0, False, "MISS"),
-    ([0.4, 0.5, 0.6], 0.3, True, "ok"),
-    ([0.4, 0.5, 0.6], 0.5, True, "edge"),
-    ([0.4, 0.5, 0.6], 0.7, True, "MISS"),
-]
+SPREAD = [1.0, 1.1, 1.2]  # its quartiles are 1.05 and 1.15
 
 
-@pytest.mark.parametrize(("ratios", "limit", "at_least", "verdict"), CASES)
-def test_a_goal_within_the_spread_is_neither_met_nor_missed(ratios, limit, at_least, verdict):
-    assert judged("a line", ratios, what="of a reference", limit=limit, at_least=at_least).verdict == verdict
+@pytest.mark.parametrize(("limit", "verdict"), [(1.16, "ok"), (1.14, "edge"), (1.06, "edge"), (1.04, "MISS")])
+def test_a_goal_within_the_spread_is_neither_met_nor_missed(limit, verdict):
+    assert judged("a line", SPREAD, what="of a reference", limit=limit).verdict == verdict
+
+
+@pytest.mark.parametrize(("at_least", "verdict"), [(0.94, "ok"), (0.95, "edge"), (1.26, "edge"), (1.27, "MISS")])
+def test_the_spread_of_a_rate_reaches_a_tenth_further(at_least, verdict):
+    line = rated("a line", SPREAD, what="of a reference", at_least=at_least)
+    assert line.verdict == verdict
+    assert line.figure == pytest.approx(1.05)
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(11, "ok"), (12, "ok"), (13, "MISS")])
