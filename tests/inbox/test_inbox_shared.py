@@ -219,6 +219,63 @@ def test_tasks_wait_no_longer_than_configured_for_a_handler_that_hangs(file_stor
     assert asyncio.run(receive(shared, "a", hangs)) == [Outcome.APPLIED]
 
 
+def test_a_commit_that_waits_for_another_handler_is_not_awaited_for_longer(file_store):
+    shared = file_store.for_tasks()
+
+    def hangs(one: Any, db: Any) -> None:
+        apply(one, db)
+        if one.key == "b":
+            await_only(asyncio.sleep(1.5))
+
+    error, outcome = asyncio.run(receive(shared, "ab", hangs))
+    assert ("does a handler hang?" in str(error), outcome) == (True, Outcome.APPLIED)
+    assert asyncio.run(receive(shared, "ab", apply)) == [Outcome.REPEATED] * 2
+
+
+LATE: dict[str, Callable[[Any], Any]] = {
+    "statement": lambda db: apply(entry("late"), db),
+    "savepoint": lambda db: db.begin_nested(),
+    "thread": lambda db: await_only(asyncio.to_thread(apply, entry("late"), db)),
+}
+
+
+@pytest.mark.parametrize("late", LATE)
+def test_a_task_that_a_failed_handler_left_running_cannot_use_the_turn_of_another(store, late):
+    shared, left = store.for_tasks(), list[Any]()
+
+    async def use_later(db: Any) -> None:
+        await asyncio.sleep(0.05)
+        await greenlet_spawn(LATE[late], db)
+
+    def handler(one: Any, db: Any) -> None:
+        if one.key == "a":
+            left.append(asyncio.create_task(use_later(db)))
+            raise LookupError
+        await_only(asyncio.sleep(0.2))
+        apply(one, db)
+
+    async def meet() -> None:
+        failed, outcome = await receive(shared, "ab", handler)
+        assert (type(failed), outcome) == (LookupError, Outcome.APPLIED)
+        with pytest.raises(InboxError):
+            await left[0]
+
+    asyncio.run(meet())
+    assert effects(store) == ["b"]
+    assert asyncio.run(receive(shared, "a", apply)) == [Outcome.APPLIED]
+
+
+def test_a_task_of_a_handler_may_use_the_connection_during_its_turn(store):
+    async def write(one: Any, db: Any) -> None:
+        await asyncio.to_thread(apply, one, db)
+
+    def handler(one: Any, db: Any) -> None:
+        await_only(asyncio.gather(write(one, db), greenlet_spawn(apply, one, db)))
+
+    assert asyncio.run(receive(store.for_tasks(), "ab", handler)) == [Outcome.APPLIED] * 2
+    assert effects(store) == ["a", "a", "b", "b"]
+
+
 def test_a_handler_that_uses_its_own_inbox_fails_alone(store):
     shared = store.for_tasks()
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from inbox_cases import AT, MINUTE, SOURCE, apply, effects, entry, open_store, postgresql_address
 from sqlalchemy import create_engine, event, text
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.orm import Session
 
 from tppkit.errors import ConfigurationError, InboxError
@@ -269,6 +269,20 @@ def test_a_connection_that_is_lost_during_a_delivery_acknowledges_nothing(postgr
     assert effects(store) == ["a", "b"]
 
 
+def test_a_trigger_that_rejects_the_commit_is_a_failure_of_the_handler(postgresql_store):
+    with postgresql_store.engine.begin() as db:
+        for statement in (
+            "CREATE OR REPLACE FUNCTION reject() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'TP001'; END $$",
+            "CREATE CONSTRAINT TRIGGER rejects AFTER INSERT ON store_effects DEFERRABLE INITIALLY DEFERRED"
+            " FOR EACH ROW EXECUTE FUNCTION reject()",
+        ):
+            db.exec_driver_sql(statement)
+    with pytest.raises(DBAPIError):
+        postgresql_store.handle(entry("a"), apply, at=AT)
+    assert [one.reason for one in postgresql_store.failed(SOURCE)] == ["DatabaseError"]
+
+
 def test_a_lost_connection_of_the_application_is_replaced_with_all_of_its_pool(postgresql_store):
     engine = create_engine(postgresql_store.engine.url)
     store = InboxStore(engine, prefix=postgresql_store._sql.entries.name.removesuffix("entries"))
@@ -278,6 +292,31 @@ def test_a_lost_connection_of_the_application_is_replaced_with_all_of_its_pool(p
     with pytest.raises(InboxError):
         store.handle(entry("a"), apply, at=AT)
     assert store.handle(entry("a"), apply, at=AT) is Outcome.APPLIED
+    engine.dispose()
+
+
+def test_a_thread_that_a_handler_left_running_costs_no_place_in_the_pool(postgresql_store):
+    engine = create_engine(postgresql_store.engine.url, pool_size=1, max_overflow=0, pool_timeout=1)
+    store = InboxStore(engine, prefix=postgresql_store._sql.entries.name.removesuffix("entries"))
+
+    def leaves(one: Any, db: Any) -> None:
+        def write() -> None:
+            with suppress(Exception):  # until the connection is closed
+                while True:
+                    apply(one, db)
+
+        threads.append(threading.Thread(target=write))
+        threads[-1].start()
+        time.sleep(0.02)
+        raise LookupError
+
+    for key in "abc":
+        threads = list[threading.Thread]()
+        with pytest.raises(LookupError):
+            store.handle(entry(key), leaves, at=AT)
+        threads[0].join()
+    assert store.handle(entry("d"), apply, at=AT) is Outcome.APPLIED
+    assert effects(postgresql_store) == ["d"]
     engine.dispose()
 
 

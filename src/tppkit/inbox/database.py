@@ -31,7 +31,10 @@ _LIMIT_WAIT = Statement(
 _UNLIMIT_WAIT = Statement(text("SELECT set_config('lock_timeout', '0', true)"))
 _LIMITED = "tppkit_limited"
 
-_ENDED, _ABORTED, _RAISED = ("25P01", "3B001"), "25P02", "P0001"
+_ENDED, _ABORTED = ("25P01", "3B001"), "25P02"
+# Classes of PostgreSQL's errors that do not come from a constraint: connections, states of the transaction, conflicts with others,
+# resources, limits, operators and the system (its manual, appendix A). SQLite has no codes.
+_OWN_FAULTS = ("", "08", "25", "40", "53", "54", "55", "57", "58", "XX")
 _CLOSED_TEXTS = ("Cannot operate on a closed database", "the connection is closed")  # the drivers have no code for this
 
 
@@ -142,13 +145,23 @@ class Database:
                 with Savepoint(db) if guarded else nullcontext():
                     yield db
                 self._commit(db)
+            except BaseException:
+                if guarded and not self.is_sqlite:
+                    # What a thread or task that the handler left running still sends must not get into the next transaction.
+                    for end in (db.rollback, db.invalidate):
+                        with suppress(Exception):
+                            end()
+                raise
             finally:
                 try:
                     with suppress(Exception):  # a failure to close must not hide the error that caused it
                         db.close()
                 finally:
-                    if pooled.is_valid:  # an interrupt kept it from being returned to the pool
-                        pooled.invalidate()
+                    # An interrupt, or a task that the handler left running, kept it from being returned to the pool.
+                    if (kept := pooled.dbapi_connection) is not None:
+                        pooled.detach()
+                        with suppress(Exception):
+                            kept.close()
 
     def _commit(self, db: Connection) -> None:
         try:
@@ -156,7 +169,7 @@ class Database:
         except DBAPIError as e:
             with suppress(Exception):  # SQLite's transaction is still open, but SQLAlchemy considers it ended
                 db.connection.rollback()
-            if isinstance(e, IntegrityError) or _state_of(e) == _RAISED:
+            if isinstance(e, IntegrityError) or _state_of(e)[:2] not in _OWN_FAULTS:
                 raise EffectFailed(e) from e
             raise
 

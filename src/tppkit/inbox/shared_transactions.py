@@ -7,14 +7,25 @@ The turns that are requested in the meantime are committed together.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, event
 from sqlalchemy.util import await_only
 
 from tppkit.errors import InboxError
 from tppkit.inbox.database import Database, EffectFailed, Savepoint, unavailable
+
+T = TypeVar("T")
+
+# The turn in which a task was started; its child tasks inherit it.
+_TURN = ContextVar[Savepoint | None]("tppkit_inbox_turn", default=None)
+# Not `commit` and `rollback`: SQLAlchemy considers the transaction ended although they raise.
+_EVENTS = ("before_cursor_execute", "savepoint", "rollback_savepoint", "release_savepoint")
 
 
 class _Group:
@@ -23,14 +34,21 @@ class _Group:
     Attributes:
         opened: gives the connection, when the transaction has begun.
         committed: done when the transaction is committed.
+        turn: the present turn.
         turns: the number of turns that have begun.
         is_lost: a handler, or a full disk, ended the transaction, or a turn could not be rolled back. Nothing more is committed.
     """
 
     opened: asyncio.Task[Connection]
     committed: asyncio.Task[None]
+    turn: Savepoint | None = None
     turns = 0
     is_lost = False
+
+    def require_turn(self, *_: object) -> None:
+        """Reject statements of a task that a handler left running: they would take effect with another entry."""
+        if _TURN.get() not in (None, self.turn):
+            raise InboxError("inbox.unavailable", "a task uses the connection of a handler that has ended")
 
 
 class SharedDatabase(Database):
@@ -38,10 +56,11 @@ class SharedDatabase(Database):
 
     Args:
         engine: of SQLite.
-        wait_s: how long a task waits for its turn and for the transaction to begin, in seconds.
+        wait_s: how long a task waits for its turn, and then for the commit, in seconds.
     """
 
     _loop: asyncio.AbstractEventLoop | None = None
+    _thread: ThreadPoolExecutor  # of its own, because the threads of the application may all be busy
     _turn: asyncio.Lock
     _group: _Group | None
     _owner: asyncio.Task[object] | None = None
@@ -61,57 +80,73 @@ class SharedDatabase(Database):
 
         Raises:
             InboxError: `inbox.unavailable`, also if another turn ended the transaction, if this task already has the turn, or if it
-                waits too long for one.
+                waits too long for one, or for the commit, which may still happen.
             EffectFailed: see `Savepoint`; or the commit violates a deferred constraint, and the transaction has no other turn.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._loop, self._turn, self._group, self._owner = loop, asyncio.Lock(), None, None
+            self._thread = ThreadPoolExecutor(1, "tppkit-inbox")
         task = asyncio.current_task()
         if self._owner is task:
             raise InboxError("inbox.unavailable", "a handler uses the inbox that called it, and would wait for itself")
-        group, db = await_only(self._take_turn())
+        group, db = await_only(self._bounded(self._take_turn()))
         self._owner = task
-        turn = Savepoint(db)
+        turn = group.turn = Savepoint(db)
+        before = _TURN.set(turn)
         try:
             group.turns += 1
             with unavailable(), turn:
                 yield db
         finally:
             group.is_lost = group.is_lost or turn.is_lost
-            self._owner = None
+            group.turn = self._owner = None
+            _TURN.reset(before)
             self._turn.release()
-        await_only(asyncio.shield(group.committed))  # a cancelled task must not cancel the commit of others
+        await_only(self._bounded(asyncio.shield(group.committed)))  # a cancelled task must not cancel it for others
 
-    async def _take_turn(self) -> tuple[_Group, Connection]:
+    async def _bounded(self, step: Awaitable[T]) -> T:
         try:
             async with asyncio.timeout(self._wait_s):
-                await self._turn.acquire()
-                try:
-                    group = self._group or self._begin()
-                    db = await asyncio.shield(group.opened)
-                    if group.is_lost:
-                        raise _lost()
-                    return group, db
-                except BaseException:
-                    self._turn.release()
-                    raise
+                return await step
         except TimeoutError as e:
             message = (
                 f"other tasks or processes have kept the database for {self._wait_s:g} seconds; does a handler hang?"
             )
             raise InboxError("inbox.unavailable", message) from e
 
+    async def _take_turn(self) -> tuple[_Group, Connection]:
+        await self._turn.acquire()
+        try:
+            group = self._group or self._begin()
+            db = await asyncio.shield(group.opened)
+            if group.is_lost:
+                raise _lost()
+            return group, db
+        except BaseException:
+            self._turn.release()
+            raise
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
     def _begin(self) -> _Group:
         self._group, whole = _Group(), super().transaction()
         group = self._group
-        group.opened = asyncio.create_task(asyncio.to_thread(whole.__enter__))
+        group.opened = asyncio.create_task(self._open(group, whole))
         group.committed = asyncio.create_task(self._end(group, whole))
         # asyncio logs errors that no task retrieves, and all waiting tasks may be cancelled.
         group.committed.add_done_callback(lambda done: done.cancelled() or done.exception())
         return group
 
+    async def _open(self, group: _Group, whole: AbstractContextManager[Connection]) -> Connection:
+        db = await self._in_thread(whole.__enter__)
+        for name in _EVENTS:
+            event.listen(db, name, group.require_turn)
+        return db
+
     async def _end(self, group: _Group, whole: AbstractContextManager[Connection]) -> None:
+        _TURN.set(None)
         try:
             await group.opened
         except BaseException:
@@ -126,7 +161,7 @@ class SharedDatabase(Database):
         self._group = None
         error: Exception | None = _lost() if group.is_lost else None
         try:
-            await asyncio.to_thread(whole.__exit__, type(error) if error else None, error, None)
+            await self._in_thread(partial(whole.__exit__, type(error) if error else None, error, None))
         except EffectFailed as e:
             error = e if group.turns == 1 else _lost()
         finally:

@@ -244,11 +244,11 @@ class InboxStore:
         return read_failure(rows[0]) if rows else None
 
     def release(self, failure: Failure, *, at: datetime) -> bool:
-        """Make a failed entry due now, with new attempts; False if it is no longer failed or was retried since."""
+        """Make a failed entry due now, with new attempts; False if it is no longer failed, or its attempts or due time have changed."""
         return self._change_failed(failure, State.WAITING, at)
 
     def discard(self, failure: Failure, *, at: datetime) -> bool:
-        """Set the done flag of a failed entry without effect; False if it is no longer failed or was retried since.
+        """Set the done flag of a failed entry without effect; False if it is no longer failed, or its attempts or due time have changed.
 
         Its content is deleted, and a repetition is REPEATED. Another entry with its version can still take effect.
         """
