@@ -23,7 +23,7 @@ from tppkit.callbacks import (
     VerifiedCallback,
     operated_at,
 )
-from tppkit.errors import CallbackRejected, ConfigurationError, InboxError
+from tppkit.errors import CallbackRejected, ConfigurationError, InboxError, TransportError
 from tppkit.inbox.store import MemoryStore
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
@@ -102,6 +102,7 @@ def test_an_unknown_time_is_in_no_window(time_of, callback, case):
     ("fault", "expected"),
     [
         (OSError("the table of codes is away"), "inbox.time"),
+        (TransportError("transport.timeout", "the service of codes is away"), "inbox.time"),
         (InboxError("inbox.unavailable", "away"), "inbox.unavailable"),
     ],
 )

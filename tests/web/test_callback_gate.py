@@ -35,7 +35,7 @@ from tppkit.callbacks import (
     parse_networks,
     sign_callback,
 )
-from tppkit.errors import CallbackRejected, ConfigurationError, FormatError, TppkitError
+from tppkit.errors import CallbackRejected, ConfigurationError, FormatError, TppkitError, TransportError
 from tppkit.inbox.store import InboxStore, MemoryStore
 from tppkit.protocol.legacy import LoginPermission, LoginRequest
 from tppkit.web import (
@@ -356,6 +356,17 @@ def test_a_callback_with_a_transaction_of_the_caller_is_verified_once_and_before
     assert opened == []
     assert [one.receive(callback(), LOCAL).status for _ in range(2)] == [200, 200]
     assert verified == [AT, AT]
+
+
+def test_a_transaction_of_the_caller_that_cannot_be_opened_is_not_the_senders_fault(own):
+    def within() -> Any:
+        raise TransportError("transport.timeout", "the service of passwords is away")
+
+    store, _ = own
+    inbox = Inbox(RECEIVER, store)
+    one = CallbackGate(inbox, handler=lambda *_: None, within=within, now=lambda: AT)
+    waiting = AsyncCallbackGate(AsyncInbox(RECEIVER, store), handler=coroutine, within=within, now=lambda: AT)
+    assert one.receive(callback(), LOCAL).status == asyncio.run(waiting.receive(callback(), LOCAL)).status == 503
 
 
 async def coroutine(*_: object) -> None:

@@ -189,7 +189,7 @@ class Inbox:
             outcome = self._store.handle_within(
                 entry, lambda _, db: require_over(handler(callback, db)), at=callback.received_at, within=connection
             )
-            return _receipt(outcome, incoming)
+        return _receipt(outcome, incoming)
 
     def work(self, handler: Handler, *, at: datetime, limit: int = 100) -> list[Worked]:
         """Handle stored callbacks that are due, oldest first, each in its own transaction.
@@ -243,11 +243,11 @@ class Inbox:
         return self._store.failed(self._entries.source, limit=limit, after=after)
 
     def release(self, failure: Failure, *, at: datetime) -> bool:
-        """Make a failed callback due now, with new attempts; False if it is no longer failed or was retried since."""
+        """Make a failed callback due now, with new attempts; False if it is no longer failed, or its attempts or due time have changed."""
         return self._store.release(failure, at=at)
 
     def discard(self, failure: Failure, *, at: datetime) -> bool:
-        """Set the done flag of a failed callback without effect; False if it is no longer failed or was retried since.
+        """Set the done flag of a failed callback without effect; False if it is no longer failed, or its attempts or due time have changed.
 
         URL, body and signature are deleted at once, and a repetition is acknowledged. A callback with the same version of the record
         can still take effect.

@@ -10,7 +10,7 @@ from typing import Final
 
 from tppkit._clock import as_utc, format_time, shift
 from tppkit.callbacks.verify import VerifiedCallback
-from tppkit.errors import CallbackRejected, ConfigurationError, InboxError, TppkitError
+from tppkit.errors import CallbackRejected, ConfigurationError, InboxError
 from tppkit.inbox.settings import LEASE, RETENTION, RETRIES, Retention, Retries, require_span
 from tppkit.protocol.legacy import Transaction
 
@@ -89,7 +89,7 @@ class TimeWindow:
             time: object = self.time_of(callback)
         except LookupError as e:
             time, cause = None, e
-        except TppkitError:
+        except (CallbackRejected, ConfigurationError, InboxError):
             raise
         except Exception as e:  # the application's function raises any class
             raise InboxError("inbox.time", f"the window's time_of raised {type(e).__name__}") from e

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from tppkit._clock import Clock, utc_now
@@ -178,9 +178,15 @@ class CallbackGate(_Gate):
             with _application(raised):
                 return handler(callback, connection)
 
-        if self._within is None:
+        if (within := self._within) is None:
             return self._inbox.handle(received, effect, at=self.now())
-        return self._inbox.handle_within(received, effect, at=self.now(), within=self._within)
+
+        @contextmanager
+        def opened() -> Iterator[Any]:
+            with _application(raised), within() as connection:
+                yield connection
+
+        return self._inbox.handle_within(received, effect, at=self.now(), within=opened)
 
 
 class AsyncCallbackGate(_Gate):
@@ -253,9 +259,16 @@ class AsyncCallbackGate(_Gate):
                     )
                 return await result
 
-        if self._within is None:
+        if (within := self._within) is None:
             return await self._inbox.handle(received, effect, at=self.now())
-        return await self._inbox.handle_within(received, effect, at=self.now(), within=self._within)
+
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[Any]:
+            with _application(raised, asyncio.current_task()):
+                async with within() as connection:
+                    yield connection
+
+        return await self._inbox.handle_within(received, effect, at=self.now(), within=opened)
 
 
 @contextmanager
