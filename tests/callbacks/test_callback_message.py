@@ -79,6 +79,11 @@ def test_without_the_rules_the_same_bytes_have_other_readings():
     assert list(readings(data)) == []
 
 
+def test_a_callback_shows_no_token_of_its_target_and_no_body():
+    callback = ReceivedCallback("POST", "/cb/TOKEN", (("requestid", "r1"),), b'{"accessToken":"secret"}')
+    assert repr(callback) == callback.__sentry_repr__() == "ReceivedCallback('POST', 1 headers, 24 bytes)"
+
+
 @pytest.mark.parametrize("further", [":", "/", ",", " ", "é", "\n", "a:", "\x7f"])
 def test_requestids_can_never_have_what_would_let_bytes_be_misread(further):
     with refused(ConfigurationError, "callback.request-id-setting"):

@@ -173,9 +173,11 @@ def test_the_two_spellings_of_a_url_are_one_callback():
 
 
 def test_a_result_shows_no_body_and_no_token():
-    shown = repr(verify_callback(received(), at=AT, receiver=RECEIVER))
+    result = verify_callback(received(), at=AT, receiver=RECEIVER)
+    shown = repr(result)
     assert REQUEST_ID in shown
     assert "abcdefghijklmnopqrstuvwxyz" not in shown
+    assert result.__sentry_repr__() == shown
 
 
 def test_header_names_have_any_case():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tppkit.web import AsgiSource, WsgiSource
-from tppkit.web.sources import source_of
+from tppkit.web.sources import Answer, source_of
 
 ENVIRON = {
     "REQUEST_METHOD": "POST",
@@ -42,3 +42,8 @@ def test_what_is_absent_or_empty_in_a_scope_or_an_environ_is_none():
     assert (source.raw_target(), source.header_names(), source.header_values("x")) == (b"/", frozenset(), ())
     assert dict(source.extensions) == {}
     assert WsgiSource({**ENVIRON, "CONTENT_LENGTH": ""}).header_values("content-length") == ()
+
+
+def test_an_answer_shows_no_header_and_no_body():
+    answer = Answer(200, (("Set-Cookie", "secret"),), b'{"iban":"secret"}')
+    assert repr(answer) == answer.__sentry_repr__() == "Answer(200, 1 headers, 17 bytes)"

@@ -46,6 +46,13 @@ class ReceivedCallback(NamedTuple):
     headers: tuple[Header, ...] = ()
     body: bytes = b""
 
+    def __repr__(self) -> str:
+        # Bodies contain access tokens, and targets the tokens of addresses.
+        return f"{type(self).__name__}({self.method!r}, {len(self.headers)} headers, {len(self.body)} bytes)"
+
+    def __sentry_repr__(self) -> str:
+        return repr(self)  # otherwise Sentry shows the items of a tuple
+
     @classmethod
     def from_wire(cls, method: str, target: bytes, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Self:
         """Build a callback from the raw parts of a request without changing a byte."""

@@ -97,6 +97,9 @@ class VerifiedCallback(NamedTuple):
             f" key_name={self.key_name!r}, event={self.event!r}, received_at={format_time(self.received_at)!r})"
         )
 
+    def __sentry_repr__(self) -> str:
+        return repr(self)  # otherwise Sentry shows the items of a tuple
+
     @property
     def replay_key(self) -> tuple[str, str]:
         """Address with token, and requestid: the same for each copy of this callback, different for any other callback.

@@ -271,6 +271,13 @@ class Answer(NamedTuple):
     headers: tuple[tuple[str, str], ...]
     body: bytes
 
+    def __repr__(self) -> str:
+        # Bodies contain personal data.
+        return f"{type(self).__name__}({self.status}, {len(self.headers)} headers, {len(self.body)} bytes)"
+
+    def __sentry_repr__(self) -> str:
+        return repr(self)  # otherwise Sentry shows the items of a tuple
+
 
 async def read_message(scope: Scope, receive: Receive, *, max_body_bytes: int) -> Message:
     """Read a whole request without decoding anything that can be signed.
