@@ -70,6 +70,18 @@ def test_anything_else_is_refused_without_showing_it(auth, values, code):
     assert KEY not in f"{refused.value!r} {refused.value.__cause__!r}"
 
 
+def test_keys_may_be_added_while_a_request_is_judged(monkeypatch):
+    keys = dict(KEYS)
+
+    def compare(one: bytes, other: bytes) -> bool:
+        keys[f"new-{len(keys)}"] = hash_key("sk_test_1")
+        return one == other
+
+    monkeypatch.setattr("hmac.compare_digest", compare)
+    source = AsgiSource({"method": "GET", "raw_path": b"/", "headers": [(b"authorization", KEY.encode())]})
+    assert KeyAuthenticator(keys, auth=Auth.API_KEY).open(source, None).finish()[0].id == "shop"
+
+
 @given(st.sampled_from([Auth.API_KEY, Auth.BASIC]), st.binary(), st.sampled_from([b"", b"Basic "]))
 def test_only_our_errors_escape(auth, value, scheme):
     with suppress(TppkitError):

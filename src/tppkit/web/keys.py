@@ -72,8 +72,8 @@ class KeyAuthenticator:
             raise VerificationError("credentials.missing", "the request has no Authorization header")
         key = values[0].encode("latin-1") if self._auth is Auth.API_KEY else _parse_basic(values[0])
         digest = hashlib.sha256(key).digest()
-        # Compare all keys, so that the time does not depend on which one fits.
-        found = [caller for caller, known in self._keys.items() if hmac.compare_digest(known, digest)]
+        # Compare all keys, so that the time does not depend on which one fits; a copy, as another thread may change them.
+        found = [caller for caller, known in tuple(self._keys.items()) if hmac.compare_digest(known, digest)]
         if not found:
             raise VerificationError("credentials.unknown", "the key is unknown")
         caller = Caller(found[0], as_utc(self._clock()))
