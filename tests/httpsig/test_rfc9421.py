@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 import http_message_signatures as other
 import pytest
@@ -144,6 +145,19 @@ TAMPERED: dict[str, tuple[Tamper, dict[str, Any], str]] = {
 def test_what_was_changed_is_detected(name):
     tamper, options, code = TAMPERED[name]
     assert code_of(tamper(sign()), **options) == f"signature.{code}"
+
+
+def test_many_covered_query_parameters_read_the_query_once(monkeypatch):
+    read: list[str] = []
+    monkeypatch.setattr(
+        "tppkit.httpsig.components.unquote_to_bytes", lambda text: read.append(text) or unquote_to_bytes(text)
+    )
+    names = [f"p{number}" for number in range(64)]
+    message = Message("GET", "/?" + "&".join(f"{name}=1" for name in names))
+    components = [Component("@query-param", (("name", name),)) for name in names]
+    base = make_signature_base(make_signature_input(components, created=AT), request_values(message))
+    assert base.startswith(b'"@query-param";name="p0": 1\n')
+    assert len(read) == 2 * 64
 
 
 def test_an_hmac_keyed_with_the_public_key_and_ecdsa_in_der_are_refused():

@@ -81,13 +81,16 @@ def shown_origin(origin: Origin) -> str:
     return shown(f"{origin.scheme}://{origin.authority}")
 
 
-def component_value(message: Message, component: Component, *, origin: Origin | None = None) -> str:
+def component_value(
+    message: Message, component: Component, *, origin: Origin | None = None, query: dict[str, list[str]] | None = None
+) -> str:
     """Return the value of a component in a request.
 
     Args:
         message: the request.
         component: the part of the request.
         origin: where the request was sent.
+        query: a dict, first empty, that keeps the parsed query for further components of the same request.
 
     Raises:
         FormatError: `signature.unsupported-component`, `header.control-character`, `message.malformed`; those of
@@ -101,7 +104,7 @@ def component_value(message: Message, component: Component, *, origin: Origin | 
     if not component.name.startswith("@"):
         return _field(message, component, parameters)
     if component.name == "@query-param" and parameters.keys() == {"name"}:
-        return _query_parameter(message, component, parameters["name"])
+        return _query_parameter(message, component, parameters["name"], {} if query is None else query)
     if parameters or component.name not in _DERIVED:
         _refuse(component, "it is not a supported component of a request")
     if component.name in _FROM_ORIGIN and origin is None:
@@ -148,20 +151,27 @@ DERIVED = frozenset(_DERIVED)  # those without parameters
 _FROM_ORIGIN = frozenset({"@scheme", "@authority", "@target-uri"})
 
 
-def _query_parameter(message: Message, component: Component, name: object) -> str:
-    pairs = _path_and_query(message, component)[1].removeprefix("?").split("&", _MAX_QUERY_PARAMETERS)
-    if len(pairs) > _MAX_QUERY_PARAMETERS:
-        _refuse(component, f"the query has more than {_MAX_QUERY_PARAMETERS} parameters")
-    found = []
-    for pair in pairs:
-        key, _, value = pair.partition("=")
-        if pair and _reencoded(key, component) == name:
-            found.append(_reencoded(value, component))
+def _query_parameter(message: Message, component: Component, name: object, query: dict[str, list[str]]) -> str:
+    if not query:
+        query.update(_read_query(message, component))
+    found = query.get(name, []) if isinstance(name, str) else []
     if not found:
         raise SignatureRejected("signature.header-absent", f"the query has no parameter of {shown(str(component))}")
     if len(found) > 1:
         _refuse(component, "the query has several such parameters; cover @query")
-    return found[0]
+    return _reencoded(found[0], component)
+
+
+def _read_query(message: Message, component: Component) -> dict[str, list[str]]:
+    """Return the values of each query parameter as on the wire, by the name as it is covered."""
+    pairs = _path_and_query(message, component)[1].removeprefix("?").split("&", _MAX_QUERY_PARAMETERS)
+    if len(pairs) > _MAX_QUERY_PARAMETERS:
+        _refuse(component, f"the query has more than {_MAX_QUERY_PARAMETERS} parameters")
+    values: dict[str, list[str]] = {}
+    for pair in filter(None, pairs):
+        key, _, value = pair.partition("=")
+        values.setdefault(_reencoded(key, component), []).append(value)
+    return values
 
 
 def _reencoded(text: str, component: Component) -> str:

@@ -158,7 +158,8 @@ def make_signature_base(parameters: SignatureInput, value: Callable[[Component],
 
 def request_values(message: Message, *, origin: Origin | None = None) -> Callable[[Component], str]:
     """Return a function that returns the value of a component in this request (see `components.component_value`)."""
-    return lambda component: component_value(message, component, origin=origin)
+    query: dict[str, list[str]] = {}
+    return lambda component: component_value(message, component, origin=origin, query=query)
 
 
 def make_signature_fields(parameters: SignatureInput, signature: bytes, *, label: str) -> tuple[str, str]:
