@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from tppkit._text import printable
+from tppkit._text import printable, shortened
 from tppkit.errors import FormatError
 
 MAX_JSON_DEPTH = 32
@@ -80,8 +80,7 @@ def utf8(text: bytes | str | None) -> bytes | None:
 def shown(value: str | bytes, *, limit: int = 80) -> str:
     """Return untrusted text for a message: quoted, shortened to `limit` characters, control characters escaped."""
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
-    cut = text if len(text) <= limit else text[: limit - 1] + "…"
-    return f'"{printable(cut)}"'
+    return f'"{printable(shortened(text, limit))}"'
 
 
 def without_frames(read: Callable[_P, _T]) -> Callable[_P, _T]:

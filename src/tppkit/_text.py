@@ -22,6 +22,11 @@ def printable(text: str) -> str:
     return "".join([c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text])
 
 
+def shortened(text: str, limit: int) -> str:
+    """Return a text of at most `limit` characters, with `…` in place of what is left out."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
 def hidden_character(text: str) -> str | None:
     """Return the first character that is invisible or changes what is visible, or None."""
     found = _INVISIBLE.search(text)

@@ -37,6 +37,13 @@ def read(data: bytes) -> DistinguishedName:
     return read_name(data, der.read_element(data, 0, len(data)))
 
 
+def test_a_message_has_a_usual_name_whole_and_a_long_one_shortened():
+    usual, long = named("x" * 200), named("x" * 50_000)
+    assert f"{usual}" == str(usual)
+    assert f"{long}" == "CN=" + "x" * 396 + "…"
+    assert len(str(long)) == 50_003
+
+
 @given(NAMES)
 @example(named(" "))
 @example(named("\n"))

@@ -276,3 +276,31 @@ def test_a_name_is_the_same_in_another_encoding(certify, root, issuing, issuer, 
             assert paths.verify(certificate, at=AT, intermediates=[issuing.certificate])
         else:
             assert refusal(paths, issuing._replace(certificate=certificate), intermediates=[issuing]).code == outcome
+
+
+def test_messages_about_a_name_of_any_length_are_short(root):
+    kind = x509.ObjectIdentifier(oids.ORGANIZATION_IDENTIFIER)
+    name = x509.Name([x509.NameAttribute(kind, "PSDLT-BL-\n" + "x" * 20) for _ in range(500)])
+    own, other = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+
+    def made(key: ec.EllipticCurvePrivateKey, *extensions: tuple[x509.ExtensionType, bool]) -> EidasCertificate:
+        builder = x509.CertificateBuilder(name, name, key.public_key(), 7, AT, AT)
+        for extension, is_critical in extensions:
+            builder = builder.add_extension(extension, is_critical)
+        return EidasCertificate.from_der(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.DER))
+
+    stranger = made(own, key_usage("digital_signature"))
+    same_name = PathVerifier(make_anchors([made(other, *authority_extensions(path_length=0))]))
+    found = []
+    for judge in (
+        lambda: verifier(root).verify(stranger, at=AT),
+        lambda: verifier(root).verify(stranger, at=AT + timedelta(days=1)),
+        lambda: verifier(root).verify_use(stranger, as_=Use.QWAC, at=AT),
+        lambda: same_name.verify(stranger, at=AT),
+    ):
+        with pytest.raises(CertificateRejected) as caught:
+            judge()
+        found.append(caught.value.code)
+        assert len(str(caught.value)) < 2000
+        assert all(len(finding.message) < 2000 for finding in caught.value.findings)
+    assert found == ["trust.no-path", "certificate.expired", "organization-identifier.missing", "path.signature"]

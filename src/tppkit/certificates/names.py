@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
+from tppkit._text import shortened
 from tppkit.certificates import der, oids
 from tppkit.errors import FormatError
 
 MAX_NAME_LENGTH = 4096
+_MAX_SHOWN = 400
 
 _OIDS_BY_NAME: Mapping[str, str] = MappingProxyType(
     {name.upper(): oid for oid, name in oids.NAME_ATTRIBUTES.items()}
@@ -52,6 +54,10 @@ class DistinguishedName:
     def __str__(self) -> str:
         """RFC 4514 text, most specific attribute first, with organizationIdentifier by its name."""
         return self._text
+
+    def __format__(self, spec: str) -> str:
+        """The text for a message, at most 400 characters: anyone can make a certificate with a name of any length."""
+        return format(shortened(self._text, _MAX_SHOWN), spec)
 
     @cached_property
     def _text(self) -> str:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from tppkit._text import shortened
 from tppkit.certificates import der, oids
 from tppkit.certificates.psd2_statement import Psd2Statement, read_psd2
 from tppkit.certificates.qc_reading import QcReading, read_string
@@ -193,7 +194,7 @@ def _ignored_roles(data: bytes, oid: str, parts: list[der.Element]) -> str:
         read_psd2(other, parts[1])
     further = other.facts.get("psd2")
     names = further.role_names[:9] if isinstance(further, Psd2Statement) else ()
-    return f"; the other one names {', '.join(names) or 'no role'}"
+    return f"; the other one names {shortened(', '.join(names), 200) or 'no role'}"
 
 
 def _read_flag(reading: QcReading, name: str, parts: list[der.Element]) -> None:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import cast
 
 from tppkit._clock import as_utc
+from tppkit._text import shortened
 from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate, Subject
 from tppkit.certificates.checks import extensions, key_usage, names, psd2, qualified, validity
@@ -26,10 +27,12 @@ from tppkit.certificates.editions import (
     TS_119_495_V1_8_1,
     find_edition,
 )
-from tppkit.certificates.rule import Part, Rule, SubjectCheck, Use
+from tppkit.certificates.rule import Fault, Part, Rule, SubjectCheck, Use
 from tppkit.errors import Finding, Severity
 
 __all__ = ["RULES", "Rule", "Use", "check_certificate", "check_key", "check_statement", "first_error"]
+
+_MAX_MESSAGE = 1000
 
 
 def check_certificate(
@@ -59,8 +62,7 @@ def check_certificate(
             continue
         fault = rule.check(certificate, at)
         if fault is not None:
-            message, values = fault
-            findings.append(Finding(rule.code, rule.severity, message, rule.clause, MappingProxyType(values)))
+            findings.append(_finding(rule, fault))
     return tuple(findings)
 
 
@@ -80,9 +82,14 @@ def _check_part(subject: Subject, part: Part) -> tuple[Finding, ...]:
         # The rules of a part ask for nothing else of a certificate, and not for the time.
         fault = cast("SubjectCheck", rule.check)(subject, datetime.max) if rule.part is part else None
         if fault is not None:
-            message, values = fault
-            findings.append(Finding(rule.code, rule.severity, message, rule.clause, MappingProxyType(values)))
+            findings.append(_finding(rule, fault))
     return tuple(findings)
+
+
+def _finding(rule: Rule, fault: Fault) -> Finding:
+    message, values = fault
+    # A certificate may list any number of addresses, policies and languages.
+    return Finding(rule.code, rule.severity, shortened(message, _MAX_MESSAGE), rule.clause, MappingProxyType(values))
 
 
 def first_error(findings: tuple[Finding, ...]) -> Finding | None:

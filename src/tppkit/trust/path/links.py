@@ -83,7 +83,7 @@ class Link:
         return oids.KEY_USAGE not in self.values or not set(usages).isdisjoint(self.facts.key_usage)
 
     def __str__(self) -> str:
-        return str(self.certificate.subject)
+        return f"{self.certificate.subject}"  # shortened, unlike str
 
 
 def read_link(certificate: EidasCertificate) -> Link:
