@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -102,6 +103,13 @@ def test_an_address_in_a_long_header_or_in_what_may_be_a_trailer_is_not_trusted(
     with refused(FormatError, "message.no-length"):
         BEHIND.require(AsgiSource({"client": ("10.0.0.1", 1), "headers": chunked}))
     SERVICE_ONLY.require(AsgiSource({"client": ("203.0.113.7", 1), "headers": chunked[:1]}))
+
+
+def test_the_proxys_header_counts_by_http2_only_where_it_was_configured():
+    headers = [(b"x-forwarded-for", b"203.0.113.7")]
+    source = AsgiSource({"client": ("10.0.0.1", 1), "headers": headers, "http_version": "2"})
+    assert refused_by(BEHIND, source)
+    assert not refused_by(replace(BEHIND, http2=True), source)
 
 
 @given(st.lists(st.sampled_from("az09/%{}:?&=+ ;@ž\u0100"), max_size=20).map(lambda parts: "/" + "".join(parts)))

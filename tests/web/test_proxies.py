@@ -216,6 +216,15 @@ def test_a_unix_socket_is_trusted_only_by_name_and_nothing_else_is_one(forwarded
                 peer_certificate(source, trusted_proxies=named, address_is_raw=True)
 
 
+def test_a_request_by_http2_is_the_proxys_only_where_it_was_configured(forwarded):
+    headers = forwarded[ProxyForm.HAPROXY]
+    for source in (scope(*headers, http_version="2"), environ(*headers, SERVER_PROTOCOL="HTTP/2")):
+        with pytest.raises(CertificateRejected, match="by HTTP/2: see http2"):
+            peer_certificate(source, trusted_proxies=proxy(ProxyForm.HAPROXY))
+        configured = proxy(ProxyForm.HAPROXY, http2=True)
+        assert peer_certificate(source, trusted_proxies=configured).source == "haproxy"
+
+
 @pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
 def test_a_header_of_another_name_is_read_where_it_was_configured(make, forwarded):
     ((_, value),) = forwarded[ProxyForm.HAPROXY]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import socket
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -15,9 +19,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from serving import client_context, free_port, program, run_nginx, run_program, run_uvicorn, send
+from h2.connection import H2Connection
+from h2.events import DataReceived
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+from serving import client_context, free_port, listens, program, run_nginx, run_program, run_uvicorn, send, wait_until
 
 from tppkit._clock import utc_now
+from tppkit._encoding import encode_base64
 from tppkit.seals import Seal, SealPolicy
 from tppkit.testpki import Pki, certificate_pem
 from tppkit.trust import PathVerifier
@@ -181,6 +190,49 @@ def test_a_client_cannot_choose_the_certificate_that_the_proxy_sends(front, door
     assert accepted.status_code == 201
     ignored = {"client-cert", "x-forwarded-client-cert", "x-ssl-client-cert"} - {TrustedProxy("::", form=form).header}
     assert set(caller_of(app.scopes[0]).peer.ignored) == ignored
+
+
+@contextmanager
+def run_hypercorn(app: Any) -> Iterator[int]:
+    """The port of a running hypercorn, which accepts upgrades to HTTP/2."""
+    config, stop, port = Config(), threading.Event(), free_port()
+    config.bind = [f"127.0.0.1:{port}"]
+
+    async def stopped() -> None:
+        await asyncio.to_thread(stop.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve(app, config, shutdown_trigger=stopped)), daemon=True)
+    thread.start()
+    try:
+        wait_until(lambda: listens(port), "hypercorn")
+        yield port
+    finally:
+        stop.set()
+        thread.join(10)
+
+
+@pytest.mark.parametrize("form", [ProxyForm.HAPROXY], ids=["haproxy"])
+def test_a_client_that_upgrades_its_connection_to_http2_is_not_the_proxy(front, door, app, bank_pki):
+    http2, qwac = H2Connection(), encode_base64(bank_pki.qwac.certificate.der)
+    settings = http2.initiate_upgrade_connection().decode()
+    upgrade = f"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: {settings}"
+    request = {":method": "GET", ":path": "/", ":scheme": "https", ":authority": "localhost", "x-ssl-client-cert": qwac}
+    with run_hypercorn(door) as upstream, front(upstream) as url, ExitStack() as opened:
+        address = ("127.0.0.1", int(url.rpartition(":")[2]))
+        plain = opened.enter_context(socket.create_connection(address, timeout=10))
+        client = opened.enter_context(client_context(bank_pki, None).wrap_socket(plain, server_hostname="localhost"))
+        client.sendall(f"GET / HTTP/1.1\r\nHost: localhost\r\n{upgrade}\r\n\r\n".encode())
+        head, _, rest = client.recv(65536).partition(b"\r\n\r\n")
+        assert b" 101 " in head  # from now on the proxy passes bytes
+        stream, answer = http2.get_next_available_stream_id(), b""
+        http2.send_headers(stream, list(request.items()), end_stream=True)
+        client.sendall(http2.data_to_send())
+        while b"}" not in answer:
+            events = http2.receive_data(rest or client.recv(65536))
+            answer += b"".join(one.data for one in events if isinstance(one, DataReceived) and one.stream_id == stream)
+            rest = b""
+    assert b"CERTIFICATE_MISSING" in answer
+    assert [scope["type"] for scope in app.scopes] == ["lifespan"]
 
 
 @pytest.mark.parametrize("form", [ProxyForm.NGINX], ids=["nginx"])

@@ -31,6 +31,7 @@ class CallbackPeers:
         trusted_proxies: your own proxies, whose `X-Forwarded-For` is read.
         unix_socket: the server listens on a Unix socket, and its other end is a trusted proxy on this machine.
         address_is_raw: the server takes the address of the connection from no header (uvicorn: `--no-proxy-headers`).
+        http2: see `TrustedProxy`.
 
     Raises:
         ConfigurationError: `callback.networks`, texts must be read with `parse_networks`.
@@ -43,6 +44,7 @@ class CallbackPeers:
     trusted_proxies: Sequence[IpNetwork] = ()
     unix_socket: bool = False
     address_is_raw: bool = False
+    http2: bool = False
 
     def __post_init__(self) -> None:
         for network in (*self.allowed, *self.trusted_proxies):
@@ -69,6 +71,8 @@ class CallbackPeers:
         peer, proxies = source.address() or "", tuple(self.trusted_proxies)
         if peer == UNIX and self.unix_socket:
             peer, proxies = "127.0.0.1", (*proxies, *_LOCAL)
+        if not (self.http2 or source.is_http1):
+            proxies = ()
         names = address_headers(source)
         is_certain = self.address_is_raw or source.address() == UNIX
         # In this order: an unknown sender must not make the receiver parse its headers.
@@ -77,7 +81,8 @@ class CallbackPeers:
         ):
             raise CallbackRejected(
                 "callback.peer",
-                f"{shown(peer)} is no trusted proxy, or an address that the server may have taken from {names[0]}: see address_is_raw",
+                f"{shown(peer)} is no trusted proxy, or speaks HTTP/2 (see http2), or the server may have taken this address from"
+                f" {names[0]} (see address_is_raw)",
             )
         forwarded = source.header_values("x-forwarded-for") if proxies else ()
         if forwarded:

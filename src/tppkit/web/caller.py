@@ -150,7 +150,7 @@ def peer_certificate(
     address = source.address()
     is_certain = not trusted_proxies or address_is_raw or address == UNIX
     doubts = () if is_certain else address_headers(source)
-    proxy = None if doubts else next((one for one in trusted_proxies if one.has(address)), None)
+    proxy = None if doubts else next((one for one in trusted_proxies if one.forwards(source)), None)
     taken = frozenset[str]() if proxy is None else proxy.headers
     ignored = _unproven_headers(source, proxies=trusted_proxies, taken=taken)
     if proxy is not None:
@@ -165,6 +165,8 @@ def peer_certificate(
         spoofed = f"; ignored: {', '.join(ignored)} from {address}" if ignored else ""
         if ignored and doubts:
             spoofed += f", an address that may come from {doubts[0]}: see address_is_raw"
+        elif ignored and not source.is_http1:
+            spoofed += ", by HTTP/2: see http2 of TrustedProxy"
         raise CertificateRejected(
             "certificate.missing",
             f"the {where} has no client certificate{spoofed}",

@@ -73,6 +73,8 @@ class TrustedProxy:
             listens on a Unix socket only.
         form: the format of the certificate.
         header: the header; by default the usual one of the format.
+        http2: it speaks HTTP/2 with the server, and lets no client upgrade a connection to HTTP/2 (h2c). Without it, requests by HTTP/2
+            do not count as the proxy's, because behind an upgrade the client writes the headers.
 
     Raises:
         ConfigurationError: `proxy.network`.
@@ -81,8 +83,9 @@ class TrustedProxy:
         TrustedProxy("10.0.0.0/28", form=ProxyForm.NGINX)
     """
 
-    def __init__(self, *networks: str, form: ProxyForm, header: str | None = None) -> None:
+    def __init__(self, *networks: str, form: ProxyForm, header: str | None = None, http2: bool = False) -> None:
         self.form = form
+        self._http2 = http2
         self.header = (header or _USUAL[form]).lower()
         self._unix = UNIX in networks
         try:
@@ -91,6 +94,10 @@ class TrustedProxy:
             raise ConfigurationError("proxy.network", f"the network of a trusted proxy is malformed: {e}") from e
         if not networks:
             raise ConfigurationError("proxy.network", "a trusted proxy has no network")
+
+    def forwards(self, source: Source) -> bool:
+        """Whether the proxy wrote the headers of a request."""
+        return self.has(source.address()) and (self._http2 or source.is_http1)
 
     def has(self, address: str | None) -> bool:
         """Whether a connection from this address, as in `Source.address`, comes from the proxy."""

@@ -41,6 +41,10 @@ class Source(Protocol):
     def mount(self) -> str:
         """The prefix of the path that is not used for routing in the application; empty at the root."""
 
+    @property
+    def is_http1(self) -> bool:
+        """Whether it came by HTTP/1.0 or 1.1."""
+
     def raw_target(self) -> bytes:
         """Path and query as on the wire; never rebuilt from decoded parts.
 
@@ -102,6 +106,11 @@ class AsgiSource:
     def mount(self) -> str:
         """See `Source`."""
         return str(self._scope.get("root_path") or "")
+
+    @property
+    def is_http1(self) -> bool:
+        """See `Source`."""
+        return str(self._scope.get("http_version", "1.1")).startswith("1")
 
     def raw_target(self) -> bytes:
         """See `Source`."""
@@ -169,6 +178,11 @@ class WsgiSource:
     def mount(self) -> str:
         """See `Source`."""
         return str(self._environ.get("SCRIPT_NAME") or "")
+
+    @property
+    def is_http1(self) -> bool:
+        """See `Source`."""
+        return str(self._environ.get("SERVER_PROTOCOL", "HTTP/1.1")).startswith("HTTP/1")
 
     def raw_target(self) -> bytes:
         """See `Source`."""
