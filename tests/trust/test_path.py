@@ -117,6 +117,13 @@ def test_signatures_that_hold_along_another_chain_prove_nothing_for_this_one(cer
         check_signatures(chain, AT)
 
 
+def test_the_signature_of_the_anchor_is_checked_before_those_of_keys_that_anyone_can_make(certify, root):
+    stranger = certify("A", certify("Root"))
+    chain = [read_link(one.certificate) for one in (certify("leaf", certify("A"), ca=False), stranger, root)]
+    with pytest.raises(CertificateRejected, match=r"CN=A.* is not signed with the key of .*CN=Root"):
+        check_signatures(chain, AT)
+
+
 def test_a_leaf_cannot_issue(certify, root, issuing, leaf):
     assert (
         refusal(verifier(root, issuing), certify("second", leaf, ca=False), intermediates=[leaf]).code

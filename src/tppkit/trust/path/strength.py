@@ -107,12 +107,14 @@ def signature_weakness(oid: str, hash_algorithm: hashes.HashAlgorithm | None) ->
 
 
 def check_signatures(chain: Sequence[Link], at: datetime) -> None:
-    """Check every signature of a chain, leaf first and anchor last; the anchor's own signature is not checked.
+    """Check every signature of a chain; the anchor's own signature is not checked.
+
+    The anchor's comes first: it cannot be forged, and keys that a stranger made can be slow to verify with.
 
     Raises:
         CertificateRejected: `path.signature`.
     """
-    for link, issuer in pairwise(chain):
+    for link, issuer in reversed(tuple(pairwise(chain))):
         if not is_signed_by(link.certificate, issuer.certificate):
             raise CertificateRejected(
                 "path.signature",
