@@ -7,11 +7,11 @@ from contextlib import closing
 from operator import methodcaller
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, CursorResult, Dialect, Select, TextClause
+from sqlalchemy import CompoundSelect, Connection, CursorResult, Dialect, Select, TextClause
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import UpdateBase
 
-Compilable = UpdateBase | Select[Any] | TextClause
+Compilable = UpdateBase | Select[Any] | CompoundSelect[Any] | TextClause
 
 _ONE, _ALL = methodcaller("fetchone"), methodcaller("fetchall")  # of the driver's cursor and of SQLAlchemy's result
 

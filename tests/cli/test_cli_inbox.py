@@ -115,7 +115,8 @@ def test_purge_keeps_rows_as_long_as_the_options_say(tppkit, store):
     store.handle(entry("old"), lambda *_: None, at=utc_now() - timedelta(days=10))
     purge = ("inbox", "purge", *DATABASE)
     assert tppkit(*purge, "--done", "30").stdout == "0 rows deleted\n"
-    assert tppkit(*purge, "--done", "9", "--versions", "9").stdout == "2 rows deleted\n"
+    assert tppkit(*purge, "--done", "9", "--versions", "11").stdout == "1 rows deleted\n"
+    assert tppkit(*purge, "--done", "9", "--versions", "9").stdout == "1 rows deleted\n"  # of a source without entries
     shorter = tppkit(*purge, "--done", "30", "--versions", "20")
     assert (shorter.exit_code, "shorter than for their entries" in shorter.stderr) == (2, True)
 

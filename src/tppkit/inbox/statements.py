@@ -29,6 +29,7 @@ from sqlalchemy import (  # fmt: skip
     or_,
     select,
     tuple_,
+    union,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -187,7 +188,7 @@ class Statements:
         after = tuple_(entry.received_at, entry.key) > tuple_(of["received_at"], of["key"])
         self.failed = Statement(listed.where(after).order_by(entry.received_at, entry.key).limit(limit))
         self.failure = Statement(listed.where(entry.key == of["key"]))
-        self.sources = Statement(select(entry.source).distinct().order_by(entry.source))
+        self.sources = Statement(union(select(entry.source), select(latest.source)).order_by("source"))
         self.purge_done = _Purge(entry.key, entry.done_at)
         self.purge_failed = _Purge(entry.key, entry.received_at, is_failed, entry.due_at.is_(None))
         self.purge_versions = _Purge(latest.record, latest.set_at)

@@ -273,7 +273,7 @@ class InboxStore:
         return deleted
 
     def sources(self) -> list[str]:
-        """Return the sources that have entries."""
+        """Return the sources that have entries or versions."""
         return [source for (source,) in self._rows(self._sql.sources, {}, reads=True)]
 
     def _take(self, source: str, at: datetime, until: datetime) -> tuple[Entry, Claim, bool] | None:
