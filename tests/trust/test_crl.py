@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusals import refused
+from tppkit.certificates import der
 from tppkit.errors import FormatError, VerificationError
 from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import State, parse_crl, verify_crl
@@ -142,6 +143,12 @@ def test_expired_certificates_that_stay_listed_are_reported(leaf, issuer):
     since = core.GeneralizedTime(AT).dump()
     kept = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.60"), since)
     assert answer(make_crl(issuer, at=AT, extensions=[(kept, False)]), leaf, issuer).kept_since == AT
+
+
+def test_a_time_without_zone_is_not_reported(leaf, issuer):
+    since = der.write_element(0x18, b"20260601000000")
+    kept = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.60"), since)
+    assert answer(make_crl(issuer, at=AT, extensions=[(kept, False)]), leaf, issuer).kept_since is None
 
 
 def test_pem_is_read_like_der(issuer):

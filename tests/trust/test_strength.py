@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, padding, rsa, x25519
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from tppkit.certificates import EidasCertificate
 from tppkit.testpki.certificate import Draft, for_key
-from tppkit.trust.path.strength import is_signature_of, require_key
+from tppkit.testpki.signing import sign_der
+from tppkit.trust.path.strength import is_signature_of, is_signed_by, require_key
 
 PSS = padding.PSS(padding.MGF1(SHA256()), 32)
 RSA, EC = rsa.generate_private_key(65537, 2048), ec.generate_private_key(ec.SECP256R1())
@@ -34,6 +37,25 @@ def test_a_signature_is_of_one_text(key, how, pss):
             key.public_key(), signature=signature, data=data, hash_algorithm=hash_algorithm, pss=pss
         )
         assert found is expected
+
+
+def test_a_key_that_signs_nothing_made_no_signature():
+    key = x25519.X25519PrivateKey.generate().public_key()
+    assert not is_signature_of(key, signature=b"", data=b"text", hash_algorithm=None)
+
+
+def test_the_issuer_of_a_signature_has_the_name_that_the_certificate_states(pki):
+    issuer, draft = pki.qseal_ca, Draft.of(pki.qseal.certificate)
+    other = replace(draft, issuer=pki.qwac_ca.certificate.subject_der)
+    for one, expected in ((draft, True), (other, False)):
+        assert is_signed_by(EidasCertificate.from_der(one.sign(issuer.key)), issuer.certificate) is expected
+
+
+def test_a_signature_is_of_the_algorithm_stated_in_the_signed_part(pki):
+    signed, key = pki.qseal.certificate.x509.tbs_certificate_bytes, pki.qseal_ca.key
+    for name, expected in (("sha256", True), ("sha384", False)):
+        certificate = EidasCertificate.from_der(sign_der(signed, key, hash_name=name))
+        assert is_signed_by(certificate, pki.qseal_ca.certificate) is expected
 
 
 @pytest.mark.parametrize("key", [RSA, EC, ED25519, ED448], ids=["RSA", "P-256", "Ed25519", "Ed448"])
