@@ -92,6 +92,7 @@ def test_an_order_without_transaction_has_no_further_rules():
         ({"first_network_transaction_id": "n"}, {}, "recurring.incomplete"),
         (AFT | {"receiver_account_number_type": "iban"}, CUSTOMER, "aft.receiver"),
         (AFT | {"receiver_account_number": None}, CUSTOMER, "aft.receiver"),
+        (AFT | {"receiver_account_number_type": None}, CUSTOMER, "aft.receiver"),
         (AFT | {"receiver_account_number": CardSecret("41111111111")}, CUSTOMER, "aft.receiver"), (AFT, {}, "aft.address"),
         (AFT, CUSTOMER | {"postal_code": None}, "aft.address"), (AFT, CUSTOMER | {"city": " "}, "aft.address"),
         (AFT, CUSTOMER | {"address_type": "shipping"}, "aft.address"), (AFT, CUSTOMER | {"country": "US"}, "aft.state"),
@@ -160,7 +161,7 @@ def test_one_click_and_initiate_refuse_what_has_no_details_and_authenticate_take
         require_recurring(PaymentMethodDetails())
     with pytest.raises(LocalProtocolError):
         require_recurring(None)
-    require_recurring(PaymentMethodDetails(recurring_type="recurring", first_network_transaction_id="n"))
+    require_recurring(PaymentMethodDetails(recurring_type="recurring"))
     require_same_card(None, paid_with=None, vault_token=ID)
 
 

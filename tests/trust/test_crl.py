@@ -73,6 +73,13 @@ def test_another_authoritys_list_is_refused(certify, leaf, issuer):
     assert refusal(make_crl(certify("Other"), at=AT), leaf, issuer) == "crl.other-issuer"
 
 
+def test_a_list_of_an_authority_above_is_refused_unless_it_is_indirect(certify, leaf, issuer):
+    above = certify("Above")
+    crl = make_crl(above, at=AT, extensions=[point(full_name=[POINT])])
+    with refused(VerificationError, "crl.other-issuer"):
+        verify_crl(crl, certificate=leaf.certificate, issuer=issuer.certificate, above=[above.certificate])
+
+
 def test_a_namesakes_list_is_refused(certify, leaf, issuer):
     assert refusal(make_crl(certify("Issuing"), at=AT), leaf, issuer) == "crl.signature"
 
@@ -145,8 +152,9 @@ def test_expired_certificates_that_stay_listed_are_reported(leaf, issuer):
     assert answer(make_crl(issuer, at=AT, extensions=[(kept, False)]), leaf, issuer).kept_since == AT
 
 
-def test_a_time_without_zone_is_not_reported(leaf, issuer):
-    since = der.write_element(0x18, b"20260601000000")
+@pytest.mark.parametrize("text", [b"20260601000000", b"00000601000000Z"], ids=["without zone", "year 0"])
+def test_a_time_that_cannot_be_compared_is_not_reported(leaf, issuer, text):
+    since = der.write_element(0x18, text)
     kept = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.60"), since)
     assert answer(make_crl(issuer, at=AT, extensions=[(kept, False)]), leaf, issuer).kept_since is None
 
@@ -154,6 +162,11 @@ def test_a_time_without_zone_is_not_reported(leaf, issuer):
 def test_pem_is_read_like_der(issuer):
     crl = make_crl(issuer, at=AT)
     assert parse_crl(crl.x509.public_bytes(Encoding.PEM)) == crl
+
+
+def test_der_is_not_taken_for_the_pem_inside_it(issuer):
+    inside = x509.UnrecognizedExtension(ODD.oid, make_crl(issuer, at=AT).x509.public_bytes(Encoding.PEM))
+    assert ODD.oid.dotted_string in make_crl(issuer, at=AT, extensions=[(inside, False)]).extensions
 
 
 def test_too_many_bytes_are_refused():
@@ -279,3 +292,8 @@ def test_number_and_series_of_a_list_are_reported(leaf, issuer):
     partial = answer(make_crl(issuer, at=AT, extensions=[part]), leaf, issuer)
     assert (numbered.number, numbered.series) == (7, b"")
     assert (partial.number, partial.series) == (None, part[0].public_bytes())
+
+
+def test_the_base_of_a_delta_list_is_read(issuer):
+    delta = make_crl(issuer, at=AT, extensions=[(x509.DeltaCRLIndicator(3), True)])
+    assert (delta.base_number, make_crl(issuer, at=AT).base_number) == (3, None)

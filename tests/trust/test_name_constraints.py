@@ -48,6 +48,7 @@ CASES = [
     (DNS("good.example"), DNS("a.b.GOOD.example"), True),
     (DNS("good.example"), DNS("notgood.example"), False),
     (DNS("good.example"), DNS("*.good.example"), True),
+    (DNS("secret.good.example"), DNS("*.other.example"), False),
     (DNS(""), DNS("any.example"), True),
     (EMAIL("good.example"), EMAIL("me@good.example"), True),
     (EMAIL("good.example"), EMAIL("me@sub.good.example"), False),
@@ -55,6 +56,7 @@ CASES = [
     (EMAIL(".good.example"), EMAIL("me@good.example"), False),
     (EMAIL("me@good.example"), EMAIL("me@Good.example"), True),
     (EMAIL("me@good.example"), EMAIL("you@good.example"), False),
+    (EMAIL("me@good.example"), EMAIL("me@bad.example"), False),
     (URI("good.example"), URI("https://good.example:8443/x?y"), True),
     (URI("good.example"), URI("https://sub.good.example/"), False),
     (URI(".good.example"), URI("https://sub.good.example/"), True),
@@ -94,9 +96,10 @@ def test_a_name_that_cannot_be_placed_is_refused_where_its_form_is_constrained(c
     assert judge(certify, root, x509.NameConstraints(None, [base]), [name]) == "path.name-constraints"
 
 
-def test_a_wildcard_above_an_excluded_name_is_refused(certify, root):
-    constraints = x509.NameConstraints(None, [DNS("secret.good.example")])
-    assert judge(certify, root, constraints, [DNS("*.good.example")]) == "path.name-constraints"
+def test_a_wildcard_above_an_excluded_or_a_permitted_name_is_refused(certify, root):
+    base = [DNS("secret.good.example")]
+    for constraints in (x509.NameConstraints(None, base), x509.NameConstraints(base, None)):
+        assert judge(certify, root, constraints, [DNS("*.good.example")]) == "path.name-constraints"
 
 
 def test_a_leaf_that_has_the_name_of_its_authority_is_constrained(certify, root):

@@ -105,6 +105,10 @@ def test_a_hard_failure_for_the_leaf_alone_warns_of_the_authorities_above_it(jud
     assert [(f.code, f.severity) for f in path.findings] == [("revocation.unknown", "warning")]
 
 
+def test_a_hard_failure_refuses_an_authority_of_which_nothing_is_known(judging, leaf, issuing):
+    assert code(judging(make_crl(issuing, at=AT), scope=RevocationScope.CHAIN), leaf) == "revocation.unknown"
+
+
 def test_a_soft_failure_does_not_let_a_revoked_certificate_pass(judging, leaf, issuing):
     paths = judging(make_crl(issuing, leaf, at=AT), policy=RevocationPolicy.SOFT_FAIL)
     assert code(paths, leaf) == "revocation.revoked"

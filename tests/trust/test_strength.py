@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from tppkit.certificates import EidasCertificate
 from tppkit.testpki.certificate import Draft, for_key
 from tppkit.testpki.signing import sign_der
-from tppkit.trust.path.strength import is_signature_of, is_signed_by, require_key
+from tppkit.trust.path.strength import is_signature_of, is_signed_by, require_key, signature_weakness
 
 PSS = padding.PSS(padding.MGF1(SHA256()), 32)
 RSA, EC = rsa.generate_private_key(65537, 2048), ec.generate_private_key(ec.SECP256R1())
@@ -37,6 +37,12 @@ def test_a_signature_is_of_one_text(key, how, pss):
             key.public_key(), signature=signature, data=data, hash_algorithm=hash_algorithm, pss=pss
         )
         assert found is expected
+
+
+def test_an_algorithm_that_names_no_hash_is_weak_only_where_it_has_one():
+    ed25519, pss = "1.3.101.112", "1.2.840.113549.1.1.10"
+    assert signature_weakness(ed25519, None) is None
+    assert signature_weakness(pss, None)
 
 
 def test_a_key_that_signs_nothing_made_no_signature():

@@ -19,7 +19,7 @@ from tppkit.errors import CertificateRejected, FormatError, TppkitError
 from tppkit.testpki import Issued, Pki, certificate_pem, make_pki, make_provider, profiles
 from tppkit.testpki.certificate import Draft, extension_of, sign_draft
 from tppkit.trust import PathVerifier, make_anchors
-from tppkit.web import AsgiSource, PeerCertificate, QwacPolicy, peer_certificate
+from tppkit.web import AsgiSource, Caller, PeerCertificate, QwacPolicy, peer_certificate
 from tppkit.web.caller import MAX_CHAIN
 
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -57,6 +57,12 @@ def test_the_peer_is_what_the_server_put_into_the_scope_and_a_long_chain_is_cut(
     assert found == PeerCertificate(chain, "certificate has expired", "asgi-tls")
     found = peer_certificate(AsgiSource(scope(client_cert_chain=[pem(pki.qwac.certificate)] * 100)))
     assert len(found.chain_pem) == MAX_CHAIN
+
+
+def test_the_name_of_a_caller_is_that_in_its_qwac(pki, paths):
+    path = paths.verify(pki.qwac.certificate, at=AT)
+    assert Caller("id", AT, qwac_path=path).name == pki.qwac.certificate.organization_name
+    assert Caller("id", AT).name is None
 
 
 def test_the_peer_may_send_its_issuing_authority(pki):
