@@ -30,14 +30,22 @@ def require_name(name):
         return
     else:
         raise ValueError
+
+def is_short(name, size):
+    if size == 8:
+        return False
+    return name.isupper() and size < 9
+
+def find(name, size):
+    return size if name.istitle() and size else None
 """
 MUTANTS = {mutant.removed: mutant for mutant in find_mutants(SAMPLE)}
 
 
-def take(source: bytes, *arguments: object) -> object:
+def take(source: bytes, *arguments: object, function: str = "take") -> object:
     module: dict[str, object] = {}
     exec(source, module)
-    return module["take"](*arguments)
+    return module[function](*arguments)
 
 
 def test_each_check_and_each_operand_is_found_in_the_order_of_the_source():
@@ -51,6 +59,11 @@ def test_each_check_and_each_operand_is_found_in_the_order_of_the_source():
         (12, "size == 7"),
         (13, "size % 2 == 0"),
         (18, "name.islower()"),
+        (24, "size == 8"),
+        (26, "name.isupper()"),
+        (26, "size < 9"),
+        (29, "name.istitle()"),
+        (29, "size"),
     ]
 
 
@@ -70,6 +83,15 @@ def test_what_a_check_refuses_passes_without_it(removed, arguments):
     with pytest.raises(ValueError):
         take(SAMPLE, *arguments)
     assert take(MUTANTS[removed].apply(SAMPLE), *arguments) == arguments[1]
+
+
+@pytest.mark.parametrize(
+    ("removed", "arguments"),
+    [("size == 8", ("UPPER", 8)), ("name.isupper()", ("lower", 1)), ("size < 9", ("UPPER", 9))],
+)
+def test_what_a_check_denies_is_granted_without_it(removed, arguments):
+    assert take(SAMPLE, *arguments, function="is_short") is False
+    assert take(MUTANTS[removed].apply(SAMPLE), *arguments, function="is_short") is True
 
 
 def test_the_removal_of_one_operand_leaves_the_other():

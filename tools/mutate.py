@@ -4,9 +4,9 @@
 
 tools/survivors.txt has the known ones: another check gives the same verdict. A survivor that is not among them gives exit 1.
 
-A check is a condition that guards a `raise`, each operand of its `and` and `or`, and a call of a `require`, `check` or `verify`
-function that is a statement. Mutants are made in copies of src/; the checkout is not touched. Leave the tests alone while it runs:
-they are those of the checkout.
+A check is a condition that guards a `raise` or a `return False`, each operand of its `and` and `or`, each operand of those that a
+`return` has, and a call of a `require`, `check` or `verify` function that is a statement. Mutants are made in copies of src/; the
+checkout is not touched. Leave the tests alone while it runs: they are those of the checkout.
 """
 
 from __future__ import annotations
@@ -96,20 +96,25 @@ def _removals(tree: ast.Module) -> Iterator[tuple[ast.AST, ast.expr | ast.stmt, 
     """(the check, what of it is removed, the neutral text in its place)."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If):
-            parts = list(_parts(node.test, "True" if _raises(node.orelse) else "False"))
+            parts = list(_parts(node.test, "True" if _refuses(node.orelse) else "False"))
             if not (
-                _raises(node.body) or _raises(node.orelse)
+                _refuses(node.body) or _refuses(node.orelse)
             ):  # an `or` that guards inner checks; they count themselves
                 inner = [child for part in node.body for child in ast.walk(part)]
                 is_guard = any(isinstance(child, ast.Raise) or _is_check(child) for child in inner)
                 parts = [(part, new) for part, new in parts[1:] if is_guard and new == "False"]
             yield from ((node.test, part, new) for part, new in parts)
+        elif isinstance(node, ast.Return) and node.value:
+            test = node.value.test if isinstance(node.value, ast.IfExp) else node.value
+            yield from ((test, part, new) for part, new in list(_parts(test, ""))[1:])
         elif isinstance(node, ast.Expr) and _is_check(node):
             yield node, node, "pass"
 
 
-def _raises(block: Sequence[ast.stmt]) -> bool:
-    return bool(block) and isinstance(block[-1], ast.Raise)
+def _refuses(block: Sequence[ast.stmt]) -> bool:
+    last = block[-1] if block else None
+    is_false = isinstance(last, ast.Return) and isinstance(last.value, ast.Constant) and last.value.value is False
+    return is_false or isinstance(last, ast.Raise)
 
 
 def _is_check(node: ast.AST) -> bool:
