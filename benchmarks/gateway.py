@@ -27,8 +27,8 @@ from tppkit.testpki import certificate_pem, make_pki, write_pki
 from web import scope_of
 
 CONNECTIONS = 8
-REQUESTS = 400  # in a turn
-TURNS, TURNS_S = 15, 9
+REQUESTS = 800  # in a turn
+TURNS, TURNS_S = 15, 10
 SEARCH, QUERY = "/v1/search/orders/", {"query": str(F("currency") == "EUR")}
 LOOKUP = {"query": str(F("merchant_order_id") == "500")}
 PAGE = 1000  # the largest

@@ -33,7 +33,8 @@ def make_app(kind: str, folder: Path) -> Any:
     async def handler(callback: Any, db: Any) -> None:
         apply(callback, db)
 
-    return CallbackMiddleware(app, gate=AsyncCallbackGate(AsyncInbox(RECEIVER, store), handler=handler))
+    app.add_middleware(CallbackMiddleware, gate=AsyncCallbackGate(AsyncInbox(RECEIVER, store), handler=handler))
+    return app
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from deliveries import draining, remembering_deliveries
 from diagnose import diagnosing, diagnosing_pairs
 from files import entering
 from gateway import ordering, searching, searching_through
-from harness import Line, against
+from harness import HEADER, Line, against
 from inbox import receiving_once, receiving_over_http, remembering
 from rates import serving
 from sandbox import opening, paying
@@ -79,6 +79,7 @@ def main() -> None:
         sys.exit("usage: python run.py [soak]")
     soak = len(sys.argv) > 1
     measured = []
+    print(HEADER)
     for line in chain.from_iterable(lines() for lines in (SOAK if soak else (*BENCH, partial(concurrently, COUNTING)))):
         print(line.text(), flush=True)  # this is what it is for
         measured.append(line.as_object())
