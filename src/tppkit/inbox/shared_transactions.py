@@ -101,8 +101,8 @@ class SharedDatabase(Database):
         finally:
             group.is_lost = group.is_lost or turn.is_lost
             group.turn = self._owner = None
-            _TURN.reset(before)
             self._turn.release()
+            _TURN.reset(before)
         await_only(self._bounded(asyncio.shield(group.committed)))  # a cancelled task must not cancel it for others
 
     async def _bounded(self, step: Awaitable[T]) -> T:
