@@ -31,7 +31,7 @@ TARGET = "/psd2/v1/payments/sepa-credit-transfers"
 REQUESTS = {1: 400, 8: 600, 32: 800}  # payments, by connections
 READS = 3000  # over 8 connections
 REFERENCE = 2  # times as many go to the reference, which is faster
-TURNS_S = 14  # for each line
+TURNS_S = 20  # for each line
 PAUSE_S = 0.5  # before the turn of the other bank: the sandbox archives evidence after it has answered
 BODY = (
     b'{"instructedAmount":{"currency":"EUR","amount":"12.50"},"creditorAccount":{"iban":"LT121000011101001000"},'
