@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from inbox_cases import AT, SOURCE, apply, effects, entry, open_store
-from sqlalchemy import event
+from sqlalchemy import event, text
+from sqlalchemy.orm import Session
 from sqlalchemy.util import await_only, greenlet_spawn
 
 from tppkit.errors import InboxError
@@ -263,6 +264,59 @@ def test_a_task_that_a_failed_handler_left_running_cannot_use_the_turn_of_anothe
     asyncio.run(meet())
     assert effects(store) == ["b"]
     assert asyncio.run(receive(shared, "a", apply)) == [Outcome.APPLIED]
+
+
+def in_session(db: Any) -> None:
+    with Session(bind=db) as session, session.begin():
+        session.execute(text("SELECT 1"))
+
+
+@pytest.mark.parametrize("end", [*(ENDS[name] for name in ("commit", "rollback", "close")), in_session])
+@pytest.mark.parametrize("late", [False, True])  # while another has its turn, or behind the last one
+def test_a_task_that_a_failed_handler_left_running_ends_no_transaction(store, end, late):
+    shared, left = store.for_tasks(), list[Any]()
+
+    async def meet() -> list[Any]:
+        last = asyncio.Event()
+
+        async def end_later(db: Any) -> None:
+            await last.wait()
+            await greenlet_spawn(end, db)
+
+        def handler(one: Any, db: Any) -> None:
+            if one.key == "a":
+                left.append(asyncio.create_task(end_later(db)))
+                raise LookupError
+            apply(one, db)
+            if one.key == "c":
+                last.set()
+                if not late:
+                    await_only(asyncio.sleep(0.05))
+                    apply(one, db)
+
+        outcomes = await receive(shared, "abc", handler)
+        await asyncio.wait(left)
+        return outcomes
+
+    outcomes = asyncio.run(meet())
+    written = ["b", "c"] if late else ["b", "c", "c"]
+    applied = [one is Outcome.APPLIED for one in outcomes]
+    assert (applied, effects(store)) in (([False, True, True], written), ([False] * 3, []))
+    asyncio.run(receive(shared, "abc", apply))
+    assert {"a", "b", "c"} == set(effects(store))
+
+
+def test_a_handler_may_use_the_connection_of_another_inbox_that_called_it(store, tmp_path, request):
+    other = InboxStore(f"sqlite:///{tmp_path}/other.sqlite")
+    other.create_tables()
+    request.addfinalizer(other.close)
+    outer, inner = store.for_tasks(), other.for_tasks()
+
+    def handler(one: Any, db: Any) -> None:
+        inner.handle(one, lambda *_: apply(one, db), at=AT)
+
+    assert asyncio.run(receive(outer, "a", handler)) == [Outcome.APPLIED]
+    assert effects(store) == ["a"]
 
 
 def test_a_task_of_a_handler_may_use_the_connection_during_its_turn(store):

@@ -110,6 +110,8 @@ def test_the_proxys_header_counts_by_http2_only_where_it_was_configured():
     source = AsgiSource({"client": ("10.0.0.1", 1), "headers": headers, "http_version": "2"})
     assert refused_by(BEHIND, source)
     assert not refused_by(replace(BEHIND, http2=True), source)
+    wide = replace(BEHIND, allowed=parse_networks(["10.0.0.0/8"]))
+    assert refused_by(wide, AsgiSource({"client": ("10.0.0.1", 1), "headers": [], "http_version": "2"}))
 
 
 @given(st.lists(st.sampled_from("az09/%{}:?&=+ ;@ž\u0100"), max_size=20).map(lambda parts: "/" + "".join(parts)))

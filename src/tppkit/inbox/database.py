@@ -12,7 +12,7 @@ from tppkit._extras import missing_extra
 from tppkit.errors import ConfigurationError, InboxError, TppkitError
 
 try:
-    from sqlalchemy import Connection, Engine, MetaData, inspect, text
+    from sqlalchemy import Connection, Engine, MetaData, RootTransaction, inspect, text
     from sqlalchemy.exc import DBAPIError, IntegrityError, ResourceClosedError, SQLAlchemyError
 
     from tppkit._statement import Statement
@@ -130,13 +130,13 @@ class Database:
 
         Raises:
             InboxError: `inbox.unavailable`.
-            EffectFailed: see `Savepoint`; or the commit violates a deferred constraint.
+            EffectFailed: see `Savepoint`; or a deferred constraint or trigger fails at the commit.
         """
         with unavailable():
             db = self.engine.connect()
             pooled = db.connection
             try:
-                db.begin()
+                root = db.begin()
                 if not self.is_sqlite:
                     db.info[_LIMITED] = _LIMIT_WAIT.first(db, {"wait": wait})
                 elif not reads and not pooled.driver_connection.in_transaction:  # type: ignore[union-attr]  # the connection is open
@@ -144,13 +144,15 @@ class Database:
                     _BEGIN.first(db, {})
                 with Savepoint(db) if guarded else nullcontext():
                     yield db
-                self._commit(db)
+                self._commit(db, root)
             except BaseException:
+                with suppress(Exception):
+                    # SQLAlchemy may consider the transaction ended although it is open for SQLite.
+                    (pooled if self.is_sqlite else db).rollback()
                 if guarded and not self.is_sqlite:
                     # What a thread or task that the handler left running still sends must not get into the next transaction.
-                    for end in (db.rollback, db.invalidate):
-                        with suppress(Exception):
-                            end()
+                    with suppress(Exception):
+                        db.invalidate()
                 raise
             finally:
                 try:
@@ -163,9 +165,9 @@ class Database:
                         with suppress(Exception):
                             kept.close()
 
-    def _commit(self, db: Connection) -> None:
+    def _commit(self, db: Connection, root: RootTransaction) -> None:
         try:
-            db.commit()
+            root.commit()  # unlike that of the connection, it fails if the transaction was ended meanwhile
         except DBAPIError as e:
             with suppress(Exception):  # SQLite's transaction is still open, but SQLAlchemy considers it ended
                 db.connection.rollback()

@@ -22,10 +22,9 @@ from tppkit.inbox.database import Database, EffectFailed, Savepoint, unavailable
 
 T = TypeVar("T")
 
-# The turn in which a task was started; its child tasks inherit it.
-_TURN = ContextVar[Savepoint | None]("tppkit_inbox_turn", default=None)
-# Not `commit` and `rollback`: SQLAlchemy considers the transaction ended although they raise.
-_EVENTS = ("before_cursor_execute", "savepoint", "rollback_savepoint", "release_savepoint")
+# The turns in which a task was started, one for each inbox; its child tasks inherit them.
+_TURNS = ContextVar[tuple[Savepoint, ...]]("tppkit_inbox_turns", default=())
+_EVENTS = ("before_cursor_execute", "savepoint", "rollback_savepoint", "release_savepoint", "rollback", "commit")
 
 
 class _Group:
@@ -46,8 +45,11 @@ class _Group:
     is_lost = False
 
     def require_turn(self, *_: object) -> None:
-        """Reject statements of a task that a handler left running: they would take effect with another entry."""
-        if _TURN.get() not in (None, self.turn):
+        """Reject statements of a task that a handler left running: they would take effect with another entry.
+
+        A thread that did not inherit the task's context is not recognised.
+        """
+        if (turns := _TURNS.get()) and self.turn not in turns:
             raise InboxError("inbox.unavailable", "a task uses the connection of a handler that has ended")
 
 
@@ -93,7 +95,7 @@ class SharedDatabase(Database):
         group, db = await_only(self._bounded(self._take_turn()))
         self._owner = task
         turn = group.turn = Savepoint(db)
-        before = _TURN.set(turn)
+        before = _TURNS.set((*_TURNS.get(), turn))
         try:
             group.turns += 1
             with unavailable(), turn:
@@ -102,7 +104,7 @@ class SharedDatabase(Database):
             group.is_lost = group.is_lost or turn.is_lost
             group.turn = self._owner = None
             self._turn.release()
-            _TURN.reset(before)
+            _TURNS.reset(before)
         await_only(self._bounded(asyncio.shield(group.committed)))  # a cancelled task must not cancel it for others
 
     async def _bounded(self, step: Awaitable[T]) -> T:
@@ -146,7 +148,7 @@ class SharedDatabase(Database):
         return db
 
     async def _end(self, group: _Group, whole: AbstractContextManager[Connection]) -> None:
-        _TURN.set(None)
+        _TURNS.set(())
         try:
             await group.opened
         except BaseException:

@@ -71,8 +71,10 @@ class CallbackPeers:
         peer, proxies = source.address() or "", tuple(self.trusted_proxies)
         if peer == UNIX and self.unix_socket:
             peer, proxies = "127.0.0.1", (*proxies, *_LOCAL)
-        if not (self.http2 or source.is_http1):
-            proxies = ()
+        if not (self.http2 or source.is_http1) and is_in_networks(peer, proxies):
+            raise CallbackRejected(
+                "callback.peer", f"the proxy {shown(peer)} speaks HTTP/2, or a client behind it: see http2"
+            )
         names = address_headers(source)
         is_certain = self.address_is_raw or source.address() == UNIX
         # In this order: an unknown sender must not make the receiver parse its headers.
@@ -81,8 +83,7 @@ class CallbackPeers:
         ):
             raise CallbackRejected(
                 "callback.peer",
-                f"{shown(peer)} is no trusted proxy, or speaks HTTP/2 (see http2), or the server may have taken this address from"
-                f" {names[0]} (see address_is_raw)",
+                f"{shown(peer)} is no trusted proxy, or an address that the server may have taken from {names[0]}: see address_is_raw",
             )
         forwarded = source.header_values("x-forwarded-for") if proxies else ()
         if forwarded:

@@ -129,7 +129,8 @@ def peer_certificate(
 ) -> PeerCertificate:
     """Read the peer's certificate from the server that ended the TLS connection, or from the trusted proxy that did.
 
-    On a connection from a trusted proxy only the proxy's header is used, otherwise only the ASGI TLS extension (0.2). The server must
+    On a connection from a trusted proxy only the proxy's header is used, otherwise only the ASGI TLS extension (0.2). A request by HTTP/2
+    from the address of a proxy without `http2` has no certificate. The server must
     pass the address of the connection itself. Servers can be configured to take it from `X-Forwarded-For`, `Forwarded` or
     `X-Real-IP`, so a request with one of these headers is not attributed to a proxy, unless `address_is_raw`. A request of a proxy
     must announce its length: some servers (uvicorn with httptools) append trailers to the headers, and a body with a length
@@ -137,7 +138,7 @@ def peer_certificate(
 
     Args:
         source: the request as the server passes it: `AsgiSource(scope)` or `WsgiSource(environ)`.
-        trusted_proxies: the first that has the connection's address is used.
+        trusted_proxies: the first that has the connection's address, and may speak this version of HTTP, is used.
         address_is_raw: the server was started so that it reads the address from no header and no PROXY protocol.
 
     Raises:
@@ -157,7 +158,8 @@ def peer_certificate(
         require_length_announced(source)
         found = PeerCertificate(proxy.chain(source)[:MAX_CHAIN], None, proxy.form.value, ignored)
     else:
-        tls = source.extensions.get("tls", {})
+        is_upgraded = not source.is_http1 and any(one.has(address) for one in trusted_proxies)
+        tls = {} if is_upgraded else source.extensions.get("tls", {})
         chain = tuple(tls.get("client_cert_chain") or ())[:MAX_CHAIN]
         found = PeerCertificate(chain, tls.get("client_cert_error"), "asgi-tls", ignored)
     if not found.chain_pem:
