@@ -295,7 +295,7 @@ def test_a_task_that_a_failed_handler_left_running_ends_no_transaction(store, en
                     apply(one, db)
 
         outcomes = await receive(shared, "abc", handler)
-        await asyncio.wait(left)
+        await asyncio.gather(*left, return_exceptions=True)
         return outcomes
 
     outcomes = asyncio.run(meet())
