@@ -148,7 +148,7 @@ def test_what_was_changed_is_detected(name):
 
 
 def test_many_covered_query_parameters_read_the_query_once(monkeypatch):
-    read: list[str] = []
+    read: list[str] = []  # counted, because time depends on the machine
     monkeypatch.setattr(
         "tppkit.httpsig.components.unquote_to_bytes", lambda text: read.append(text) or unquote_to_bytes(text)
     )

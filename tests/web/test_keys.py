@@ -77,7 +77,7 @@ def test_keys_may_be_added_while_a_request_is_judged(monkeypatch):
         keys[f"new-{len(keys)}"] = hash_key("sk_test_1")
         return one == other
 
-    monkeypatch.setattr("hmac.compare_digest", compare)
+    monkeypatch.setattr("hmac.compare_digest", compare)  # between two keys, where another thread would add one
     source = AsgiSource({"method": "GET", "raw_path": b"/", "headers": [(b"authorization", KEY.encode())]})
     assert KeyAuthenticator(keys, auth=Auth.API_KEY).open(source, None).finish()[0].id == "shop"
 

@@ -31,7 +31,7 @@ class CallbackPeers:
         trusted_proxies: your own proxies, whose `X-Forwarded-For` is read.
         unix_socket: the server listens on a Unix socket, and its other end is a trusted proxy on this machine.
         address_is_raw: the server takes the address of the connection from no header (uvicorn: `--no-proxy-headers`).
-        http2: see `TrustedProxy`.
+        http2: as for `TrustedProxy`; without it, requests by HTTP/2 from a trusted proxy are rejected.
 
     Raises:
         ConfigurationError: `callback.networks`, texts must be read with `parse_networks`.
