@@ -89,6 +89,9 @@ def test_failed_entries_are_listed_released_and_worked(tppkit, store):
         "source": "webhook", "key": "b", "name": "r-b", "received_at": "2020-01-01T00:00:00Z", "attempts": 1,
         "reason": "LookupError", "due_at": None,
     }  # fmt: skip
+    mistyped = tppkit("inbox", "failed", *DATABASE, "--source", "webhooks")
+    assert (mistyped.exit_code, mistyped.stdout) == (0, "")
+    assert "the source webhooks; the sources are: callback:live, webhook" in mistyped.stderr
     assert tppkit("inbox", "release", *DATABASE, "a").stdout == "released  a\n"
     again = tppkit("inbox", "release", *DATABASE, "a", "b", "--json")
     assert (again.exit_code, again.json) == (1, {"released": ["b"], "not_failed": ["a"]})
@@ -115,8 +118,8 @@ def test_purge_keeps_rows_as_long_as_the_options_say(tppkit, store):
     store.handle(entry("old"), lambda *_: None, at=utc_now() - timedelta(days=10))
     purge = ("inbox", "purge", *DATABASE)
     assert tppkit(*purge, "--done", "30").stdout == "0 rows deleted\n"
-    assert tppkit(*purge, "--done", "9", "--versions", "11").stdout == "1 rows deleted\n"
-    assert tppkit(*purge, "--done", "9", "--versions", "9").stdout == "1 rows deleted\n"  # of a source without entries
+    assert tppkit(*purge, "--done", "9", "--versions", "11").stdout == "1 row deleted\n"
+    assert tppkit(*purge, "--done", "9", "--versions", "9").stdout == "1 row deleted\n"  # of a source without entries
     shorter = tppkit(*purge, "--done", "30", "--versions", "20")
     assert (shorter.exit_code, "shorter than for their entries" in shorter.stderr) == (2, True)
 

@@ -50,7 +50,10 @@ def _database_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--source", metavar="NAME", help="Only entries of this source, for example callback:live.")
     @wraps(command)
     def with_store(*args: Any, database: str, prefix: str, **options: Any) -> Any:
+        source = options["source"]
         with _opened(database, prefix) as store:
+            if source is not None and source not in (known := store.sources()):
+                say(f"warning: no entry is of the source {source}; the sources are: {', '.join(known) or 'none'}")
             return command(*args, store=store, **options)
 
     return with_store  # fmt: skip
@@ -119,7 +122,7 @@ def purge(store: Any, source: str | None, **days: int | None) -> Result:
     """
     retention = Retention(**{name: timedelta(days=count) for name, count in days.items() if count is not None})
     forgotten = sum(store.purge(one, at=utc_now(), retention=retention) for one in _sources(store, source))
-    return Result({"forgotten": forgotten}, [f"{forgotten} rows deleted"])
+    return Result({"forgotten": forgotten}, [f"{forgotten} row{'s' if forgotten != 1 else ''} deleted"])
 
 
 @inbox.command()
@@ -249,5 +252,7 @@ def _load(name: str) -> Any:
     except Exception as e:  # the module's own code may raise any class
         raise click.BadParameter(f"{name} cannot be loaded: {type(e).__name__}: {e}", param_hint="--handler") from e
     if not callable(found):
-        raise click.BadParameter(f"{name} is a {type(found).__name__}, not a function", param_hint="--handler")
+        raise click.BadParameter(
+            f"{name} is not a function: its type is {type(found).__name__}", param_hint="--handler"
+        )
     return found
