@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 # The turns in which a task was started, one for each inbox; its child tasks inherit them.
 _TURNS = ContextVar[tuple[Savepoint, ...]]("tppkit_inbox_turns", default=())
-_EVENTS = ("before_cursor_execute", "savepoint", "rollback_savepoint", "release_savepoint", "rollback", "commit")
+_EVENTS = ("before_cursor_execute", "rollback", "commit")
 
 
 class _Group:
