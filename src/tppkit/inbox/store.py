@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from datetime import datetime, timedelta
@@ -101,7 +101,7 @@ class InboxStore:
         with self.database.transaction() as db:
             if self._sql.add.first(db, values):
                 return Outcome.STORED if fault is None else Outcome.FAILED
-            state, outcome = self._known(db, entry)
+            state, outcome = self._known(db, values)
         if outcome is Outcome.CONFLICT:
             return outcome
         return Outcome.REPEATED if fault is None or state == State.DONE else Outcome.FAILED
@@ -300,9 +300,10 @@ class InboxStore:
                 ready = prepare(taken, at) if prepare else taken
             entry = ready or taken
             with self.database.transaction(wait=_WORKERS_WAIT, guarded=True) as db:
-                if not (ended := self._sql.end.first(db, {**_ends(entry, attempt), **claim})):
+                values = {**_ends(entry, attempt), **claim}
+                if not (ended := self._sql.end.first(db, values)):
                     return Worked(entry, outcome)  # the lease ended and another worker has it
-                outcome = self._advance(db, entry, at) if ready else Outcome.DROPPED
+                outcome = self._advance(db, values) if ready else Outcome.DROPPED
                 if outcome is Outcome.APPLIED:
                     with effect(db):
                         handler(entry, db)
@@ -324,27 +325,25 @@ class InboxStore:
         return Worked(entry, Outcome.BUSY)
 
     def _once(self, db: Any, entry: Entry, at: datetime) -> Outcome:
-        if not self._sql.once.first(db, {**values_of(entry), "at": to_microseconds(at)}):
-            return self._known(db, entry)[1]
-        return self._advance(db, entry, at)
+        values = {**values_of(entry), "at": to_microseconds(at)}
+        return self._advance(db, values) if self._sql.once.first(db, values) else self._known(db, values)[1]
 
-    def _known(self, db: Any, entry: Entry) -> tuple[str, Outcome]:
-        row = self._sql.known.first(db, values_of(entry))
+    def _known(self, db: Any, values: Mapping[str, Any]) -> tuple[str, Outcome]:
+        row = self._sql.known.first(db, values)
         if row is None:
             raise InboxError("inbox.unavailable", "an entry was purged while it was received again")
         state, digest, _ = row
-        if bytes(digest) != entry.digest:
+        if bytes(digest) != values["of_digest"]:
             return state, Outcome.CONFLICT
         return state, Outcome.BUSY if state == State.CLAIMED else Outcome.REPEATED
 
-    def _advance(self, db: Any, entry: Entry, at: datetime) -> Outcome:
+    def _advance(self, db: Any, values: Mapping[str, Any]) -> Outcome:
         """Set the version: APPLIED if it is new, else STALE or VERSION_CONFLICT."""
-        values = {**values_of(entry), "at": to_microseconds(at)}
-        if entry.version is None or self._sql.advance.first(db, values):
+        if values["of_record"] is None or self._sql.advance.first(db, values):
             return Outcome.APPLIED
         last, digest = self._sql.version.first(db, values) or (None, None)
-        digests = {digest, entry.version.digest}
-        is_other = last == entry.version.number and len(digests) == 2 and None not in digests
+        digests = {digest, values["of_version_digest"]}
+        is_other = last == values["of_version"] and len(digests) == 2 and None not in digests
         return Outcome.VERSION_CONFLICT if is_other else Outcome.STALE
 
     def _rows(self, statement: Any, values: dict[str, Any], *, reads: bool = False) -> Sequence[Any]:
