@@ -27,12 +27,14 @@ from tppkit.callbacks import (
     Retries,
     sign_callback,
 )  # fmt: skip
+from tppkit.errors import CallbackRejected, TransportError
 from tppkit.inbox import Entry, Version
 from tppkit.inbox.store import InboxStore
 
 DATABASE = ("--database", "sqlite:///inbox.sqlite")
 OLD = datetime(2020, 1, 1, tzinfo=UTC)
 WORKERS = []
+UNREADABLE = CallbackRejected("callback.unreadable", "the signed body is not of the address's kind")
 HANDLER = """
 def work(entry, db):
     if entry.content == b"bad":
@@ -76,18 +78,20 @@ def entry(key: str, *, source: str = "callback:live", content: bytes = b"good") 
 
 def test_failed_entries_are_listed_released_and_worked(tppkit, store):
     assert tppkit("inbox", "failed", *DATABASE).exit_code == 0
-    store.accept(entry("a"), fault="CallbackRejected [callback.unreadable]")
-    store.accept(entry("b", source="webhook"), fault="LookupError")
+    store.accept(entry("a")._replace(fault=UNREADABLE))
+    store.accept(
+        entry("b", source="webhook")._replace(fault=TransportError("order.not-final", "the order is fetched no longer"))
+    )
     listed = tppkit("inbox", "failed", *DATABASE)
     assert listed.exit_code == 1
     assert listed.stdout.splitlines() == [
         "callback:live  a  r-a  1 attempt, CallbackRejected [callback.unreadable], not due",
-        "webhook        b  r-b  1 attempt, LookupError, not due",
+        "webhook        b  r-b  1 attempt, TransportError [order.not-final], not due",
     ]
     (only,) = tppkit("inbox", "failed", *DATABASE, "--source", "webhook", "--json").json
     assert only == {
         "source": "webhook", "key": "b", "name": "r-b", "received_at": "2020-01-01T00:00:00Z", "attempts": 1,
-        "reason": "LookupError", "due_at": None,
+        "reason": "TransportError [order.not-final]", "due_at": None,
     }  # fmt: skip
     mistyped = tppkit("inbox", "failed", *DATABASE, "--source", "webhooks")
     assert (mistyped.exit_code, mistyped.stdout) == (0, "")
@@ -105,7 +109,7 @@ def test_failed_entries_are_listed_released_and_worked(tppkit, store):
 
 
 def test_a_discarded_entry_is_done_and_purged_later(tppkit, store):
-    store.accept(entry("a"), fault="LookupError")
+    store.accept(entry("a")._replace(fault=UNREADABLE))
     assert tppkit("inbox", "discard", *DATABASE, "a", "--json").json == {"discarded": ["a"], "not_failed": []}
     refused = tppkit("inbox", "discard", *DATABASE, "a")
     assert (refused.exit_code, refused.stderr) == (1, "error: no failed entry has the key a\n")

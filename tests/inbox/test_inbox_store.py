@@ -16,11 +16,12 @@ import pytest
 from inbox_cases import AT, DAY, MINUTE, SECOND, SOURCE, apply, effects, entry, open_store, postgresql_address, ready
 from sqlalchemy import create_engine, event
 
-from tppkit.errors import ConfigurationError, InboxError
+from tppkit.errors import ConfigurationError, FormatError, InboxError
 from tppkit.inbox import Outcome, Retention, Retries, Version
 from tppkit.inbox.store import InboxStore, MemoryStore
 
 KINDS = ("memory", "sqlite", "postgresql")
+FAULT = FormatError("json.malformed", "the entry cannot be read")
 
 
 @pytest.fixture(params=KINDS)
@@ -59,14 +60,14 @@ def test_a_key_with_other_content_is_a_conflict_in_every_way(store):
     store.accept(entry("a"))
     other = entry("a", content=b"other")
     assert store.accept(other) is store.handle(other, apply, at=AT) is Outcome.CONFLICT
-    assert store.accept(other, fault="unreadable") is Outcome.CONFLICT
+    assert store.accept(other._replace(fault=FAULT)) is Outcome.CONFLICT
     assert effects(store) == []
 
 
 def test_an_entry_is_kept_and_given_back_as_it_was(store):
     kept = entry("ž" * 100, content=bytes(range(256)) * 200, number=2**63 - 1)
     store.accept(kept)
-    store.accept(entry("f"), fault="unreadable")
+    store.accept(entry("f")._replace(fault=FAULT))
     assert [one.entry for one in store.work(SOURCE, apply, at=AT)] == [kept]
     assert [one.entry for one in store.failed(SOURCE)] == [entry("f")]
     assert store.find_failed(SOURCE, "f") == store.failed(SOURCE)[0]
@@ -76,7 +77,7 @@ def test_an_entry_is_kept_and_given_back_as_it_was(store):
 def test_an_entry_that_was_stored_without_a_version_gets_it_when_it_can_be_read(store):
     store.handle(entry("new", number=3), apply, at=AT)
     for key, number in (("old", 2), ("newer", 4)):
-        store.accept(entry(key), fault="unreadable")
+        store.accept(entry(key)._replace(fault=FAULT))
         failure = store.find_failed(SOURCE, key)
         assert failure is not None
         assert store.release(failure, at=AT)
@@ -169,7 +170,7 @@ def test_a_worker_that_was_overtaken_has_no_effect(store):
 
 def test_a_purge_deletes_failed_entries_but_none_that_is_retried(store):
     for key in "ab":
-        store.accept(entry(key), fault="unreadable")
+        store.accept(entry(key)._replace(fault=FAULT))
     with pytest.raises(LookupError):
         store.handle(entry("c"), fails, at=AT)
     retention = Retention(failed=DAY)

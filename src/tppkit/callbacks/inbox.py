@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 Handler = Callable[[VerifiedCallback, Any], object]
 Count = Callable[[str, str], object]
 Transaction = Callable[[], AbstractContextManager[Any]]
-_UNREADABLE = "CallbackRejected [callback.unreadable]"
 
 
 class Unhandled(StrEnum):
@@ -265,7 +264,7 @@ class Inbox:
             return Receipt(Unhandled.LOGIN, callback)
         if fault is None:
             return None
-        outcome = self._store.accept(entry, fault=_UNREADABLE)
+        outcome = self._store.accept(entry._replace(fault=fault))
         if outcome is Outcome.FAILED:
             return Receipt(Unhandled.UNREADABLE, callback, fault)
         return _receipt(outcome, incoming)

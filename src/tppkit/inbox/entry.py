@@ -78,7 +78,8 @@ class Entry(NamedTuple):
         version: its version, for events that have one.
         prepared: what the worker's `prepare` read for the handler; it is not stored.
         again_at: when `prepare` wants the entry to be due again after it is handled, aware UTC; None: it is done then. Not stored.
-        fault: why `prepare` wants the entry to be stored as failed after it is handled. Only the class and code are stored.
+        fault: why the entry is stored as failed: it cannot be handled yet (`accept`), or not again after this time (`prepare`). Only
+            the class and code are stored.
     """
 
     source: str

@@ -88,23 +88,19 @@ class InboxStore:
         """Close the connections that are not in use; the next call opens new ones."""
         self.engine.dispose()
 
-    def accept(self, entry: Entry, *, fault: str | None = None) -> Outcome:
+    def accept(self, entry: Entry) -> Outcome:
         """Store an entry for `work`: STORED, REPEATED or CONFLICT.
 
-        Args:
-            entry: the entry.
-            fault: why it cannot be handled yet. It is stored as failed until it is released: FAILED, also if it was stored before.
+        An entry with a fault is stored as failed until it is released: FAILED, also if it was stored before.
         """
-        values = values_of(entry, due_at=entry.received_at)
-        if fault is not None:
-            values = values_of(entry, State.FAILED, attempts=1, reason=fault)
+        values = _ends(entry, 1) if entry.fault else values_of(entry, due_at=entry.received_at)
         with self.database.transaction() as db:
             if self._sql.add.first(db, values):
-                return Outcome.STORED if fault is None else Outcome.FAILED
+                return Outcome.FAILED if entry.fault else Outcome.STORED
             state, outcome = self._known(db, values)
         if outcome is Outcome.CONFLICT:
             return outcome
-        return Outcome.REPEATED if fault is None or state == State.DONE else Outcome.FAILED
+        return Outcome.FAILED if entry.fault and state != State.DONE else Outcome.REPEATED
 
     def renew(
         self, entry: Entry, *, due_at: datetime | None = None, most: int | None = None, within: Any = None
