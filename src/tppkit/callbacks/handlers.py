@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from tppkit._encoding import shown
@@ -65,14 +65,13 @@ def _no_handler(address: CallbackAddress) -> ConfigurationError:
 
 
 @contextmanager
-def own_cancellation(name: str, task: asyncio.Task[Any] | None) -> Iterator[None]:
-    """Convert a CancelledError into an error of the function, unless the task itself is being cancelled.
+def own_cancellation(name: str) -> Iterator[None]:
+    """Convert a CancelledError into an error of the function, unless the current task is being cancelled.
 
     CancelledError is not an Exception, so it would otherwise end the caller too.
 
     Args:
         name: name of the function, for the message.
-        task: the task that runs the function, or None.
 
     Raises:
         ConfigurationError: `callback.function`, the function was cancelled although the task is not being cancelled.
@@ -80,11 +79,32 @@ def own_cancellation(name: str, task: asyncio.Task[Any] | None) -> Iterator[None
     try:
         yield
     except asyncio.CancelledError as e:
-        if task is not None and task.cancelling():
-            raise
+        with suppress(RuntimeError):  # this thread has no event loop
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
         raise ConfigurationError(
             "callback.function", f"{name} ended as cancelled: was a task cancelled that it awaits?"
         ) from e
+
+
+async def awaited(name: str, function: Callable[..., Awaitable[Result]], *args: Any) -> Result:
+    """Call a coroutine function, and return its awaited result.
+
+    Args:
+        name: name of the function, for the message.
+        function: the coroutine function.
+        args: its arguments.
+
+    Raises:
+        ConfigurationError: `callback.function`, its result cannot be awaited; see `own_cancellation`.
+    """
+    with own_cancellation(name):
+        result = function(*args)
+        if not inspect.isawaitable(result):
+            raise ConfigurationError(
+                "callback.function", f"{name} did not return an awaitable: use a coroutine function"
+            )
+        return await result
 
 
 def require_over(result: object) -> None:

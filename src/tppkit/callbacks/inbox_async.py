@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from datetime import datetime
@@ -10,12 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tppkit._extras import missing_extra
-from tppkit.callbacks.handlers import own_cancellation, require_over
+from tppkit.callbacks.handlers import awaited, require_over
 from tppkit.callbacks.inbox import Inbox, Receipt
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
-from tppkit.errors import ConfigurationError
 from tppkit.inbox import Worked
 
 if TYPE_CHECKING:
@@ -66,18 +64,8 @@ class Tasks:
             function: the coroutine function.
         """
 
-        async def call(*args: Any) -> T:
-            with own_cancellation(name, asyncio.current_task()):
-                result = function(*args)
-                if not isinstance(result, Awaitable):
-                    raise ConfigurationError(
-                        "callback.function",
-                        f"{name} did not return an awaitable: an inbox for asyncio needs coroutine functions",
-                    )
-                return await result
-
         def run(*args: Any) -> T:
-            result: T = self._await(call(*args))
+            result: T = self._await(awaited(name, function, *args))
             return result
 
         return run

@@ -11,7 +11,6 @@ The document does not state how the service reacts to them (assumption callback-
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -30,7 +29,7 @@ from tppkit.callbacks import (
     VerifiedCallback,
     handler_by_kind,
 )
-from tppkit.callbacks.handlers import EventHandler, own_cancellation, require_over
+from tppkit.callbacks.handlers import EventHandler, awaited, own_cancellation, require_over
 from tppkit.callbacks.inbox import Count, Handler
 from tppkit.callbacks.inbox import Transaction as OpenTransaction
 from tppkit.callbacks.inbox_async import AsyncHandler, AsyncTransaction
@@ -236,7 +235,7 @@ class AsyncCallbackGate(_Gate):
             receipt = await self._take(received, raised)
             self.check(receipt)
             body = b""
-            with _application(raised, asyncio.current_task()):
+            with _application(raised):
                 if self._keep is not None and receipt.acknowledged:
                     require_over(await _result(self._keep(receipt)))
                 if receipt.outcome is Unhandled.LOGIN and self._login is not None:
@@ -251,20 +250,15 @@ class AsyncCallbackGate(_Gate):
             return await self._inbox.accept(received, at=self.now())
 
         async def effect(callback: VerifiedCallback, connection: Any) -> object:
-            with _application(raised, asyncio.current_task()):
-                result = handler(callback, connection)
-                if not inspect.isawaitable(result):
-                    raise ConfigurationError(
-                        "callback.function", "handler did not return an awaitable: use a coroutine function"
-                    )
-                return await result
+            with _application(raised):
+                return await awaited("a handler", handler, callback, connection)
 
         if (within := self._within) is None:
             return await self._inbox.handle(received, effect, at=self.now())
 
         @asynccontextmanager
         async def opened() -> AsyncIterator[Any]:
-            with _application(raised, asyncio.current_task()):
+            with _application(raised):
                 async with within() as connection:
                     yield connection
 
@@ -272,13 +266,13 @@ class AsyncCallbackGate(_Gate):
 
 
 @contextmanager
-def _application(raised: list[Exception], task: asyncio.Task[Any] | None = None) -> Iterator[None]:
+def _application(raised: list[Exception]) -> Iterator[None]:
     """Collect the exceptions of a function of the application, for which the request is not at fault.
 
     Only for an invalid login code (`LoginCodes.answer`), the request is at fault.
     """
     try:
-        with own_cancellation("a function of the application", task):
+        with own_cancellation("a function of the application"):
             yield
     except Exception as e:  # the application raises any class; raised again
         if not isinstance(e, CallbackRejected) or e.code != "callback.login-code":
