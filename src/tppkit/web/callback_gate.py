@@ -59,12 +59,11 @@ class _Gate(RequestGate):
     _awaited = False  # whether functions of the application may be coroutine functions
 
     def __init__(
-        self, inbox: Inbox | AsyncInbox, handlers: Mapping[str, Any], *, login: object, peers: CallbackPeers | None,
-        on_refusal: OnRefusal, count: Count | None, now: Clock,
-    ) -> None:  # fmt: skip
-        super().__init__(inbox.receiver, peers=peers, on_refusal=on_refusal, count=count, now=now)
-        require_run(awaited=self._awaited, login=login, **handlers)
-        self._answers_login = login is not None
+        self, inbox: Inbox | AsyncInbox, handlers: Mapping[str, Any], *, login: Any, keep: Any, **settings: Any
+    ) -> None:
+        super().__init__(inbox.receiver, **settings)
+        require_run(awaited=self._awaited, login=login, keep=keep, **handlers)
+        self._login, self._keep = login, keep
         scanned = [address.url for address in self.receiver.book.addresses if address.kind is CallbackKind.LOGIN]
         if scanned and login is None:
             raise ConfigurationError(
@@ -80,7 +79,7 @@ class _Gate(RequestGate):
         Raises:
             CallbackRejected: `callback.method`, a login GET came to an address of kind `other`, and the gate has no `login`.
         """
-        if receipt.outcome is Unhandled.LOGIN and not self._answers_login:
+        if receipt.outcome is Unhandled.LOGIN and self._login is None:
             raise CallbackRejected("callback.method", "a login GET came to a gate without login=")
         if receipt.outcome is Outcome.VERSION_CONFLICT:
             LOG.warning(
@@ -143,9 +142,10 @@ class CallbackGate(_Gate):
         now: Clock = utc_now,
     ) -> None:  # fmt: skip
         handlers = {"on_access": on_access, "on_payment": on_payment, "on_login": on_login, "handler": handler}
-        super().__init__(inbox, handlers, login=login, peers=peers, on_refusal=on_refusal, count=count, now=now)
-        require_run(awaited=False, keep=keep)
-        self._inbox, self._within, self._login, self._keep = inbox, within, login, keep
+        super().__init__(
+            inbox, handlers, login=login, keep=keep, peers=peers, on_refusal=on_refusal, count=count, now=now
+        )
+        self._inbox, self._within = inbox, within
 
     def receive(self, received: ReceivedCallback, source: Source) -> Answer:
         """Receive a request to one of the addresses, and return the answer.
@@ -189,25 +189,10 @@ class CallbackGate(_Gate):
 
 
 class AsyncCallbackGate(_Gate):
-    """Receives callbacks into an `AsyncInbox`: the handler is a coroutine function; `login` and `keep` may be.
+    """Receives callbacks into an `AsyncInbox`. Arguments and errors are those of `CallbackGate`, with these differences.
 
-    Args:
-        inbox: stores the callbacks.
-        on_access: see `CallbackGate`.
-        on_payment: see `CallbackGate`.
-        on_login: see `CallbackGate`.
-        handler: see `CallbackGate`.
-        within: see `CallbackGate`; an asynchronous context manager.
-        login: see `CallbackGate`.
-        keep: see `CallbackGate`.
-        peers: see `CallbackGate`.
-        on_refusal: see `CallbackGate`; a plain function, always called on the event loop.
-        count: see `CallbackGate`; a plain function, always called on the event loop.
-        now: the clock.
-
-    Raises:
-        ConfigurationError: `callback.function`, a function would not run because it is a generator, or `on_refusal` because it is a
-            coroutine function; `callback.no-login`; `callback.no-handler`.
+    The handlers are coroutine functions; `login` and `keep` may be. `within` returns an asynchronous context manager. `on_refusal` and
+    `count` are plain functions, always called on the event loop.
 
     Example:
         app = CallbackMiddleware(app, gate=AsyncCallbackGate(AsyncInbox(receiver, store), on_payment=paid, on_access=granted))
@@ -224,9 +209,10 @@ class AsyncCallbackGate(_Gate):
         now: Clock = utc_now,
     ) -> None:  # fmt: skip
         handlers = {"on_access": on_access, "on_payment": on_payment, "on_login": on_login, "handler": handler}
-        super().__init__(inbox, handlers, login=login, peers=peers, on_refusal=on_refusal, count=count, now=now)
-        require_run(awaited=True, keep=keep)
-        self._inbox, self._within, self._login, self._keep = inbox, within, login, keep
+        super().__init__(
+            inbox, handlers, login=login, keep=keep, peers=peers, on_refusal=on_refusal, count=count, now=now
+        )
+        self._inbox, self._within = inbox, within
 
     async def receive(self, received: ReceivedCallback, source: Source) -> Answer:
         """See `CallbackGate.receive`."""
