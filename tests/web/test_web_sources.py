@@ -30,6 +30,13 @@ def test_both_report_the_same_about_a_request(source):
     assert sorted(source.head().headers) == [("content-length", "7"), ("x-a", "1")]
 
 
+def test_the_headers_of_a_scope_are_copied_byte_by_byte():
+    fields = [(b"RequestID", b"\xe9"), (b"requestid", b"b")]
+    source = AsgiSource({**SCOPE, "headers": fields})
+    fields.append((b"trailer", b"c"))
+    assert source.headers() == (("RequestID", "\xe9"), ("requestid", "b"))
+
+
 def test_variables_of_the_machine_in_an_environ_make_no_scope_of_it():
     tls = {"client_cert_chain": ("-----BEGIN CERTIFICATE-----",)}
     source = source_of({**ENVIRON, "type": "http", "headers": "x", "client": "y", "extensions": {"tls": tls}})

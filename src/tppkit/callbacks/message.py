@@ -14,9 +14,8 @@ No setting can make the bytes ambiguous.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from tppkit._encoding import shown
 from tppkit.errors import CallbackRejected, ConfigurationError
@@ -52,12 +51,6 @@ class ReceivedCallback(NamedTuple):
 
     def __sentry_repr__(self) -> str:
         return repr(self)  # otherwise Sentry shows the items of a tuple
-
-    @classmethod
-    def from_wire(cls, method: str, target: bytes, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Self:
-        """Build a callback from the raw parts of a request without changing a byte."""
-        decoded = tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])
-        return cls(method, target.decode("latin-1"), decoded, body)
 
     def to_wire(self) -> bytes:
         """Return the request as HTTP/1.1 bytes, without adding headers."""

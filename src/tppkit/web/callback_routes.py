@@ -105,7 +105,7 @@ async def read_asgi_callback(
         raise TransportError(
             "transport.disconnected", "the client closed the connection before the end of the body"
         ) from e
-    return ReceivedCallback.from_wire(source.method, target.encode("latin-1"), source.raw_headers, b"".join(chunks))
+    return ReceivedCallback(source.method, target, source.headers(), b"".join(chunks))
 
 
 def read_wsgi_callback(environ: Scope, *, receiver: CallbackReceiver, peers: CallbackPeers | None) -> ReceivedCallback:

@@ -73,7 +73,7 @@ class CallbackMiddleware:
             async with timeout(self._timeout_s):
                 self._gate.require_head(source)
                 body = await read_body(receive, max_bytes=self._gate.max_body)
-                received = ReceivedCallback.from_wire(source.method, target.encode("latin-1"), source.raw_headers, body)
+                received = ReceivedCallback(source.method, target, source.headers(), body)
                 if isinstance(self._gate, AsyncCallbackGate | AsyncWebhookGate):
                     return await self._gate.receive(received, source)
                 return await self._in_thread(self._gate, received, source)

@@ -62,6 +62,9 @@ class Source(Protocol):
             FormatError: `message.malformed`, `message.no-raw-path`.
         """
 
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """The header fields, bytes as Latin-1. WSGI: names in lower case; of those of one name, the value that the server passes."""
+
     def header_names(self) -> frozenset[str]:
         """The names of all headers, lower case."""
 
@@ -136,7 +139,11 @@ class AsgiSource:
 
     def head(self) -> Message:
         """See `Source`."""
-        return Message(self.method, self.raw_target().decode("latin-1"), self._headers, b"")
+        return Message(self.method, self.raw_target().decode("latin-1"), self._headers)
+
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """See `Source`."""
+        return self._headers
 
     def header_names(self) -> frozenset[str]:
         """See `Source`."""
@@ -207,7 +214,7 @@ class WsgiSource:
         return Message(self.method, self.raw_target().decode("latin-1"), self.headers())
 
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """The header fields, names in lower case; of those of one name, the value that the server passes."""
+        """See `Source`."""
         own = ((name, self._environ.get(key)) for name, key in _OWN_KEYS.items())
         return (
             *((_header_name(key), value) for key, value in self._environ.items() if key.startswith("HTTP_")),
