@@ -123,7 +123,7 @@ def verify_callback(received: ReceivedCallback, *, at: datetime, receiver: Callb
 
     Source: PSD2 document, part B section 5.
     """
-    return _verify(received, at, receiver, with_event=True)
+    return read_event(verify_signature(received, at=at, receiver=receiver))  # only a signed body is read
 
 
 def verify_signature(received: ReceivedCallback, *, at: datetime, receiver: CallbackReceiver) -> VerifiedCallback:
@@ -142,12 +142,6 @@ def verify_signature(received: ReceivedCallback, *, at: datetime, receiver: Call
 
     Source: PSD2 document, part B section 5.
     """
-    return _verify(received, at, receiver, with_event=False)
-
-
-def _verify(
-    received: ReceivedCallback, at: datetime, receiver: CallbackReceiver, *, with_event: bool
-) -> VerifiedCallback:
     # 1. Sizes are within their limits.
     # 2. The headers requestid and signature appear once each.
     # 3. Requestid, method, address and body follow the four rules of `message`.
@@ -164,9 +158,7 @@ def _verify(
     require_body(method, body)
     der = read_signature(signature)  # 4
     url, key = _find_signed(f"{request_id}{method}".encode(), match.urls, body, der, receiver.keys, at)  # 5
-    address = match.address
-    event = _read_event(method, body, address) if with_event else None  # only a signed body is read
-    return VerifiedCallback(request_id, method, url, body, key.name, event, at, address, match.token, signature)
+    return VerifiedCallback(request_id, method, url, body, key.name, None, at, match.address, match.token, signature)
 
 
 def read_event(callback: VerifiedCallback) -> VerifiedCallback:
@@ -175,14 +167,10 @@ def read_event(callback: VerifiedCallback) -> VerifiedCallback:
     Raises:
         CallbackRejected: `json.*`, `model.invalid`.
     """
-    return callback._replace(event=_read_event(callback.method, callback.body, callback.address))
-
-
-def _read_event(method: str, body: bytes, address: CallbackAddress) -> CallbackEvent | None:
-    if method == "GET":
-        return None
+    if callback.method == "GET":
+        return callback
     try:
-        return parse_event(body, kind=address.kind)
+        return callback._replace(event=parse_event(callback.body, kind=callback.address.kind))
     except FormatError as e:
         raise CallbackRejected(e.code, e.message, clause="PSD2 document B.6") from e
 
