@@ -85,13 +85,8 @@ class Inbox:
     """
 
     def __init__(self, receiver: CallbackReceiver, store: InboxStore, *, settings: InboxSettings = DEFAULTS) -> None:
-        self.receiver, self._store, self._settings = receiver, store, settings
+        self.receiver, self.store, self._settings = receiver, store, settings
         self._entries = CallbackEntries(receiver, environment=settings.environment, window=settings.window)
-
-    @property
-    def store(self) -> InboxStore:
-        """The store."""
-        return self._store
 
     def accept(self, received: ReceivedCallback, *, at: datetime) -> Receipt:
         """Verify a callback and store it for `work`: STORED, REPEATED, LOGIN or UNREADABLE.
@@ -107,7 +102,7 @@ class Inbox:
             ConfigurationError: `time.naive`.
         """
         incoming = self._entries.verify(received, at=at)
-        return self._receipt_without_handler(incoming) or _receipt(self._store.accept(incoming.entry), incoming)
+        return self._receipt_without_handler(incoming) or _receipt(self.store.accept(incoming.entry), incoming)
 
     def handle(self, received: ReceivedCallback, handler: Handler, *, at: datetime) -> Receipt:
         """Verify a callback and handle it now: APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY, LOGIN or UNREADABLE.
@@ -129,7 +124,7 @@ class Inbox:
         if (receipt := self._receipt_without_handler(incoming)) is not None:
             return receipt
         callback, entry, _ = incoming
-        outcome = self._store.handle(
+        outcome = self.store.handle(
             entry,
             lambda _, db: require_over(handler(callback, db)),
             at=callback.received_at,
@@ -160,7 +155,7 @@ class Inbox:
             return Receipt(Unhandled.LOGIN, callback)
         if fault is not None:
             raise fault
-        return _receipt(self._store.handle_within(entry, None, at=callback.received_at, within=within), incoming)
+        return _receipt(self.store.handle_within(entry, None, at=callback.received_at, within=within), incoming)
 
     def handle_within(
         self, received: ReceivedCallback, handler: Handler, *, at: datetime, within: Transaction
@@ -185,7 +180,7 @@ class Inbox:
             return receipt
         callback, entry, _ = incoming
         with within() as connection:
-            outcome = self._store.handle_within(
+            outcome = self.store.handle_within(
                 entry, lambda _, db: require_over(handler(callback, db)), at=callback.received_at, within=connection
             )
         return _receipt(outcome, incoming)
@@ -205,7 +200,7 @@ class Inbox:
             InboxError: `inbox.unavailable`, before any callback was handled.
             ConfigurationError: `time.naive`, `inbox.setting`.
         """
-        return self._store.work(
+        return self.store.work(
             self._entries.source, self.worker(handler), at=at, limit=limit, lease=self._settings.lease,
             retries=self._settings.retries, prepare=self._entries.prepare,
         )  # fmt: skip
@@ -239,11 +234,11 @@ class Inbox:
             InboxError: `inbox.unavailable`.
             ConfigurationError: `inbox.setting`.
         """
-        return self._store.failed(self._entries.source, limit=limit, after=after)
+        return self.store.failed(self._entries.source, limit=limit, after=after)
 
     def release(self, failure: Failure, *, at: datetime) -> bool:
         """Make a failed callback due now, with new attempts; False if it is no longer failed, or its attempts or due time have changed."""
-        return self._store.release(failure, at=at)
+        return self.store.release(failure, at=at)
 
     def discard(self, failure: Failure, *, at: datetime) -> bool:
         """Set the done flag of a failed callback without effect; False if it is no longer failed, or its attempts or due time have changed.
@@ -251,11 +246,11 @@ class Inbox:
         URL, body and signature are deleted at once, and a repetition is acknowledged. A callback with the same version of the record
         can still take effect.
         """
-        return self._store.discard(failure, at=at)
+        return self.store.discard(failure, at=at)
 
     def purge(self, *, at: datetime) -> int:
         """Delete rows whose retention has ended and return their number. Call it regularly."""
-        return self._store.purge(self._entries.source, at=at, retention=self._settings.retention)
+        return self.store.purge(self._entries.source, at=at, retention=self._settings.retention)
 
     def _receipt_without_handler(self, incoming: IncomingCallback) -> Receipt | None:
         """Return the receipt of a callback that no handler gets, else None; store an unreadable callback as failed."""
@@ -264,7 +259,7 @@ class Inbox:
             return Receipt(Unhandled.LOGIN, callback)
         if fault is None:
             return None
-        outcome = self._store.accept(entry._replace(fault=fault))
+        outcome = self.store.accept(entry._replace(fault=fault))
         if outcome is Outcome.FAILED:
             return Receipt(Unhandled.UNREADABLE, callback, fault)
         return _receipt(outcome, incoming)
