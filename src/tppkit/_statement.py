@@ -7,7 +7,7 @@ from contextlib import closing
 from operator import methodcaller
 from typing import Any, NamedTuple
 
-from sqlalchemy import CompoundSelect, Connection, CursorResult, Dialect, Select, TextClause
+from sqlalchemy import CompoundSelect, Connection, Dialect, Select, TextClause
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import UpdateBase
 
@@ -45,27 +45,12 @@ class Statement:
 
     Example:
         SETTLE = Statement(update(TABLE).where(TABLE.c.key == bindparam("of_key")).values(answer=bindparam("kept")))
-        SETTLE.run(db, {"of_key": key, "kept": answer})
+        SETTLE.run_one(db, {"of_key": key, "kept": answer})
     """
 
     def __init__(self, statement: Compilable | Mapping[str, Compilable]) -> None:
         self._statement = statement
         self._compiled: dict[tuple[str, str], _Compiled] = {}
-
-    def run(self, db: Connection, values: Mapping[str, Any]) -> CursorResult[Any]:
-        """Execute the statement.
-
-        Args:
-            db: the connection.
-            values: the parameters by name; others are ignored.
-
-        Raises:
-            SQLAlchemyError: the database fails.
-        """
-        compiled = self._compiled_for(db.dialect)
-        if db.get_execution_options().get("schema_translate_map"):
-            return db.execute(self._of(db.dialect), compiled.variables(values))
-        return db.exec_driver_sql(compiled.text, compiled.parameters(values))
 
     def first(self, db: Connection, values: Mapping[str, Any]) -> Any:
         """Execute the statement with the driver's cursor, and return its first row or None.

@@ -25,7 +25,7 @@ _SET = Statement(
 
 def set_reachable(db: Connection, country: str, *, reachable: bool) -> None:
     """Set whether a country (two letters, as in IBANs) is reachable; the setting is stored."""
-    _SET.run(db, {"country": country, "reachable": reachable})
+    _SET.run_one(db, {"country": country, "reachable": reachable})
 
 
 def is_reachable(db: Connection, country: str) -> bool | None:

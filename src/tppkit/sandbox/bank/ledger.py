@@ -282,7 +282,7 @@ def post(db: Connection, bookings: Sequence[Booking]) -> None:
     db.execute(_ADD_BOOKING, rows)
     db.execute(_ADD_ENTRY, entries)
     for (account, currency), amount in sorted(totals.items()):  # sorted, to lock rows in one order
-        _ADD_TO_BALANCE.run(db, {"account": account, "currency": currency, "amount": amount})
+        _ADD_TO_BALANCE.run_one(db, {"account": account, "currency": currency, "amount": amount})
 
 
 def balances(db: Connection, account: str) -> dict[str, int]:

@@ -224,7 +224,7 @@ def callback_url(db: Connection) -> str | None:
 
 def set_callback_url(db: Connection, url: str | None) -> None:
     """Store the address for callbacks; None: send no callbacks."""
-    _SET_CALLBACK_URL.run(db, {"callback_url": url or ""})
+    _SET_CALLBACK_URL.run_one(db, {"callback_url": url or ""})
 
 
 def add_access(db: Connection, access: StoredAccess) -> bool:
