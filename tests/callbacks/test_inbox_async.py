@@ -146,7 +146,11 @@ async def ends_as_cancelled(callback: Any, connection: Any) -> None:
     raise asyncio.CancelledError
 
 
-@pytest.mark.parametrize("handler", [ends_as_cancelled, lambda *_: None])
+async def returns_a_coroutine(callback: Any, connection: Any) -> object:
+    return ends_as_cancelled(callback, connection)
+
+
+@pytest.mark.parametrize("handler", [ends_as_cancelled, returns_a_coroutine, lambda *_: None])
 def test_a_handler_that_cannot_be_awaited_to_its_end_has_failed(handler):
     async def scenario() -> list[str]:
         inbox = AsyncInbox(receiver(), MemoryStore())

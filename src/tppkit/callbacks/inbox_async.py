@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tppkit._extras import missing_extra
-from tppkit.callbacks.handlers import awaited, require_over
+from tppkit.callbacks.handlers import awaited
 from tppkit.callbacks.inbox import Inbox, Receipt
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
@@ -73,7 +73,7 @@ class Tasks:
     def effect(self, handler: Callable[[Any, Any], Awaitable[object]]) -> Callable[[Any, Any], object]:
         """Return a plain handler that awaits a coroutine function and passes it an awaitable connection."""
         handle = self.awaiting("a handler", handler)
-        return lambda event, connection: require_over(handle(event, self._wrap(connection)))
+        return lambda event, connection: handle(event, self._wrap(connection))
 
 
 class AsyncInbox(Tasks):
@@ -113,11 +113,7 @@ class AsyncInbox(Tasks):
     ) -> Receipt:
         """Verify a callback, then handle it in a transaction of the caller; see `Inbox.handle_within`."""
         handle = self.awaiting("a handler", handler)
-
-        def effect(callback: VerifiedCallback, connection: Any) -> None:
-            require_over(handle(callback, connection))
-
-        return await self.run(self.inbox.handle_within, received, effect, at=at, within=partial(self._opened, within))
+        return await self.run(self.inbox.handle_within, received, handle, at=at, within=partial(self._opened, within))
 
     async def work(self, handler: AsyncHandler, *, at: datetime, limit: int = 100) -> list[Worked]:
         """Handle stored callbacks that are due; see `Inbox.work`."""
