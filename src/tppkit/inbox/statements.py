@@ -42,7 +42,8 @@ from tppkit.inbox.entry import Entry, Failure, State, Version
 _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _VERSION = ("record", "version", "version_digest")  # a done entry has none
 _ENTRY = ("source", "key", "digest", "name", "content", "received_at", *_VERSION)
-_PARAMETERS = tuple(f"of_{name}" for name in (*_ENTRY, "state", "attempts", "due_at", "reason"))
+_STORED = (*_ENTRY, "state", "attempts", "due_at", "reason")  # in the order of `values_of`
+_PARAMETERS = tuple(f"of_{name}" for name in _STORED)
 # `reason` of a claimed entry: requested again, so that it waits again after its worker; or its last worker died.
 _RENEWED, LEASE_ENDED = "renewed", "lease-ended"
 
@@ -77,7 +78,7 @@ class Statements:
             Column("state", String, nullable=False), Column("attempts", Integer, nullable=False),
             Column("due_at", BigInteger), Column("done_at", BigInteger), Column("reason", String),
         )  # fmt: skip
-        self.versions = versions = Table(
+        versions = Table(
             f"{prefix}versions", self.metadata,
             Column("source", String, primary_key=True), Column("record", String, primary_key=True),
             Column("version", BigInteger, nullable=False), Column("version_digest", LargeBinary),
@@ -102,7 +103,7 @@ class Statements:
         is_renewed = is_claimed & entry.reason.is_not_distinct_from(_RENEWED)
         # A literal, because SQLite does not use a partial index for a parameter.
         is_failed = entry.state == literal_column(f"'{State.FAILED.value}'")
-        new = {name: of[name] for name in (*_ENTRY, "state", "attempts", "due_at", "reason")}
+        new = {name: of[name] for name in _STORED}
         self.add = _Insert(entries, new)
         self.known = Statement(
             select(entry.state, entry.digest, entry.attempts).where(in_source, entry.key == of["key"])
