@@ -42,6 +42,7 @@ OURS: Mapping[str, str] = MappingProxyType(
         "request.signature": "no endpoint accepts requests for certificates",
         "seal.header-present": "sealing, not verifying",
         "replay.unavailable": "the request was right, and our store failed: 503",
+        "transport.busy": "the request was right, and all threads were waiting for a network: 503",
         "account.unfit": "of the customer's page and the control host, not of the interface",
         "form.elsewhere": "of the sandbox's pages, not of the interface",
         "consent.decided": "of the control host, not of the interface",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,12 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusals import refused
-from tppkit.errors import CertificateRejected, ConfigurationError
+from tppkit.errors import CertificateRejected, ConfigurationError, TransportError
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import PROFILES, Seal, SealPolicy, sign_request
 from tppkit.testpki import make_provider
 from tppkit.testpki.certificate import for_key, sign_draft
+from tppkit.trust import PathVerifier, RevocationChecker, RevocationPolicy, make_anchors
 from tppkit.web import AsgiSource, QwacPolicy, SealGate, SealMiddleware, TrustedProxy, caller_of, verified_request
 from tppkit.web.proxies import ProxyForm
 
@@ -342,3 +344,21 @@ def test_a_spoofed_certificate_header_is_ignored_and_logged(door, app, good, pki
     assert caller_of(app.scopes[0]).peer.ignored == ("client-cert",)
     answer = call(gate, scope_of(spoofed, None), [good.body])
     assert (answer.status, answer.code) == (401, "CERTIFICATE_MISSING")
+
+
+def test_answers_about_revocation_are_fetched_beside_the_event_loop(app, good, pki):
+    went_on, waited = threading.Event(), list[bool]()
+
+    def fetch(url: str, **_: Any) -> bytes:
+        waited.append(went_on.wait(10))
+        raise TransportError("fetch.timeout", "no answer in time")
+
+    async def beside(*given: Any) -> None:
+        asyncio.get_running_loop().call_soon(went_on.set)  # runs as soon as the middleware waits
+        await SealMiddleware(app, gate=gate)(*given)
+
+    checker = RevocationChecker(fetch=fetch, policy=RevocationPolicy.SOFT_FAIL)
+    paths = PathVerifier(make_anchors(pki.authorities), revocation=checker)
+    gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=SealPolicy(paths), now=lambda: AT)
+    assert call(beside, scope_of(good, pki.qwac), [good.body]).status == 201
+    assert set(waited) == {True}

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from asyncio import timeout, wrap_future
+from asyncio import timeout
 from collections.abc import MutableMapping
-from concurrent.futures import Future
-from contextvars import copy_context
 from functools import partial
 from math import inf
 from typing import Any
@@ -16,11 +13,11 @@ from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
 from tppkit.web.seal import AsgiApp, Send, send_answer
 from tppkit.web.sources import Answer, AsgiSource, Receive, read_body
+from tppkit.web.threads import THREADS, DaemonThreads
 from tppkit.web.webhooks import AsyncWebhookGate, WebhookGate
 
 # Not documented for these callbacks; the payment gateway waits 4 seconds for a first answer (assumption callback-answers).
 TIMEOUT_S = 4.0
-THREADS = 64
 
 
 class CallbackMiddleware:
@@ -56,7 +53,7 @@ class CallbackMiddleware:
         if threads < 1:
             raise ConfigurationError("web.setting", f"threads is {threads}; at least one is needed")
         self._app, self._gate, self._timeout_s = app, gate, timeout_s
-        self._free = threading.Semaphore(threads)
+        self._threads = DaemonThreads(threads)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Handle the scope of one connection."""
@@ -76,7 +73,7 @@ class CallbackMiddleware:
                 received = ReceivedCallback(source.method, target, source.headers(), body)
                 if isinstance(self._gate, AsyncCallbackGate | AsyncWebhookGate):
                     return await self._gate.receive(received, source)
-                return await self._in_thread(self._gate, received, source)
+                return await self._threads.run(partial(self._gate.receive, received, source))
         except TimeoutError as e:
             what = "the body did not arrive" if received is None else "the callback was not received"
             late = TransportError("transport.timeout", f"{what} within {self._timeout_s:g} seconds")
@@ -84,36 +81,3 @@ class CallbackMiddleware:
             return self._gate.refuse(late, source, received, again=received is not None)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with a bare status
             return self._gate.refuse(e, source, received)
-
-    async def _in_thread(
-        self, gate: CallbackGate | WebhookGate, received: ReceivedCallback, source: AsgiSource
-    ) -> Answer:
-        """Run the gate in a daemon thread: `asyncio.to_thread` has few threads, and the process would wait for them at its end.
-
-        Raises:
-            TransportError: `transport.busy`, too many calls are running.
-            RuntimeError: the system cannot start a thread.
-        """
-        if not self._free.acquire(blocking=False):
-            raise TransportError(
-                "transport.busy", "the maximum number of callbacks is being handled; does a handler hang?"
-            )
-        answer = Future[Answer]()
-        answer.set_running_or_notify_cancel()  # the call continues if its request is cancelled
-        receive = partial(copy_context().run, gate.receive, received, source)
-
-        def work() -> None:
-            try:
-                resolve = partial(answer.set_result, receive())
-            except BaseException as e:  # noqa: BLE001  # raised where it is awaited
-                resolve = partial(answer.set_exception, e)
-            finally:
-                self._free.release()
-            resolve()
-
-        try:
-            threading.Thread(target=work, name="tppkit-callback", daemon=True).start()
-        except RuntimeError:
-            self._free.release()
-            raise
-        return await wrap_future(answer)

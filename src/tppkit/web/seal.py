@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from tppkit._encoding import shown
@@ -13,6 +14,7 @@ from tppkit.web.caller import KEY, Caller
 from tppkit.web.gate import SealGate
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay
 from tppkit.web.sources import Answer, AsgiSource, Receive, receive_chunk
+from tppkit.web.threads import THREADS, DaemonThreads
 
 Event = MutableMapping[str, Any]
 Send = Callable[[Event], Awaitable[None]]
@@ -26,6 +28,8 @@ class SealMiddleware:
     headers and without trailers. It uses `caller_of(scope)` and `verified_request(scope)`. WebSockets are rejected, because their
     messages are not sealed.
 
+    If revocation answers are fetched, heads are verified in threads, at most 64 at a time; further requests are answered with 503.
+
     Args:
         app: the application.
         gate: verifies requests.
@@ -37,6 +41,7 @@ class SealMiddleware:
     def __init__(self, app: AsgiApp, *, gate: SealGate) -> None:
         self._app = app
         self._gate = gate
+        self._threads = DaemonThreads(THREADS)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Handle the scope of one connection."""
@@ -52,7 +57,8 @@ class SealMiddleware:
     async def _http(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         source = AsgiSource(scope)
         try:
-            _, pending = self._gate.enter(source)
+            enter = partial(self._gate.enter, source)
+            _, pending = await self._threads.run(enter) if self._gate.blocking else enter()
             more = True
             while more:
                 chunk, more = await receive_chunk(receive)

@@ -55,6 +55,7 @@ _ROWS = (
     ("message.", 400, "FORMAT_ERROR"),
     ("transport.disconnected", 400, "FORMAT_ERROR"),  # the client may have closed its sending half only
     ("transport.timeout", 408, "FORMAT_ERROR"),
+    ("transport.busy", 503, "SERVICE_UNAVAILABLE"),
     ("json.", 400, "FORMAT_ERROR"),
     ("model.", 400, "FORMAT_ERROR"),
     ("request-id.reuse", 409, "REQUEST_ID_REUSE"),

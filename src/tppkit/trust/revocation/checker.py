@@ -93,6 +93,11 @@ class RevocationChecker:
         self._signed: set[tuple[str, str]] = set()
         self._revoked: set[tuple[str, str | None, datetime | None]] = set()
 
+    @property
+    def fetches(self) -> bool:
+        """Whether a check may fetch answers."""
+        return self._fetched.fetch is not None
+
     def replace(self, evidence: RevocationEvidence) -> None:
         """Replace all kept answers; every verdict given so far is closed and must be checked again."""
         with self._lock:
