@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -121,12 +121,12 @@ class AsyncInbox(Tasks):
 
     @contextmanager
     def _opened(self, within: AsyncTransaction) -> Iterator[Any]:
-        stack = AsyncExitStack()
-        connection = self._await(stack.enter_async_context(within()))
+        opened = within()
+        connection = self._await(opened.__aenter__())
         try:
             yield connection
         except BaseException as e:
-            if not self._await(stack.__aexit__(type(e), e, e.__traceback__)):
+            if not self._await(opened.__aexit__(type(e), e, e.__traceback__)):
                 raise
         else:
-            self._await(stack.aclose())
+            self._await(opened.__aexit__(None, None, None))
