@@ -50,11 +50,11 @@ class EffectFailed(Exception):
         super().__init__(error)
         self.error, self.may_be_done = error, may_be_done
 
-    @property
-    def reason(self) -> str:
-        """The class and code of the error, without its message, which may contain confidential data."""
-        name = type(self.error).__qualname__[:100]
-        return f"{name} [{self.error.code}]" if isinstance(self.error, TppkitError) else name
+
+def reason_of(error: Exception) -> str:
+    """Return the class and code of an error, without its message, which may contain confidential data."""
+    name = type(error).__qualname__[:100]
+    return f"{name} [{error.code}]" if isinstance(error, TppkitError) else name
 
 
 @contextmanager

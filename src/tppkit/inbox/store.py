@@ -18,7 +18,7 @@ from typing import Any
 
 from tppkit._clock import as_utc, shift, to_microseconds
 from tppkit.errors import InboxError, code_of
-from tppkit.inbox.database import Database, EffectFailed, Savepoint, effect
+from tppkit.inbox.database import Database, EffectFailed, Savepoint, effect, reason_of
 from tppkit.inbox.engine import make_engine, make_sqlite_engine
 from tppkit.inbox.entry import Entry, Failure, Outcome, State, Worked
 from tppkit.inbox.settings import LEASE, MAX_BATCH, RETENTION, RETRIES, Retention, Retries, require_limit
@@ -158,7 +158,7 @@ class InboxStore:
         with suppress(InboxError), self.database.transaction() as db:  # the handler's error is more important
             known = self._sql.known.first(db, values_of(entry))
             due_at = retries.due_at(known[2] + 1 if known else 1, at=at)
-            values = values_of(entry, State.FAILED, attempts=1, due_at=due_at, reason=failed.reason)
+            values = values_of(entry, State.FAILED, attempts=1, due_at=due_at, reason=reason_of(failed.error))
             self._sql.keep_failed.first(db, {**values, "at": to_microseconds(at)})
         raise failed.error
 
@@ -314,7 +314,7 @@ class InboxStore:
             values = values_of(taken, attempts=attempt - 1, due_at=retries.due_at(0, at=at))
         else:
             due_at = retries.due_at(attempt, at=at)
-            values = values_of(taken, State.FAILED, attempts=attempt, due_at=due_at, reason=failed.reason)
+            values = values_of(taken, State.FAILED, attempts=attempt, due_at=due_at, reason=reason_of(failed.error))
         ended = self._rows(self._sql.end, {**values, **claim})
         if failed and (ended or failed.may_be_done):
             return Worked(entry, Outcome.FAILED, code_of(failed.error))
@@ -350,7 +350,7 @@ class InboxStore:
 def _ends(entry: Entry, attempt: int) -> dict[str, Any]:
     """Return the parameters of an entry that was handled."""
     if entry.fault:
-        return values_of(entry, State.FAILED, attempts=attempt, reason=EffectFailed(entry.fault).reason)
+        return values_of(entry, State.FAILED, attempts=attempt, reason=reason_of(entry.fault))
     if entry.again_at:
         return values_of(entry, due_at=entry.again_at)
     return values_of(entry, State.DONE, attempts=attempt)
