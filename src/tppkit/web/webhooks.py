@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import secrets
 from hmac import compare_digest
+from typing import Generic, TypeVar
 
 from tppkit._clock import Clock, utc_now
 from tppkit.callbacks import ReceivedCallback
@@ -25,6 +26,7 @@ from tppkit.web.callback_requests import CallbackPeers
 from tppkit.web.sources import Answer, Source
 from tppkit.web.webhook_inbox import MAX_BODY, AsyncWebhookInbox, WebhookInbox
 
+OneInbox = TypeVar("OneInbox", bound=WebhookInbox | AsyncWebhookInbox)
 _UNGUESSABLE = re.compile(r"/(?:[A-Za-z0-9._~-]+/)*[A-Za-z0-9_-]{22,}")
 
 
@@ -33,19 +35,20 @@ def make_webhook_path(prefix: str = "/webhooks/") -> str:
     return prefix + secrets.token_urlsafe(24)
 
 
-class _WebhookGate(BodyGate):
+class _WebhookGate(BodyGate, Generic[OneInbox]):
     """The common part of both gates."""
 
     def __init__(
-        self, *, path: str, peers: CallbackPeers | None, on_refusal: OnRefusal, count: Count | None, now: Clock
-    ) -> None:
+        self, inbox: OneInbox, *, path: str, peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback,
+        count: Count | None = None, now: Clock = utc_now,
+    ) -> None:  # fmt: skip
         super().__init__(MAX_BODY, peers=peers, on_refusal=on_refusal, count=count, now=now)
         if not _UNGUESSABLE.fullmatch(path):  # not shown: it is a secret
             raise ConfigurationError(
                 "webhook.path",
                 "the path does not end with 22 or more random letters and digits: take one from make_webhook_path()",
             )
-        self._path = path.encode()
+        self._inbox, self._path = inbox, path.encode()
 
     def find(self, source: Source) -> str | None:
         """The path, if the request is a POST to it; None for any other request."""
@@ -58,7 +61,7 @@ class _WebhookGate(BodyGate):
         return ACKNOWLEDGED
 
 
-class WebhookGate(_WebhookGate):
+class WebhookGate(_WebhookGate[WebhookInbox]):
     """Stores webhooks in an inbox and answers them, for `CallbackMiddleware` and `WsgiCallbackMiddleware`.
 
     Args:
@@ -76,13 +79,6 @@ class WebhookGate(_WebhookGate):
         app = CallbackMiddleware(app, gate=WebhookGate(WebhookInbox(store, client.order), path=path))
     """
 
-    def __init__(
-        self, inbox: WebhookInbox, *, path: str, peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback,
-        count: Count | None = None, now: Clock = utc_now,
-    ) -> None:  # fmt: skip
-        super().__init__(path=path, peers=peers, on_refusal=on_refusal, count=count, now=now)
-        self._inbox = inbox
-
     def receive(self, received: ReceivedCallback, source: Source) -> Answer:
         """Store a webhook, and return the answer.
 
@@ -96,19 +92,12 @@ class WebhookGate(_WebhookGate):
             return self.refuse(e, source, received)
 
 
-class AsyncWebhookGate(_WebhookGate):
+class AsyncWebhookGate(_WebhookGate[AsyncWebhookInbox]):
     """Stores webhooks in an `AsyncWebhookInbox`. Arguments and errors are those of `WebhookGate`.
 
     Example:
         app = CallbackMiddleware(app, gate=AsyncWebhookGate(AsyncWebhookInbox(store, client.order), path=path))
     """
-
-    def __init__(
-        self, inbox: AsyncWebhookInbox, *, path: str, peers: CallbackPeers | None = None,
-        on_refusal: OnRefusal = log_refused_callback, count: Count | None = None, now: Clock = utc_now,
-    ) -> None:  # fmt: skip
-        super().__init__(path=path, peers=peers, on_refusal=on_refusal, count=count, now=now)
-        self._inbox = inbox
 
     async def receive(self, received: ReceivedCallback, source: Source) -> Answer:
         """See `WebhookGate.receive`."""
