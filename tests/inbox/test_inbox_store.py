@@ -34,6 +34,27 @@ def fails(one: Any, db: Any) -> None:
     raise LookupError("a secret")
 
 
+async def unawaited(one: Any, db: Any) -> None:
+    apply(one, db)
+
+
+def generator(one: Any, db: Any) -> Any:
+    yield apply(one, db)
+
+
+@pytest.mark.parametrize("handler", [unawaited, generator])
+def test_a_handler_that_would_never_run_fails(handler):
+    store = ready(MemoryStore())
+    store.accept(entry("a"))
+    assert [one.code for one in store.work(SOURCE, handler, at=AT)] == ["callback.function"]
+    with pytest.raises(ConfigurationError):
+        store.handle(entry("b"), handler, at=AT)
+    with store.engine.begin() as db, pytest.raises(ConfigurationError):
+        store.handle_within(entry("c"), handler, at=AT, within=db)
+    assert [one.reason for one in store.failed(SOURCE)] == ["ConfigurationError [callback.function]"] * 2
+    assert store.work(SOURCE, apply, at=AT + MINUTE)[0].outcome is Outcome.APPLIED
+
+
 class Killed(BaseException):
     """The process of a worker ends."""
 

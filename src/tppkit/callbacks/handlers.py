@@ -105,18 +105,3 @@ async def awaited(name: str, function: Callable[..., Awaitable[Result]], *args: 
                 "callback.function", f"{name} did not return an awaitable: use a coroutine function"
             )
         return await result
-
-
-def require_over(result: object) -> None:
-    """Reject a result of a handler that must be awaited or iterated, because the caller does neither.
-
-    Raises:
-        ConfigurationError: `callback.function`.
-    """
-    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
-        if inspect.iscoroutine(result):
-            result.close()  # it was never started
-        raise ConfigurationError(
-            "callback.function",
-            f"a function returned a {type(result).__name__}, which would never run: a coroutine function belongs to AsyncInbox",
-        )

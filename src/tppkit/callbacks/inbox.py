@@ -21,7 +21,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tppkit.callbacks.entries import CallbackEntries, IncomingCallback
-from tppkit.callbacks.handlers import require_over
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
@@ -125,10 +124,7 @@ class Inbox:
             return receipt
         callback, entry, _ = incoming
         outcome = self.store.handle(
-            entry,
-            lambda _, db: require_over(handler(callback, db)),
-            at=callback.received_at,
-            retries=self._settings.retries,
+            entry, lambda _, db: handler(callback, db), at=callback.received_at, retries=self._settings.retries
         )
         return _receipt(outcome, incoming)
 
@@ -181,7 +177,7 @@ class Inbox:
         callback, entry, _ = incoming
         with within() as connection:
             outcome = self.store.handle_within(
-                entry, lambda _, db: require_over(handler(callback, db)), at=callback.received_at, within=connection
+                entry, lambda _, db: handler(callback, db), at=callback.received_at, within=connection
             )
         return _receipt(outcome, incoming)
 
@@ -282,9 +278,9 @@ class EntryHandler:
         self.source, self.prepare = entries.source, entries.prepare
         self.lease, self.retries = settings.lease, settings.retries
 
-    def __call__(self, entry: Entry, connection: Any) -> None:
-        """Handle an entry."""
-        require_over(self._handler(self._entries.restore(entry), connection))
+    def __call__(self, entry: Entry, connection: Any) -> object:
+        """Handle an entry, and return what the handler of callbacks returned."""
+        return self._handler(self._entries.restore(entry), connection)
 
 
 def _receipt(outcome: Outcome, incoming: IncomingCallback) -> Receipt:

@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tppkit._clock import as_utc, shift, to_microseconds
+from tppkit._handlers import require_over
 from tppkit.errors import InboxError, code_of
 from tppkit.inbox.database import Database, EffectFailed, Savepoint, effect, reason_of
 from tppkit.inbox.engine import make_engine, make_sqlite_engine
@@ -142,7 +143,8 @@ class InboxStore:
 
         Raises:
             InboxError: `inbox.unavailable`.
-            ConfigurationError: `inbox.handler-committed`, `inbox.handler-aborted`.
+            ConfigurationError: `inbox.handler-committed`, `inbox.handler-aborted`; `callback.function`, the handler is a coroutine
+                function or a generator.
             Exception: what the handler raised.
         """
         at = as_utc(at)
@@ -151,7 +153,7 @@ class InboxStore:
                 outcome = self._once(db, entry, at)
                 if outcome is Outcome.APPLIED:
                     with effect(db):
-                        handler(entry, db)
+                        require_over(handler(entry, db))
             return outcome
         except EffectFailed as e:
             failed = e
@@ -173,14 +175,14 @@ class InboxStore:
 
         Raises:
             InboxError: `inbox.unavailable`.
-            ConfigurationError: `inbox.no-transaction`, `inbox.handler-committed`, `inbox.handler-aborted`.
+            ConfigurationError: `inbox.no-transaction`, `inbox.handler-committed`, `inbox.handler-aborted`, `callback.function`.
         """
         try:
             with self.database.of_caller(within) as db:
                 outcome = self._once(db, entry, as_utc(at))
                 if outcome is Outcome.APPLIED and handler is not None:
                     with Savepoint(db), effect():
-                        handler(entry, within)
+                        require_over(handler(entry, within))
                 return outcome
         except EffectFailed as e:
             failed = e
@@ -302,7 +304,7 @@ class InboxStore:
                 outcome = self._advance(db, values) if ready else Outcome.DROPPED
                 if outcome is Outcome.APPLIED:
                     with effect(db):
-                        handler(entry, db)
+                        require_over(handler(entry, db))
             if entry.fault and ended[0] == State.FAILED:  # it was not renewed meanwhile
                 return Worked(entry, Outcome.FAILED, entry.fault.code)
             return Worked(entry, outcome)

@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from tppkit._clock import Clock, utc_now
+from tppkit._handlers import require_over
 from tppkit.callbacks import CallbackReceiver, ReceivedCallback
-from tppkit.callbacks.handlers import require_over
 from tppkit.callbacks.inbox import Count
 from tppkit.errors import CallbackRejected, ConfigurationError, FormatError, TppkitError, TransportError, code_of
 from tppkit.web.callback_requests import CallbackPeers, read_target, require_head

@@ -14,7 +14,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from tppkit._clock import as_utc, shift, to_microseconds
-from tppkit.callbacks.handlers import require_over
 from tppkit.callbacks.inbox import Count
 from tppkit.callbacks.inbox_async import Tasks
 from tppkit.errors import ConfigurationError, RemoteProtocolError, RequestRefused, TransportError
@@ -121,9 +120,9 @@ class WebhookWorker:
             return ready._replace(fault=TransportError("order.not-final", "the order is fetched no longer"))
         return ready._replace(again_at=shift(at, self._pause(order, entry, at)))
 
-    def __call__(self, entry: Entry, connection: Any) -> None:
-        """Handle an entry."""
-        require_over(self._handler(entry.prepared, connection))
+    def __call__(self, entry: Entry, connection: Any) -> object:
+        """Handle an entry, and return what the handler of orders returned."""
+        return self._handler(entry.prepared, connection)
 
     def _pause(self, order: Order, entry: Entry, at: datetime) -> timedelta:
         age = at - (_time(order.created) or entry.received_at)
