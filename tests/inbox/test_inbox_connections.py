@@ -95,6 +95,31 @@ def test_a_store_that_hangs_is_unavailable_before_the_gateway_stops_waiting(sqli
     assert codes == ["inbox.unavailable"] * 3
 
 
+def test_a_renewal_that_waits_holds_no_other_entry(postgresql_store):
+    for key in "abc":
+        postgresql_store.handle(entry(key), apply, at=AT)
+    table = postgresql_store._sql.entries.name
+    waiting = "SELECT 1 FROM pg_locks WHERE NOT granted"
+    with ThreadPoolExecutor(1) as threads:
+        with postgresql_store.engine.begin() as other:
+            other.exec_driver_sql(f"SELECT 1 FROM {table} WHERE key = 'a' FOR UPDATE")
+            renewal = threads.submit(postgresql_store.renew, entry("a", at=AT + DAY))
+            while not other.exec_driver_sql(waiting).all():
+                assert not renewal.done()
+            locked = other.exec_driver_sql(f"SELECT key FROM {table} WHERE key > 'a' FOR UPDATE SKIP LOCKED").all()
+        assert renewal.result() is Outcome.STORED
+    assert len(locked) == 2
+
+
+def test_a_purge_deletes_no_more_than_its_limit(postgresql_store):
+    for number in range(20):  # without statistics, PostgreSQL joins them with the chosen ones row by row
+        postgresql_store.handle(entry(f"{number:02}"), apply, at=AT)
+    postgresql_store.renew(entry("new", at=AT + DAY))
+    with postgresql_store.engine.connect() as db:
+        left = db.exec_driver_sql(f"SELECT count(*) FROM {postgresql_store._sql.entries.name} WHERE state = 'done'")
+        assert left.scalar() == 10
+
+
 def test_a_purge_passes_by_what_is_locked(postgresql_store):
     for key in "ab":
         postgresql_store.handle(entry(key), apply, at=AT)

@@ -20,6 +20,7 @@ from sqlalchemy import (  # fmt: skip
     MetaData,
     String,
     Table,
+    any_,
     bindparam,
     case,
     delete,
@@ -219,8 +220,14 @@ class _Purge(Statement):
         in_source = column.table.c.source == bindparam("of_source")
         before, limit = (bindparam(name, type_=BigInteger) for name in ("before", "most"))
         old = select(column).where(in_source, time < before, *where).order_by(time).limit(limit)
-        chosen = column.in_(old.with_for_update(skip_locked=True))
-        super().__init__(delete(column.table).where(in_source, chosen).returning(column))
+        made = {
+            "sqlite": column.in_(old),
+            # An array is computed once. PostgreSQL may execute a subquery of IN for each row, and then deletes more than the limit.
+            "postgresql": column == any_(func.array(old.with_for_update(skip_locked=True).scalar_subquery())),
+        }
+        super().__init__(
+            {name: delete(column.table).where(in_source, one).returning(column) for name, one in made.items()}
+        )
 
 
 def values_of(

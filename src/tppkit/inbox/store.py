@@ -122,9 +122,10 @@ class InboxStore:
         """
         values = values_of(entry, due_at=as_utc(due_at or entry.received_at))
         with self.database.transaction() if within is None else self.database.of_caller(within) as db:
-            if within is None:
+            renewed = self._sql.renew.first(db, values)
+            if within is None:  # last, because its locks must not be held while the statement before waits
                 self._sql.purge_done.all(db, {**values, "before": values["of_received_at"], "most": _FORGOTTEN_AT_ONCE})
-            if not self._sql.renew.first(db, values):
+            if not renewed:
                 return Outcome.REPEATED
             if most is not None and self._sql.beyond.first(db, {**values, "most": most}):
                 raise InboxError("inbox.full", f"{most} entries of {entry.source} wait already")
