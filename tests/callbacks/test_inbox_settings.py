@@ -188,8 +188,8 @@ def test_retries_outlast_the_sum_of_their_waits(attempts, span, outlasts):
 
 
 def test_endless_retries_stay_within_the_calendar():
-    retries = Retries(first=timedelta(days=10**6), longest=timedelta.max, attempts=10**6)
-    assert retries.due_at(10**5, at=AT) == datetime.max.replace(tzinfo=UTC)
+    retries = Retries(first=DAY, longest=timedelta(days=36525), attempts=10**6)
+    assert retries.due_at(10**5, at=datetime.max.replace(tzinfo=UTC)) == datetime.max.replace(tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -201,6 +201,7 @@ def test_endless_retries_stay_within_the_calendar():
         lambda: InboxSettings(lease=timedelta(0)),
         lambda: Retention(done=timedelta(0)),
         lambda: Retention(versions=-DAY),
+        lambda: Retention(versions=timedelta.max),
         lambda: Retention(done=8 * DAY, versions=7 * DAY),
         lambda: TimeWindow(operated_at, past=-DAY),
         lambda: TimeWindow(operated_at, past=DAY, future=-DAY),

@@ -67,6 +67,7 @@ not_a_function = 5
 def store(tmp_path: Path) -> InboxStore:
     (tmp_path / "operators.py").write_text(HANDLER)
     (tmp_path / "broken.py").write_text("1 / 0")
+    (tmp_path / "ends.py").write_text("raise SystemExit(0)")
     store = InboxStore(f"sqlite:///{tmp_path}/inbox.sqlite")
     store.create_tables()
     return store
@@ -155,6 +156,7 @@ def test_an_entry_that_is_stored_as_failed_after_its_handler_gives_exit_1(tppkit
         ("work", *DATABASE, "--handler", "operators"), ("work", *DATABASE, "--handler", "operators:absent"),
         ("work", *DATABASE, "--handler", "absent:work"), ("work", *DATABASE, "--handler", "operators:not_a_function"),
         ("work", *DATABASE, "--handler", "broken:work"),
+        ("work", *DATABASE, "--handler", "ends:work"),
         ("work", *DATABASE, "--handler", "operators:work", "--interval", "nan"),
     ],
 )  # fmt: skip
@@ -166,6 +168,12 @@ def test_wrong_usage_is_exit_2(tppkit, store, arguments):
 def test_a_database_without_an_inbox_is_exit_3(tppkit, store, tmp_path):
     (tmp_path / "other.sqlite").touch()
     result = tppkit("inbox", "failed", "--database", "sqlite:///other.sqlite")
+    assert (result.exit_code, "[inbox.unavailable]" in result.stderr) == (3, True)
+
+
+def test_a_key_that_is_no_text_is_exit_3(tppkit, store):
+    store.accept(entry("a"))
+    result = tppkit("inbox", "discard", *DATABASE, "\udcff")
     assert (result.exit_code, "[inbox.unavailable]" in result.stderr) == (3, True)
 
 

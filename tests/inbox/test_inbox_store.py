@@ -189,6 +189,16 @@ def test_a_worker_that_was_overtaken_has_no_effect(store):
     assert sorted(effects(store)) == ["a", "b"]
 
 
+def test_a_version_is_kept_while_an_older_entry_of_its_record_is_not_done(store):
+    store.accept(entry("old", number=1)._replace(fault=FAULT))
+    assert store.handle(entry("new", number=2), apply, at=AT) is Outcome.APPLIED
+    assert store.purge(SOURCE, at=AT + 401 * DAY) == 1  # the new entry
+    (failure,) = store.failed(SOURCE)
+    assert store.release(failure, at=AT + 401 * DAY)
+    assert [one.outcome for one in store.work(SOURCE, apply, at=AT + 401 * DAY)] == [Outcome.STALE]
+    assert store.purge(SOURCE, at=AT + 802 * DAY) == 2
+
+
 def test_a_purge_deletes_failed_entries_but_none_that_is_retried(store):
     for key in "ab":
         store.accept(entry(key)._replace(fault=FAULT))

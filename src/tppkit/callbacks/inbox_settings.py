@@ -11,10 +11,8 @@ from typing import Final
 from tppkit._clock import as_utc, format_time, shift
 from tppkit.callbacks.verify import VerifiedCallback
 from tppkit.errors import CallbackRejected, ConfigurationError, InboxError
-from tppkit.inbox.settings import LEASE, RETENTION, RETRIES, Retention, Retries, require_span
+from tppkit.inbox.settings import LEASE, LONGEST_SPAN, RETENTION, RETRIES, Retention, Retries, require_span
 from tppkit.protocol.legacy import Transaction
-
-LONGEST_SPAN = timedelta(days=36525)  # of a window; keeps sums within the range of datetime
 
 
 class NoTime(Enum):

@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from tppkit._clock import format_time, utc_now
+from tppkit._text import printable
 from tppkit.cli.output import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -249,8 +250,9 @@ def _load(name: str) -> Any:
     sys.path.insert(0, str(Path.cwd()))
     try:
         found = getattr(import_module(module), function)
-    except Exception as e:  # the module's own code may raise any class
-        raise click.BadParameter(f"{name} cannot be loaded: {type(e).__name__}: {e}", param_hint="--handler") from e
+    except (Exception, SystemExit) as e:  # the module's own code may raise any class
+        message = f"{name} cannot be loaded: {type(e).__name__}: {printable(str(e))}"
+        raise click.BadParameter(message, param_hint="--handler") from e
     if not callable(found):
         raise click.BadParameter(
             f"{name} is not a function: its type is {type(found).__name__}", param_hint="--handler"

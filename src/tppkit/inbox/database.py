@@ -264,7 +264,7 @@ def unavailable() -> Iterator[None]:
     """
     try:
         yield
-    except (SQLAlchemyError, sqlite3.Error, OSError) as e:
+    except (SQLAlchemyError, sqlite3.Error, OSError, UnicodeEncodeError) as e:  # the last: surrogates in a text
         cause = getattr(e, "orig", None) or e
         # Messages of other drivers may contain values.
         detail = str(cause) if type(cause).__module__ == "sqlite3" else _state_of(e)

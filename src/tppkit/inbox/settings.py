@@ -10,17 +10,18 @@ from tppkit._clock import shift
 from tppkit.errors import ConfigurationError
 
 LEASE = timedelta(minutes=1)
+LONGEST_SPAN = timedelta(days=36525)  # keeps sums within the range of datetime
 MAX_BATCH = 1000
 
 
 def require_span(name: str, span: timedelta) -> None:
-    """Check that a span is above zero.
+    """Check that a span is above zero, and at most 100 years.
 
     Raises:
         ConfigurationError: `inbox.setting`.
     """
-    if span <= timedelta(0):
-        raise ConfigurationError("inbox.setting", f"a {name} of {span} is not above zero")
+    if not timedelta(0) < span <= LONGEST_SPAN:
+        raise ConfigurationError("inbox.setting", f"a {name} of {span} is not above zero and at most 100 years")
 
 
 def require_limit(limit: int) -> int:
@@ -40,12 +41,12 @@ class Retention:
 
     Attributes:
         done: retention of done entries; choose a longer time than the sender repeats deliveries.
-        versions: retention of the last version of each record. The default is the 13 months within which a payer can report a
-            payment (Directive (EU) 2015/2366, article 71).
+        versions: retention of the last version of each record; it is kept longer while an entry of the record is not done. The default
+            is the 13 months within which a payer can report a payment (Directive (EU) 2015/2366, article 71).
         failed: retention of failed entries without a due time, from their receipt. None: they stay until they are released or discarded.
 
     Raises:
-        ConfigurationError: `inbox.setting`, a span is not above zero, or versions are kept shorter than entries.
+        ConfigurationError: `inbox.setting`, a span is not above zero or above 100 years, or versions are kept shorter than entries.
     """
 
     done: timedelta = timedelta(days=7)
@@ -73,7 +74,7 @@ class Retries:
         attempts: after this many, an entry is tried again only if it is released or delivered again.
 
     Raises:
-        ConfigurationError: `inbox.setting`, a number is not above zero.
+        ConfigurationError: `inbox.setting`, a number is not above zero, or a wait is above 100 years.
     """
 
     first: timedelta = timedelta(seconds=10)

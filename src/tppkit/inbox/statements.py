@@ -24,6 +24,7 @@ from sqlalchemy import (  # fmt: skip
     bindparam,
     case,
     delete,
+    exists,
     func,
     literal_column,
     null,
@@ -93,6 +94,7 @@ class Statements:
             ("done", (entry.source, entry.done_at), entry.done_at.is_not(None)),
             ("failed", (entry.source, entry.received_at), entry.state == State.FAILED.value),
             ("empty", (entry.source, entry.due_at, entry.content), is_empty),
+            ("record", (entry.source, entry.record), entry.record.is_not(None)),
         ):
             Index(f"{prefix}entries_{name}", *columns, sqlite_where=where, postgresql_where=where)
         Index(f"{prefix}versions_set", latest.source, latest.set_at)
@@ -193,7 +195,9 @@ class Statements:
         self.sources = Statement(union(select(entry.source), select(latest.source)).order_by("source"))
         self.purge_done = _Purge(entry.key, entry.done_at)
         self.purge_failed = _Purge(entry.key, entry.received_at, is_failed, entry.due_at.is_(None))
-        self.purge_versions = _Purge(latest.record, latest.set_at)
+        # A version is kept while an entry of its record is not done, so that an older one cannot take effect after it.
+        is_open = exists().where(entry.source == latest.source, entry.record == latest.record)
+        self.purge_versions = _Purge(latest.record, latest.set_at, ~is_open)
 
 
 class _Insert(Statement):

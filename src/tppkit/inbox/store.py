@@ -218,7 +218,7 @@ class InboxStore:
                 if (taken := self._take(source, at, until)) is None:
                     break
                 worked.append(self._work_one(*taken, handler, at, retries, prepare))
-                until = shift(at, lease + timedelta(seconds=time.monotonic() - began))
+                until = shift(shift(at, lease), timedelta(seconds=time.monotonic() - began))
         except InboxError:
             if not worked:  # else return the handled entries; a lasting failure is raised by the next call
                 raise
