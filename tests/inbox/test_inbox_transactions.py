@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import aiosqlite
 import psycopg
 import pytest
 from inbox_cases import AT, MINUTE, SOURCE, apply, effects, entry, open_store, postgresql_address
@@ -170,7 +171,7 @@ def test_an_effect_in_the_transaction_of_the_caller_is_committed_and_undone_with
 def test_a_connection_that_commits_each_statement_is_rejected(store):
     engine = create_engine(store.engine.url, isolation_level="AUTOCOMMIT")
     with engine.connect() as db:
-        for within in (db, db.connection.driver_connection, None, object(), 5):
+        for within in (db, db.connection.driver_connection, None, object(), 5, aiosqlite.connect(":memory:")):
             with pytest.raises(ConfigurationError) as caught:
                 store.handle_within(entry("a"), None, at=AT, within=within)
             assert caught.value.code == "inbox.no-transaction"

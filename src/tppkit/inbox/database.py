@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from inspect import iscoroutinefunction
 from types import SimpleNamespace
 from typing import Any
 
@@ -189,11 +190,14 @@ class Database:
         for name in ("sync_connection", "sync_session"):
             within = getattr(within, name, within)
         with unavailable():
-            if not isinstance(within, Connection) and callable(getattr(within, "connection", None)):
-                within = within.connection()  # a session
+            if hasattr(within, "get_bind"):  # a session
+                within = within.connection()
             is_core = isinstance(within, Connection)
             driver = within.connection.driver_connection if is_core else within
-            if not hasattr(driver, "in_transaction" if self.is_sqlite else "cursor"):
+            is_awaited = not is_core and iscoroutinefunction(
+                getattr(driver, "commit", None)
+            )  # its execute would not run
+            if is_awaited or not hasattr(driver, "in_transaction" if self.is_sqlite else "cursor"):
                 message = f"a {type(within).__name__} is not a connection of the inbox's kind of database"
                 raise ConfigurationError("inbox.no-transaction", message)
             if not _has_transaction(driver, is_sqlite=self.is_sqlite):
