@@ -16,11 +16,8 @@ LEAF = make_pki(at=datetime(2026, 6, 1, 12, tzinfo=UTC), seed=1).qwac.certificat
 
 
 def reading() -> Iterator[Line]:
-    """A QWAC and every fact of it, as the first one that a process reads, and the same one again.
-
-    One reader reads usual and unusual encodings, so the goal for the first one is a tenth above that for tables of usual ones.
-    """
-    for name, read, limit in (("cold", read_cold, 2.75), ("again", read_whole, 1.2)):
+    """A QWAC and every fact of it, as the first one that a process reads, and the same one again."""
+    for name, read, limit in (("cold", read_cold, 2.5), ("again", read_whole, 1.2)):
         what = "of cryptography with extensions"
         yield against(f"read a QWAC {name}", read, load_plainly, what=what, at_most=limit)
 

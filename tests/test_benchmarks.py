@@ -30,13 +30,14 @@ SHORT = {
 SPREAD = [1.0, 1.1, 1.2]  # its quartiles are 1.05 and 1.15
 
 
-@pytest.mark.parametrize(("limit", "verdict"), [(1.16, "ok"), (1.14, "edge"), (1.05, "edge"), (1.04, "MISS")])
+@pytest.mark.parametrize(("limit", "verdict"), [(1.18, "ok"), (1.17, "edge"), (1.03, "edge"), (1.02, "MISS")])
 def test_a_goal_within_the_spread_is_neither_met_nor_missed(limit, verdict):
-    assert judged("a line", SPREAD, what="of a reference", limit=limit).verdict == verdict
+    line = judged("a line", SPREAD, what="of a reference", limit=limit)
+    assert (line.verdict, line.as_object()["spread"]) == (verdict, [1.029, 1.173])
 
 
 @pytest.mark.parametrize(("at_least", "verdict"), [(0.97, "ok"), (0.98, "edge"), (1.23, "edge"), (1.24, "MISS")])
-def test_the_spread_of_a_rate_counts_as_wider(at_least, verdict):
+def test_the_spread_of_a_rate_is_wider(at_least, verdict):
     assert rated("a line", SPREAD, what="of a reference", at_least=at_least).verdict == verdict
 
 
