@@ -118,16 +118,18 @@ class SharedDatabase(Database):
             raise InboxError("inbox.unavailable", message) from e
 
     async def _take_turn(self) -> tuple[_Group, Connection]:
-        await self._turn.acquire()
-        try:
-            group = self._group or self._begin()
-            db = await asyncio.shield(group.opened)
-            if group.is_lost:
-                raise _lost()
-            return group, db
-        except BaseException:
+        while True:
+            await self._turn.acquire()
+            try:
+                group = self._group or self._begin()
+                db = await asyncio.shield(group.opened)
+            except BaseException:
+                self._turn.release()
+                raise
+            if not group.is_lost:
+                return group, db
             self._turn.release()
-            raise
+            await asyncio.wait([group.committed])  # then another transaction can begin
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
