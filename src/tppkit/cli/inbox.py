@@ -247,6 +247,8 @@ def _object(failure: Failure) -> dict[str, Any]:
 
 def _load(name: str) -> Any:
     module, _, function = name.partition(":")
+    if not module or not function:
+        raise click.BadParameter(f"{name} is not MODULE:FUNCTION", param_hint="--handler")
     sys.path.insert(0, str(Path.cwd()))
     try:
         found = getattr(import_module(module), function)
