@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,7 +14,7 @@ from cryptography.x509 import ocsp
 
 from tppkit.certificates import der, oids
 from tppkit.testpki import certificate_pem
-from tppkit.testpki.certificate import Extension, sign_draft
+from tppkit.testpki.certificate import Attribute, Draft, Extension, sign_draft, write_name
 from tppkit.testpki.crl import Revocation, write_crl
 from tppkit.testpki.ocsp import answer_ocsp
 from tppkit.trust import make_ocsp_request
@@ -288,6 +289,31 @@ def test_entries_of_an_indirect_crl_are_shown_with_their_issuer(tppkit, tmp_path
     (entry,) = tppkit("cert", "show", "--json", "i.crl").json
     own, theirs = str(ca.certificate.subject), str(other.subject)
     assert [one["certificate_issuer"] for one in entry["revoked"]] == [own, theirs, theirs, None, None]
+
+
+def test_long_names_in_another_script_are_shown_without_a_warning(tppkit, tmp_path, pki):
+    at, ca, name = datetime(2026, 6, 1, tzinfo=UTC), pki.qwac_ca, "Ω" * 60
+    subject = (Attribute(oids.COMMON_NAME, name),)
+    directory = der.write_element(0xA4, write_name(subject))
+    point = der.write_sequence(der.write_element(0xA0, der.write_element(0xA0, directory)))
+    crl = write_crl(ca, (), this_update=at, next_update=None, number=1, further=(Extension("2.5.29.28", point),))
+    (tmp_path / "greek.crl").write_bytes(crl)
+    greek = x509.load_der_x509_certificate(replace(Draft.of(ca.certificate), subject=subject).sign(ca.key))
+    draft = ocsp.OCSPResponseBuilder().add_response(
+        pki.qwac.certificate.x509, ca.certificate.x509, hashes.SHA256(), ocsp.OCSPCertStatus.GOOD, at, None, None, None
+    )
+    answer = draft.responder_id(ocsp.OCSPResponderEncoding.NAME, greek).sign(ca.key, hashes.SHA256())
+    (tmp_path / "greek.ocsp").write_bytes(answer.public_bytes(Encoding.DER))
+    shown, answered = tppkit("cert", "show", "--json", "greek.crl", "greek.ocsp").json
+    assert shown["distribution_point"]["names"] == [answered["responder_name"]] == [f"CN={name}"]
+
+
+def test_an_entry_with_an_unreadable_date_is_shown(tppkit, tmp_path, pki):
+    at, dated = datetime(2026, 6, 1, tzinfo=UTC), Revocation(0xAB, datetime(2050, 1, 1, tzinfo=UTC))
+    crl = write_crl(pki.qwac_ca, [dated], this_update=at, next_update=None, number=1)
+    (tmp_path / "a.crl").write_bytes(crl.replace(b"20500101000000Z", b"00000101000000Z"))
+    (entry,) = tppkit("cert", "show", "--json", "a.crl").json
+    assert [one["revoked_at"] for one in entry["revoked"]] == ["0001-01-01T00:00:00Z"]
 
 
 def test_damaged_files_do_not_hide_others(tppkit, tmp_path, answers):

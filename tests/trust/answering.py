@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from asn1crypto import crl as asn1_crl
 from asn1crypto import ocsp as asn1_ocsp
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -71,6 +72,13 @@ def make_crl(
     for extension, critical in extensions:
         builder = builder.add_extension(extension, critical)
     return parse_crl(builder.sign(key or issuer.key, algorithm).public_bytes(Encoding.DER))
+
+
+def edited(crl: Crl, key, old: bytes, new: bytes) -> Crl:
+    """The list with other bytes of the same length in the signed part, signed again."""
+    parsed = asn1_crl.CertificateList.load(crl.der.replace(old, new))
+    parsed["signature"] = key.sign(parsed["tbs_cert_list"].dump(), ec.ECDSA(SHA256))
+    return parse_crl(parsed.dump())
 
 
 def make_ocsp(

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from answering import point
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 from hypothesis import given
@@ -167,6 +168,35 @@ def test_a_key_may_do_what_its_usage_says_and_without_one_all(pki, usages):
     assert not read_link(seal.certificate).may(*usages)
     without = Draft.of(seal.certificate).without_extension(oids.KEY_USAGE).sign(pki.qseal_ca.key)
     assert read_link(EidasCertificate.from_der(without)).may(*usages)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"full_name": [x509.DNSName("a"), x509.DNSName("b")]},
+        {"relative_name": x509.RelativeDistinguishedName([x509.NameAttribute(NameOID.COMMON_NAME, "part 1")])},
+        {"only_some_reasons": frozenset(x509.ReasonFlags) - {x509.ReasonFlags.unspecified, x509.ReasonFlags.remove_from_crl}},
+        {"only_contains_user_certs": True},
+        {"only_contains_ca_certs": True},
+        {"only_contains_attribute_certs": True},
+        {"indirect_crl": True, "only_contains_user_certs": True, "full_name": [x509.DNSName("a")]},
+    ],
+    ids=lambda part: next(iter(part)),
+)  # fmt: skip
+def test_the_part_that_a_list_covers_is_read(part):
+    whole, _ = point(**part)
+    said = read_issuing_point(whole.public_bytes())
+    assert [name.value for name in said.full_name or ()] == [name.value for name in whole.full_name or ()]
+    assert said.has_relative_name is (whole.relative_name is not None)
+    assert set(said.only_some_reasons or ()) == {reason.name for reason in whole.only_some_reasons or ()}
+    for flag in ("indirect_crl", "only_contains_user_certs", "only_contains_ca_certs", "only_contains_attribute_certs"):
+        assert getattr(said, flag) is getattr(whole, flag)
+
+
+@pytest.mark.parametrize("part", [b"\x81\x01\x00", b"\x82\x01\xff\x81\x01\xff", b"\x86\x01\xff"], ids=bytes.hex)
+def test_a_malformed_part_of_an_issuing_point_is_refused(part):
+    with refused(FormatError, "der.malformed"):
+        read_issuing_point(der.write_element(der.SEQUENCE, part))
 
 
 @given(st.sampled_from(READERS), st.binary(max_size=60))

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509 import IssuingDistributionPoint, ocsp
-from cryptography.x509.extensions import ReasonFlags
+from cryptography.x509 import ocsp
 
 from tppkit._clock import format_time
 from tppkit._text import printable
@@ -21,11 +20,9 @@ from tppkit.certificates import (
     QcStatements,
     Source,
     check_statement,
-    der,
     oids,
     read_sources,
 )
-from tppkit.certificates.names import read_name
 from tppkit.cli.certificates import Read, password_option, read_password, read_source
 from tppkit.cli.output import (
     HOLDS,
@@ -42,9 +39,12 @@ from tppkit.cli.output import (
 )
 from tppkit.errors import Finding, FormatError
 from tppkit.trust import Crl, OcspResponse, read_revocation
-from tppkit.trust.revocation.crl import check_dates, read_reason
+from tppkit.trust.path.link_extensions import IssuingPoint
+from tppkit.trust.revocation.crl import check_dates
+from tppkit.trust.revocation.crl_entries import CrlEntry
 from tppkit.trust.revocation.ocsp_response import UNREADABLE as OCSP_ERRORS
-from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, has_pem_crl, issuer_named_by
+from tppkit.trust.revocation.ocsp_response import responder_name
+from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, has_pem_crl
 
 _NOT_CHECKED = " (signature not checked: cert check --trust does that)"
 _FLAGS = ("indirect_crl", "only_contains_user_certs", "only_contains_ca_certs", "only_contains_attribute_certs")
@@ -204,39 +204,39 @@ def _crl_object(crl: Crl) -> dict[str, Any]:
         "signature_algorithm": _algorithm(crl.x509.signature_algorithm_oid.dotted_string),
         "revoked": [
             {
-                "serial_hex": f"{entry.serial_number:X}",
-                "revoked_at": format_time(entry.revocation_date_utc),
-                "reason": read_reason(entry),
+                "serial_hex": f"{entry.serial:X}",
+                "revoked_at": format_time(entry.revoked_at),
+                "reason": entry.reason,
                 "certificate_issuer": issuer and str(issuer),
             }
-            for entry, issuer in zip(crl.x509, _issuers(crl), strict=True)
+            for entry, issuer in _entries(crl)
         ],
         "extensions": list(crl.extensions),
-        "critical_extensions": [oid for oid, extension in crl.extensions.items() if extension.critical],
+        "critical_extensions": [oid for oid, extension in crl.extensions.items() if extension.is_critical],
     }
 
 
-def _issuers(crl: Crl) -> Iterator[DistinguishedName | None]:
-    """For each entry of an indirect list the issuer of its certificate, the one that was named last (RFC 5280 section 5.3.3).
+def _entries(crl: Crl) -> Iterator[tuple[CrlEntry, DistinguishedName | None]]:
+    """Each entry, and in an indirect list the issuer of its certificate, the one that was named last (RFC 5280 section 5.3.3).
 
     None from an unreadable name on, until the next name; None for each entry of a direct list.
     """
     is_indirect = crl.is_indirect
     issuer = crl.issuer_name if is_indirect else None
-    for entry in crl.x509:
+    for entry in crl.entries:
         if is_indirect:
             try:
-                issuer = issuer_named_by(entry) or issuer
+                issuer = entry.named_issuer or issuer
             except FormatError:
                 issuer = None
-        yield issuer
+        yield entry, issuer
 
 
-def _point_object(point: IssuingDistributionPoint) -> dict[str, Any]:
-    reasons: Sequence[ReasonFlags] = sorted(point.only_some_reasons or (), key=str)
+def _point_object(point: IssuingPoint) -> dict[str, Any]:
+    values = [name.value for name in point.full_name or ()]
     return {
-        "names": [str(name.value) for name in point.full_name or ()],
-        "only_some_reasons": [reason.name for reason in reasons],
+        "names": [value.hex() if isinstance(value, bytes) else str(value) for value in values],
+        "only_some_reasons": sorted(point.only_some_reasons or ()),
         **{flag: getattr(point, flag) for flag in _FLAGS},
     }
 
@@ -257,7 +257,7 @@ def _ocsp_object(response: OcspResponse) -> dict[str, Any]:
             "nonce": None if response.nonce is None else response.nonce.hex(),
             "signature_algorithm": _algorithm(parsed.signature_algorithm_oid.dotted_string) if is_answer else None,
             "responder_key_hash": parsed.responder_key_hash.hex() if is_answer and parsed.responder_key_hash else None,
-            "responder_name": _responder_name(parsed) if is_answer else None,
+            "responder_name": str(name) if is_answer and (name := responder_name(response)) else None,
             "certificates": [
                 str(EidasCertificate.from_der(one.public_bytes(Encoding.DER)).subject)
                 for one in (parsed.certificates if is_answer else ())
@@ -266,13 +266,6 @@ def _ocsp_object(response: OcspResponse) -> dict[str, Any]:
         }
     except OCSP_ERRORS as e:
         raise FormatError("ocsp.malformed", f"the OCSP response cannot be read: {str(e)[:120]}") from e
-
-
-def _responder_name(parsed: ocsp.OCSPResponse) -> str | None:
-    if parsed.responder_name is None:
-        return None
-    encoded = parsed.responder_name.public_bytes()
-    return str(read_name(encoded, der.read_whole(encoded, tag=der.SEQUENCE)))
 
 
 def _single_object(single: ocsp.OCSPSingleResponse) -> dict[str, Any]:

@@ -3,6 +3,10 @@
     NameConstraints   ::= SEQUENCE { permittedSubtrees [0] GeneralSubtrees OPTIONAL, excludedSubtrees [1] GeneralSubtrees OPTIONAL }
     GeneralSubtree    ::= SEQUENCE { base GeneralName, minimum [0] BaseDistance DEFAULT 0, maximum [1] BaseDistance OPTIONAL }
     PolicyConstraints ::= SEQUENCE { requireExplicitPolicy [0] SkipCerts OPTIONAL, inhibitPolicyMapping [1] SkipCerts OPTIONAL }
+    IssuingDistributionPoint ::= SEQUENCE { distributionPoint [0] DistributionPointName OPTIONAL,
+                                            onlyContainsUserCerts [1], onlyContainsCACerts [2] BOOLEAN DEFAULT FALSE,
+                                            onlySomeReasons [3] ReasonFlags OPTIONAL,
+                                            indirectCRL [4], onlyContainsAttributeCerts [5] BOOLEAN DEFAULT FALSE }
 
 Source: RFC 5280 sections 4.2.1.10, 4.2.1.11, 4.2.1.13 and 5.2.5.
 """
@@ -18,6 +22,13 @@ from tppkit.errors import FormatError
 
 _FIRST, _SECOND = 0xA0, 0xA1  # constructed context tags
 _REQUIRE, _INHIBIT = 0x80, 0x81
+_ONLY_USERS, _ONLY_AUTHORITIES, _ONLY_REASONS, _INDIRECT, _ONLY_ATTRIBUTES = 0x81, 0x82, 0x83, 0x84, 0x85
+_TRUE = b"\xff"
+# ReasonFlags ::= BIT STRING (RFC 5280 section 4.2.1.13), bit 1 first
+_REASON_FLAGS = (
+    "key_compromise", "ca_compromise", "affiliation_changed", "superseded", "cessation_of_operation", "certificate_hold",
+    "privilege_withdrawn", "aa_compromise",
+)  # fmt: skip
 
 
 class NameConstraints(NamedTuple):
@@ -36,6 +47,22 @@ class PolicyConstraints(NamedTuple):
 
     require_explicit_policy: int | None
     inhibit_policy_mapping: int | None
+
+
+class IssuingPoint(NamedTuple):
+    """The certificates that a CRL covers.
+
+    `full_name`: the names of the list, or None; `has_relative_name`: it is named in another form; `only_some_reasons`: names of
+    RFC 5280 section 5.3.1, or None for all reasons.
+    """
+
+    full_name: tuple[GeneralName, ...] | None
+    has_relative_name: bool
+    only_some_reasons: tuple[str, ...] | None
+    indirect_crl: bool
+    only_contains_user_certs: bool
+    only_contains_ca_certs: bool
+    only_contains_attribute_certs: bool
 
 
 def read_name_constraints(data: bytes) -> NameConstraints:
@@ -97,13 +124,31 @@ def read_points(data: bytes) -> frozenset[GeneralName]:
     return frozenset(name for point in points for name in _full_names(data, point))
 
 
-def read_issuing_point(data: bytes) -> frozenset[GeneralName]:
-    """The full names of the extension issuingDistributionPoint of a CRL.
+def read_issuing_point(data: bytes) -> IssuingPoint:
+    """The value of the extension issuingDistributionPoint of a CRL.
 
     Raises:
         FormatError: `der.malformed`, `der.unexpected-tag`.
     """
-    return frozenset(_full_names(data, der.read_whole(data, tag=der.SEQUENCE)))
+    tags = (_FIRST, _ONLY_USERS, _ONLY_AUTHORITIES, _ONLY_REASONS, _INDIRECT, _ONLY_ATTRIBUTES)
+    parts = {part.tag: part for part in _parts(data, tags)}
+    for tag in parts.keys() - {_FIRST, _ONLY_REASONS}:
+        if data[parts[tag].start : parts[tag].end] != _TRUE:
+            raise FormatError("der.malformed", "issuingDistributionPoint with a flag that is not TRUE")
+    point, reasons = parts.get(_FIRST), parts.get(_ONLY_REASONS)
+    is_full = point is not None and der.read_element(data, point.start, point.end).tag == _FIRST
+    flags = 0 if reasons is None else int.from_bytes(data[reasons.start + 1 : reasons.end][:2].ljust(2, b"\0"), "big")
+    return IssuingPoint(
+        full_name=tuple(_full_names(data, der.read_whole(data, tag=der.SEQUENCE))) if is_full else None,
+        has_relative_name=point is not None and not is_full,
+        only_some_reasons=None if reasons is None else tuple(
+            name for place, name in enumerate(_REASON_FLAGS, start=1) if flags & 0x8000 >> place
+        ),
+        indirect_crl=_INDIRECT in parts,
+        only_contains_user_certs=_ONLY_USERS in parts,
+        only_contains_ca_certs=_ONLY_AUTHORITIES in parts,
+        only_contains_attribute_certs=_ONLY_ATTRIBUTES in parts,
+    )  # fmt: skip
 
 
 def _full_names(data: bytes, point: der.Element) -> Iterator[GeneralName]:
@@ -114,11 +159,11 @@ def _full_names(data: bytes, point: der.Element) -> Iterator[GeneralName]:
                 yield read_general_name(data, name)
 
 
-def _parts(data: bytes, tags: tuple[int, int]) -> list[der.Element]:
-    """The parts of a sequence of two optional parts."""
+def _parts(data: bytes, tags: tuple[int, ...]) -> list[der.Element]:
+    """The parts of a sequence of optional parts."""
     parts = der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))
     found = [part.tag for part in parts]
-    if found not in ([], [tags[0]], [tags[1]], [*tags]):
+    if found != [tag for tag in tags if tag in found]:
         raise FormatError("der.malformed", f"its parts have the tags {', '.join(f'0x{tag:02x}' for tag in found[:9])}")
     return parts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from tppkit._clock import shift
@@ -14,6 +14,7 @@ from tppkit.errors import Finding
 CLOCK_SKEW = timedelta(minutes=5)  # by how much the clocks of the two sides may differ
 UNDATED_AGE = timedelta(days=1)
 ON_HOLD = "certificate_hold"
+SINCE_ALWAYS = datetime.min.replace(tzinfo=UTC)
 _INSTANT = timedelta(microseconds=1)
 
 
@@ -44,7 +45,7 @@ class Answer:
         next_update: until when it is fresh, aware UTC; None if not stated.
         signer: the authority, or the responder that it delegated to.
         produced_at: when an OCSP response was signed, aware UTC; else None.
-        revoked_at: aware UTC; None unless revoked.
+        revoked_at: aware UTC; `SINCE_ALWAYS` if the date is unreadable; None unless revoked.
         reason: a name of RFC 5280 section 5.3.1, or None.
         invalid_since: invalidityDate of a CRL entry, aware UTC, or None.
         kept_since: certificates that expired after this moment are still listed (ExpiredCertsOnCRL, archive cutoff); None if

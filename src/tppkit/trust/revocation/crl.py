@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
-from asn1crypto import core as asn1_core
-from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.x509 import RevokedCertificate
 
 from tppkit.certificates import EidasCertificate
-from tppkit.certificates.general_names import GeneralName
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
-from tppkit.trust.path.link_extensions import read_issuing_point
+from tppkit.trust.path.link_extensions import IssuingPoint
 from tppkit.trust.path.links import Link, read_link
 from tppkit.trust.path.strength import signature_weakness
 from tppkit.trust.revocation.answers import ON_HOLD, Answer, Source, State
-from tppkit.trust.revocation.revocation_list import DELTA, DISTRIBUTION_POINT, UNREADABLE, Crl
+from tppkit.trust.revocation.crl_entries import CrlEntry, read_time
+from tppkit.trust.revocation.revocation_list import DELTA, DISTRIBUTION_POINT, Crl
 
 _CLAUSE = "RFC 5280 section 6.3.3"
 _EXPIRED_CERTS = "2.5.29.60"
@@ -88,9 +84,9 @@ def verify_crl(
         revoked_at=revocation and revocation.at,
         reason=revocation and revocation.reason,
         invalid_since=revocation and revocation.invalid_since,
-        kept_since=None if kept is None else read_generalized_time(kept.value),
+        kept_since=None if kept is None else read_time(kept.value),
         number=crl.number,
-        series=b"" if point is None else point.value.public_bytes(),
+        series=b"" if point is None else point.value,
         only_revokes=only_revokes,
         findings=check_dates(crl),
     )
@@ -122,9 +118,9 @@ class _Revocation(NamedTuple):
     invalid_since: datetime | None
 
 
-def _worst(entries: Sequence[RevokedCertificate]) -> _Revocation | None:
+def _worst(entries: Sequence[CrlEntry]) -> _Revocation | None:
     """The earliest date, and a final reason rather than a hold; None if no entry revokes."""
-    combined = [_Revocation(entry.revocation_date_utc, read_reason(entry), _invalid_since(entry)) for entry in entries]
+    combined = [_Revocation(entry.revoked_at, entry.reason, entry.invalid_since) for entry in entries]
     revoking = [one for one in combined if one.reason != _NO_LONGER]
     if not revoking:
         return None
@@ -152,7 +148,7 @@ def _require_complete(crl: Crl, certificate: EidasCertificate) -> None:
     if DELTA in crl.extensions:
         raise _refused("crl.delta", "the CRL lists only what changed since another (a delta CRL)")
     for oid, extension in crl.extensions.items():
-        if extension.critical and oid not in _PROCESSED:
+        if extension.is_critical and oid not in _PROCESSED:
             raise _refused(
                 "crl.critical-extension", f"the CRL has the critical extension {oid}, which is not processed"
             )
@@ -160,24 +156,15 @@ def _require_complete(crl: Crl, certificate: EidasCertificate) -> None:
         _check_scope(crl.distribution_point, read_link(certificate))
 
 
-def _check_scope(point: x509.IssuingDistributionPoint, link: Link) -> None:
+def _check_scope(point: IssuingPoint, link: Link) -> None:
     if point.indirect_crl:
         raise _refused("crl.indirect", "the CRL lists certificates of several issuers (an indirect CRL)")
     if point.only_contains_user_certs if link.facts.is_ca else point.only_contains_ca_certs:
         raise _refused("crl.scope", f"the CRL does not cover certificates like {link}")
-    if point.only_some_reasons:
+    if point.only_some_reasons is not None:
         raise _refused("crl.scope", "the CRL covers some reasons of revocation only")
-    if point.relative_name is not None or (
-        point.full_name is not None and link.crl_points.isdisjoint(_names_of(point))
-    ):
+    if point.has_relative_name or (point.full_name is not None and link.crl_points.isdisjoint(point.full_name)):
         raise _refused("crl.scope", f"the CRL is not the part of the list that {link} points to")
-
-
-def _names_of(point: x509.IssuingDistributionPoint) -> frozenset[GeneralName]:
-    try:
-        return read_issuing_point(point.public_bytes())
-    except FormatError as e:  # stricter than what read the list
-        raise _refused("crl.malformed", f"the CRL names its distribution point in no known form: {e.message}") from e
 
 
 def _check_signature(crl: Crl, authority: Link, known: set[tuple[str, str]]) -> None:
@@ -207,25 +194,3 @@ def _check_entries(crl: Crl, certificate: EidasCertificate, *, is_removed: bool)
         raise VerificationError("crl.malformed", message, clause="RFC 5280 section 5.3.1")
     if crl.fault_of_entries is not None:
         raise _refused(*crl.fault_of_entries)
-
-
-def read_reason(entry: x509.RevokedCertificate) -> str | None:
-    """The reason of an entry, a name of RFC 5280 section 5.3.1; None also if it cannot be read, as the entry still revokes."""
-    with suppress(x509.ExtensionNotFound, *UNREADABLE):
-        return entry.extensions.get_extension_for_class(x509.CRLReason).value.reason.name
-    return None
-
-
-def _invalid_since(entry: x509.RevokedCertificate) -> datetime | None:
-    with suppress(x509.ExtensionNotFound, *UNREADABLE):
-        return entry.extensions.get_extension_for_class(x509.InvalidityDate).value.invalidity_date_utc
-    return None
-
-
-def read_generalized_time(value: x509.ExtensionType) -> datetime | None:
-    """The GeneralizedTime of an extension's value; None if it is not one."""
-    try:
-        read = asn1_core.GeneralizedTime.load(value.public_bytes(), strict=True).native
-    except (ValueError, TypeError):
-        return None
-    return read if isinstance(read, datetime) and read.tzinfo is not None else None

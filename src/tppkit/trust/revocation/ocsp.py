@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
 
 from cryptography import x509
 from cryptography.x509 import ocsp
@@ -14,7 +13,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.path.links import read_key_bits
 from tppkit.trust.revocation.answers import CLOCK_SKEW, Answer, Source, State
-from tppkit.trust.revocation.crl import read_generalized_time
+from tppkit.trust.revocation.crl_entries import read_time
 from tppkit.trust.revocation.ocsp_response import UNREADABLE, OcspResponse, basic_response, hashed, refused
 from tppkit.trust.revocation.ocsp_signer import find_signer
 
@@ -142,18 +141,13 @@ def _read_extensions(response: OcspResponse, index: int) -> tuple[list[str], dat
     both = (*data["responses"][index]["single_extensions"], *data["response_extensions"])
     critical = [extension["extn_id"].dotted for extension in both if extension["critical"].native]
     cutoff = singles.get(_ARCHIVE_CUTOFF)
-    return critical, None if cutoff is None else _time_of(cutoff)
+    return critical, None if cutoff is None else read_time(cutoff["extn_value"].contents)
 
 
 def _check_critical(critical: Sequence[str]) -> None:
     for oid in critical:
         if oid not in _PROCESSED:
             raise refused("ocsp.critical-extension", f"the OCSP response has the critical extension {oid}")
-
-
-def _time_of(extension: Any) -> datetime | None:
-    value = x509.UnrecognizedExtension(x509.ObjectIdentifier(_ARCHIVE_CUTOFF), extension["extn_value"].contents)
-    return read_generalized_time(value)
 
 
 def _check_nonce(response: OcspResponse, nonce: bytes | None, required: bool) -> Iterator[Finding]:

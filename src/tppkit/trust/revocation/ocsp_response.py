@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import ocsp
 
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates import DistinguishedName, EidasCertificate, der
+from tppkit.certificates.names import read_name
 from tppkit.errors import FormatError, VerificationError
 from tppkit.trust.path.links import read_key_bits
 
@@ -111,3 +112,18 @@ def refused(code: str, message: str) -> VerificationError:
 def basic_response(response: OcspResponse) -> Any:
     """The BasicOCSPResponse of a successful response, for the fields that `cryptography` does not show."""
     return asn1_ocsp.OCSPResponse.load(response.der)["response_bytes"]["response"].parsed
+
+
+def responder_name(response: OcspResponse) -> DistinguishedName | None:
+    """The name of a successful response's signer; None if its key is named.
+
+    Our own reader, as `cryptography` warns about names of more than 64 bytes.
+
+    Raises:
+        FormatError: `der.malformed`, `der.unexpected-tag`.
+    """
+    responder = basic_response(response)["tbs_response_data"]["responder_id"]
+    if responder.name != "by_name":
+        return None
+    encoded = responder.chosen.untag().dump()
+    return read_name(encoded, der.read_whole(encoded, tag=der.SEQUENCE))

@@ -16,8 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import SignatureAlgorithmOID
 
 from tppkit._clock import format_time
-from tppkit.certificates import EidasCertificate, der
-from tppkit.certificates.names import read_name
+from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, FormatError, VerificationError
 from tppkit.trust.path.chain_rules import PROCESSED
 from tppkit.trust.path.links import Link, read_link
@@ -28,7 +27,7 @@ from tppkit.trust.path.strength import (
     require_signature_algorithm,
     signature_weakness,
 )
-from tppkit.trust.revocation.ocsp_response import OcspResponse, basic_response, refused
+from tppkit.trust.revocation.ocsp_response import OcspResponse, basic_response, refused, responder_name
 
 MAX_RESPONDERS = 10
 
@@ -85,11 +84,8 @@ def _require_signature(
 
 
 def _is_named(response: OcspResponse, certificate: EidasCertificate) -> bool:
-    # Our own reader, as `cryptography` warns about names of more than 64 bytes.
-    responder = basic_response(response)["tbs_response_data"]["responder_id"]
-    if responder.name == "by_name":
-        encoded = responder.chosen.untag().dump()
-        name = read_name(encoded, der.read_whole(encoded, tag=der.SEQUENCE))
+    name = responder_name(response)
+    if name is not None:
         return name.comparable == certificate.subject.comparable
     key_hash = x509.SubjectKeyIdentifier.from_public_key(certificate.public_key).digest
     return response.x509.responder_key_hash == key_hash

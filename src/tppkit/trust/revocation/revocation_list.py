@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509 import Extension, ExtensionType, IssuingDistributionPoint, RevokedCertificate
 
 from tppkit.certificates import DistinguishedName, der
-from tppkit.certificates.general_names import read_general_names
+from tppkit.certificates.der import Element
 from tppkit.certificates.names import ComparableName, read_name
 from tppkit.certificates.sources import read_pem_blocks
 from tppkit.errors import FormatError
+from tppkit.trust.path.link_extensions import IssuingPoint, read_issuing_point
+from tppkit.trust.revocation.crl_entries import (
+    PROCESSED_OF_ENTRY,
+    CrlEntry,
+    CrlExtension,
+    read_crl_entries,
+    read_crl_entry,
+    read_crl_extensions,
+)
 
 MAX_CRL_BYTES = 32 * 1024 * 1024
 MAX_CRLS = 1000
 DELTA, DISTRIBUTION_POINT, _NUMBER = "2.5.29.27", "2.5.29.28", "2.5.29.20"
-_PROCESSED_OF_ENTRY = frozenset({"2.5.29.21", "2.5.29.24"})  # reason, invalidity date
 _CRITICAL = b"\x01\x01\xff"
 _PEM_LABEL, _PEM_BEGIN = "X509 CRL", b"-----BEGIN X509 CRL-----"
-# What `cryptography` raises on a malformed list, for an entry only when it is read.
-UNREADABLE = (
-    ValueError, TypeError, x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType,
-)  # fmt: skip
+_UNREADABLE = (ValueError, TypeError, x509.InvalidVersion)  # what `cryptography` raises on a malformed list
 _EntryKey = (
     int | tuple[ComparableName, int]
 )  # a serial number; with the issuer's name unless that is the list's own issuer
@@ -48,6 +52,11 @@ class Crl:
         issuer: the form in which it is compared (RFC 5280 section 7.1).
         this_update: aware UTC.
         next_update: aware UTC, or None.
+        extensions: by dotted identifier.
+        number: the CRL number, or None.
+        base_number: the number of the list that a delta CRL updates; None for a complete list.
+        distribution_point: the issuing distribution point, or None.
+        place_of_entries: the element of the DER that contains the entries, or None.
         x509: the list as `cryptography` reads it.
     """
 
@@ -57,46 +66,33 @@ class Crl:
     issuer: ComparableName
     this_update: datetime
     next_update: datetime | None
+    extensions: Mapping[str, CrlExtension]
+    number: int | None
+    base_number: int | None
+    distribution_point: IssuingPoint | None
+    place_of_entries: Element | None
     x509: x509.CertificateRevocationList
 
-    @cached_property
-    def extensions(self) -> Mapping[str, Extension[ExtensionType]]:
-        """The extensions of the list, by dotted identifier."""
-        return {extension.oid.dotted_string: extension for extension in self.x509.extensions}
-
     @property
-    def distribution_point(self) -> IssuingDistributionPoint | None:
-        """The issuing distribution point, or None."""
-        point = self.extensions.get(DISTRIBUTION_POINT)
-        return point.value if point is not None and isinstance(point.value, IssuingDistributionPoint) else None
-
-    @property
-    def number(self) -> int | None:
-        """The CRL number, or None."""
-        number = self.extensions.get(_NUMBER)
-        return number.value.crl_number if number is not None and isinstance(number.value, x509.CRLNumber) else None
-
-    @property
-    def base_number(self) -> int | None:
-        """The number of the list that a delta CRL updates; None for a complete list."""
-        delta = self.extensions.get(DELTA)
-        return delta.value.crl_number if delta is not None and isinstance(delta.value, x509.DeltaCRLIndicator) else None
+    def entries(self) -> Iterator[CrlEntry]:
+        """Every entry, in order."""
+        return read_crl_entries(self.der, self.place_of_entries)
 
     @property
     def is_indirect(self) -> bool:
         """Whether it may list certificates of other issuers than its own."""
         return self.distribution_point is not None and self.distribution_point.indirect_crl
 
-    def entries_of(self, serial: int, issuer: ComparableName) -> list[RevokedCertificate]:
+    def entries_of(self, serial: int, issuer: ComparableName) -> list[CrlEntry]:
         """Every entry of the issuer's certificate with this serial number.
 
         Raises:
-            FormatError: `crl.malformed`, an indirect list names an issuer in no known form.
+            FormatError: an indirect list names an issuer in no known form.
         """
         key = serial if issuer == self.issuer else (issuer, serial)
         first, repeated = self._places
         places = repeated.get(key) or ([first[key]] if key in first else [])
-        return [self.x509[place] for place in places]
+        return [read_crl_entry(self.der, place, len(self.der)) for place in places]
 
     @cached_property
     def _places(self) -> tuple[Mapping[_EntryKey, int], Mapping[_EntryKey, list[int]]]:
@@ -105,25 +101,26 @@ class Crl:
         first: dict[_EntryKey, int] = {}
         repeated: dict[_EntryKey, list[int]] = {}
         issuer, is_indirect = self.issuer, self.is_indirect
-        for place, entry in enumerate(self.x509):
+        for entry in self.entries:
             if is_indirect:
-                named = issuer_named_by(entry)
+                named = entry.named_issuer
                 issuer = issuer if named is None else named.comparable
-            key = entry.serial_number if not is_indirect or issuer == self.issuer else (issuer, entry.serial_number)
-            if first.setdefault(key, place) != place:
-                repeated.setdefault(key, [first[key]]).append(place)
+            key = entry.serial if not is_indirect or issuer == self.issuer else (issuer, entry.serial)
+            if first.setdefault(key, entry.offset) != entry.offset:
+                repeated.setdefault(key, [first[key]]).append(entry.offset)
         return first, repeated
 
     @cached_property
     def fault_of_entries(self) -> tuple[str, str] | None:
         """The code and message of an entry that cannot be skipped, as it has an unknown critical extension; None without one."""
-        if _CRITICAL not in self.x509.tbs_certlist_bytes:
+        place = self.place_of_entries
+        if place is None or self.der.find(_CRITICAL, place.start, place.end) < 0:
             return None
         try:
-            oids = (e.oid.dotted_string for entry in self.x509 for e in entry.extensions if e.critical)
-            unknown = next((oid for oid in oids if oid not in _PROCESSED_OF_ENTRY), None)
-        except UNREADABLE as e:
-            return "crl.malformed", f"an entry of the CRL cannot be read: {str(e)[:120]}"
+            oids = (oid for entry in self.entries for oid, one in entry.extensions.items() if one.is_critical)
+            unknown = next((oid for oid in oids if oid not in PROCESSED_OF_ENTRY), None)
+        except FormatError as e:
+            return "crl.malformed", f"an entry of the CRL cannot be read: {e.message}"
         if unknown is None:
             return None
         return "crl.critical-extension", f"an entry of the CRL has the critical extension {unknown}"
@@ -168,44 +165,46 @@ def has_pem_crl(data: bytes) -> bool:
 def _parse_der(data: bytes) -> Crl:
     try:
         parsed = x509.load_der_x509_crl(data)
-        _ = parsed.extensions, parsed.signature_algorithm_oid
+        _ = parsed.signature_algorithm_oid
         encoded = parsed.public_bytes(Encoding.DER)
-        issuer = _issuer_of(parsed.tbs_certlist_bytes)
+        issuer, entries, holder = _parts(encoded)
+        name = read_name(encoded, issuer)
+        extensions = read_crl_extensions(encoded, holder)
+        point = extensions.get(DISTRIBUTION_POINT)
         return Crl(
             der=encoded,
             sha256=hashlib.sha256(encoded).hexdigest(),
-            issuer_name=issuer,
-            issuer=issuer.comparable,
+            issuer_name=name,
+            issuer=name.comparable,
             this_update=parsed.last_update_utc,
             next_update=parsed.next_update_utc,
+            extensions=extensions,
+            number=_number(extensions, _NUMBER),
+            base_number=_number(extensions, DELTA),
+            distribution_point=None if point is None else read_issuing_point(point.value),
+            place_of_entries=entries,
             x509=parsed,
         )
-    except (FormatError, *UNREADABLE) as e:
+    except (FormatError, *_UNREADABLE) as e:
         raise FormatError("crl.malformed", f"this is not a CRL: {(str(e).splitlines() or [''])[0][:120]}") from e
 
 
-def _issuer_of(to_be_signed: bytes) -> DistinguishedName:
-    # TBSCertList ::= SEQUENCE { version INTEGER OPTIONAL, signature, issuer, … } (RFC 5280 section 5.1)
-    whole = der.read_whole(to_be_signed, tag=der.SEQUENCE)
-    first = der.read_element(to_be_signed, whole.start, whole.end)
-    algorithm = der.read_element(to_be_signed, first.end, whole.end) if first.tag == der.INTEGER else first
-    issuer = der.read_element(to_be_signed, algorithm.end, whole.end)
-    return read_name(to_be_signed, issuer)
+def _parts(data: bytes) -> tuple[Element, Element | None, Element | None]:
+    """The issuer, the sequence of entries and that of extensions.
 
-
-def issuer_named_by(entry: RevokedCertificate) -> DistinguishedName | None:
-    """The certificateIssuer of an entry, or None.
-
-    Raises:
-        FormatError: `crl.malformed`.
+    CertificateList ::= SEQUENCE { tbsCertList, … }; TBSCertList ::= SEQUENCE { version INTEGER OPTIONAL, signature, issuer,
+    thisUpdate, nextUpdate OPTIONAL, revokedCertificates OPTIONAL, crlExtensions [0] OPTIONAL } (RFC 5280 section 5.1)
     """
-    try:
-        names = entry.extensions.get_extension_for_class(x509.CertificateIssuer).value.public_bytes()
-    except x509.ExtensionNotFound:
-        return None
-    except UNREADABLE as e:
-        raise FormatError("crl.malformed", f"an entry of the CRL cannot be read: {str(e)[:120]}") from e
-    for name in read_general_names(names):
-        if isinstance(name.value, DistinguishedName):
-            return name.value
-    raise FormatError("crl.malformed", "an entry of the CRL does not name its issuer by a distinguished name")
+    whole = der.read_whole(data, tag=der.SEQUENCE)
+    parts = der.read_children(data, der.read_element(data, whole.start, whole.end))
+    if parts[0].tag == der.INTEGER:
+        del parts[0]
+    optional = {part.tag: part for part in parts[2:]}
+    holder = optional.get(0xA0)
+    extensions = None if holder is None else der.read_element(data, holder.start, holder.end)
+    return parts[1], optional.get(der.SEQUENCE), extensions
+
+
+def _number(extensions: Mapping[str, CrlExtension], oid: str) -> int | None:
+    extension = extensions.get(oid)
+    return extension and der.read_integer(extension.value, der.read_whole(extension.value, tag=der.INTEGER))
