@@ -9,6 +9,8 @@ from ipaddress import ip_network
 import pytest
 from answering import edited, make_crl, point
 from asn1crypto import core
+from asn1crypto import crl as asn1_crl
+from asn1crypto import x509 as asn1_x509
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -21,6 +23,7 @@ from tppkit.certificates import der
 from tppkit.errors import FormatError, VerificationError
 from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import State, parse_crl, verify_crl
+from tppkit.trust.revocation.crl_entries import MAX_PART_BYTES
 from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, MAX_CRLS, parse_crls
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
@@ -202,6 +205,25 @@ def test_der_is_not_taken_for_the_pem_inside_it(issuer):
 def test_too_many_bytes_are_refused():
     with refused(FormatError, "crl.too-large"):
         parse_crl(bytes(MAX_CRL_BYTES + 1))
+
+
+def test_a_list_with_a_name_or_extensions_of_any_size_is_refused(leaf, issuer):
+    large = x509.UnrecognizedExtension(ODD.oid, bytes(MAX_PART_BYTES))
+    with refused(FormatError, "crl.malformed"):
+        make_crl(issuer, at=AT, extensions=[(large, False)])
+    crl = asn1_crl.CertificateList.load(make_crl(issuer, at=AT).der)
+    crl["tbs_cert_list"]["issuer"] = asn1_x509.Name.build({"common_name": "\ufdfa" * MAX_PART_BYTES})
+    with refused(FormatError, "crl.malformed"):
+        parse_crl(crl.dump(force=True))
+    indirect = make_crl(issuer, leaf, at=AT, extensions=[point(indirect_crl=True)], entry_extensions=[(large, False)])
+    assert refusal(indirect, leaf, issuer) == "crl.malformed"
+
+
+def test_several_lists_in_the_place_of_one_are_counted_before_they_are_read(issuer):
+    first = make_crl(issuer, at=AT).x509.public_bytes(Encoding.PEM)
+    malformed = b"-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n"
+    with pytest.raises(FormatError, match="2 CRLs instead of one"):
+        parse_crl(first + malformed)
 
 
 def test_every_block_of_a_pem_file_is_read(issuer, leaf):

@@ -1,6 +1,7 @@
 """The entries of a CRL, and the extensions of a CRL and of its entries.
 
-They are read by our own reader, as `cryptography` warns about names of more than 64 bytes.
+They are read by our own reader, as `cryptography` warns about names of more than 64 bytes and reads parts of any size, and most of
+a list is read before its signature is verified.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tppkit.certificates.general_names import read_general_names
 from tppkit.errors import FormatError
 from tppkit.trust.revocation.answers import SINCE_ALWAYS
 
+MAX_PART_BYTES = 64 * 1024  # of a name or of the extensions in one place; a whole certificate has no more
 _REASON, _INVALIDITY_DATE, _CERTIFICATE_ISSUER = "2.5.29.21", "2.5.29.24", "2.5.29.29"
 PROCESSED_OF_ENTRY = frozenset({_REASON, _INVALIDITY_DATE})
 # CRLReason ::= ENUMERATED (RFC 5280 section 5.3.1)
@@ -134,6 +136,8 @@ def read_crl_extensions(data: bytes, holder: der.Element | None) -> Mapping[str,
     Raises:
         FormatError: `der.malformed`, `der.unexpected-tag`, `crl.malformed`.
     """
+    if holder is not None:
+        require_bounded(holder, "extensions in one place")
     found: dict[str, CrlExtension] = {}
     for extension in () if holder is None else der.read_children(data, der.expect(holder, der.SEQUENCE)):
         parts = der.read_children(data, extension)
@@ -144,6 +148,18 @@ def read_crl_extensions(data: bytes, holder: der.Element | None) -> Mapping[str,
             raise FormatError("crl.malformed", f"the CRL has the extension {oid} twice in one place")
         found[oid] = CrlExtension(len(parts) == 3, data[value.start : value.end])
     return MappingProxyType(found)
+
+
+def require_bounded(part: der.Element, what: str) -> None:
+    """Reject a part of a list that no sound list has, as its contents take many times its size in memory.
+
+    Raises:
+        FormatError: `crl.malformed`.
+    """
+    if part.end - part.offset > MAX_PART_BYTES:
+        raise FormatError(
+            "crl.malformed", f"the CRL has {what} of {part.end - part.offset} bytes, more than {MAX_PART_BYTES}"
+        )
 
 
 def read_time(encoded: bytes) -> datetime | None:

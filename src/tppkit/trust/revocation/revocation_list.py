@@ -24,6 +24,7 @@ from tppkit.trust.revocation.crl_entries import (
     read_crl_entries,
     read_crl_entry,
     read_crl_extensions,
+    require_bounded,
 )
 
 MAX_CRL_BYTES = 32 * 1024 * 1024
@@ -132,10 +133,10 @@ def parse_crl(data: bytes) -> Crl:
     Raises:
         FormatError: `crl.malformed` (also for several CRLs), `crl.too-large`.
     """
-    first, *others = parse_crls(data)
+    first, *others = _read_blocks(data) or [b""]
     if others:
         raise FormatError("crl.malformed", f"there are {len(others) + 1} CRLs instead of one")
-    return first
+    return _parse_der(first)
 
 
 def parse_crls(data: bytes) -> tuple[Crl, ...]:
@@ -144,17 +145,22 @@ def parse_crls(data: bytes) -> tuple[Crl, ...]:
     Raises:
         FormatError: `crl.malformed`, also if one of several cannot be read; `crl.too-large`.
     """
+    return tuple(map(_parse_der, _read_blocks(data)))
+
+
+def _read_blocks(data: bytes) -> list[bytes]:
+    """DER of each list, not parsed yet."""
     if len(data) > MAX_CRL_BYTES:
         raise FormatError("crl.too-large", f"{len(data)} bytes exceed the limit for a CRL")
     if not has_pem_crl(data):
-        return (_parse_der(data),)
+        return [data]
     try:
         found = [content for label, content in read_pem_blocks(data) if label == _PEM_LABEL]
     except FormatError as e:
         raise FormatError("crl.malformed", f"this is not a CRL: {e.message}") from e
     if len(found) > MAX_CRLS:
         raise FormatError("crl.too-large", f"{len(found)} CRLs in one file are more than {MAX_CRLS}")
-    return tuple(map(_parse_der, found))
+    return found
 
 
 def has_pem_crl(data: bytes) -> bool:
@@ -168,6 +174,7 @@ def _parse_der(data: bytes) -> Crl:
         _ = parsed.signature_algorithm_oid
         encoded = parsed.public_bytes(Encoding.DER)
         issuer, entries, holder = _parts(encoded)
+        require_bounded(issuer, "a name")
         name = read_name(encoded, issuer)
         extensions = read_crl_extensions(encoded, holder)
         point = extensions.get(DISTRIBUTION_POINT)
