@@ -74,6 +74,15 @@ def make_crl(
     return parse_crl(builder.sign(key or issuer.key, algorithm).public_bytes(Encoding.DER))
 
 
+def edited_ocsp(response: OcspResponse, key, old: bytes, new: bytes) -> OcspResponse:
+    """The response with other bytes of the same length in the signed part, signed again."""
+    parsed = asn1_ocsp.OCSPResponse.load(response.der.replace(old, new))
+    basic = parsed["response_bytes"]["response"].parsed
+    basic["signature"] = key.sign(basic["tbs_response_data"].dump(), ec.ECDSA(SHA256))
+    parsed["response_bytes"]["response"] = asn1_ocsp.ParsableOctetString(basic.dump())
+    return parse_ocsp_response(parsed.dump())
+
+
 def edited(crl: Crl, key, old: bytes, new: bytes) -> Crl:
     """The list with other bytes of the same length in the signed part, signed again."""
     parsed = asn1_crl.CertificateList.load(crl.der.replace(old, new))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from answering import make_ocsp
+from answering import edited_ocsp, make_ocsp
 from asn1crypto import ocsp as asn1_ocsp
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -92,6 +92,29 @@ def test_whether_a_responder_could_be_revoked_itself_is_reported(certify, leaf, 
     responder = certify("Responder", issuer, extensions=RESPONDER if marked else RESPONDER[:2], **LONG)
     said = answer(make_ocsp(leaf, issuer, at=AT, responder=responder), leaf, issuer)
     assert said.signer_may_be_revoked is not marked
+
+
+REVOKED, REVOKED_AT = ocsp.OCSPCertStatus.REVOKED, datetime(2026, 5, 2, 3, 4, 5, tzinfo=UTC)
+SHA1_OID = b"\x2b\x0e\x03\x02\x1a"
+YEAR_0, ODD_REASON = (b"20260502030405Z", b"00000502030405Z"), (b"\xa0\x03\x0a\x01\x01", b"\xa0\x03\x0a\x01\x63")
+
+
+@pytest.mark.parametrize(
+    ("change", "revoked_at", "reason"),
+    [(YEAR_0, datetime.min.replace(tzinfo=UTC), "key_compromise"), (ODD_REASON, REVOKED_AT, None)],
+    ids=["year 0", "unknown reason"],
+)
+def test_an_unreadable_date_or_reason_still_revokes(leaf, issuer, change, revoked_at, reason):
+    revoked = make_ocsp(leaf, issuer, at=AT, status=REVOKED, when=REVOKED_AT, reason=x509.ReasonFlags.key_compromise)
+    said = answer(edited_ocsp(revoked, issuer.key, *change), leaf, issuer)
+    assert (said.state, said.revoked_at, said.reason) == (State.REVOKED, revoked_at, reason)
+
+
+def test_a_single_response_with_an_unknown_hash_does_not_hide_another(leaf, issuer):
+    unknown = make_ocsp(leaf, issuer, at=AT, named=hashes.SHA1())
+    revoked = make_ocsp(leaf, issuer, at=AT, status=REVOKED, more=[unknown])
+    hidden = edited_ocsp(revoked, issuer.key, SHA1_OID, SHA1_OID[:-1] + b"\x7f")
+    assert answer(hidden, leaf, issuer).state is State.REVOKED
 
 
 def test_a_response_about_a_time_after_it_was_signed_is_refused(leaf, issuer):

@@ -43,7 +43,7 @@ from tppkit.trust.path.link_extensions import IssuingPoint
 from tppkit.trust.revocation.crl import check_dates
 from tppkit.trust.revocation.crl_entries import CrlEntry
 from tppkit.trust.revocation.ocsp_response import UNREADABLE as OCSP_ERRORS
-from tppkit.trust.revocation.ocsp_response import responder_name
+from tppkit.trust.revocation.ocsp_response import reason_of, responder_name, revoked_at
 from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, has_pem_crl
 
 _NOT_CHECKED = " (signature not checked: cert check --trust does that)"
@@ -269,13 +269,14 @@ def _ocsp_object(response: OcspResponse) -> dict[str, Any]:
 
 
 def _single_object(single: ocsp.OCSPSingleResponse) -> dict[str, Any]:
+    revoked = revoked_at(single)
     return {
         "serial_hex": f"{single.serial_number:X}",
         "state": single.certificate_status.name.lower(),
         "this_update": format_time(single.this_update_utc),
         "next_update": single.next_update_utc and format_time(single.next_update_utc),
-        "revoked_at": single.revocation_time_utc and format_time(single.revocation_time_utc),
-        "reason": single.revocation_reason and single.revocation_reason.name,
+        "revoked_at": revoked and format_time(revoked),
+        "reason": reason_of(single),
     }
 
 

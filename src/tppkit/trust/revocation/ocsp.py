@@ -12,9 +12,18 @@ from tppkit._clock import format_time, shift
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.path.links import read_key_bits
-from tppkit.trust.revocation.answers import CLOCK_SKEW, Answer, Source, State
+from tppkit.trust.revocation.answers import CLOCK_SKEW, ON_HOLD, Answer, Source, State
 from tppkit.trust.revocation.crl_entries import read_time
-from tppkit.trust.revocation.ocsp_response import UNREADABLE, OcspResponse, basic_response, hashed, refused
+from tppkit.trust.revocation.ocsp_response import (
+    UNREADABLE,
+    OcspResponse,
+    basic_response,
+    hash_of_names,
+    hashed,
+    reason_of,
+    refused,
+    revoked_at,
+)
 from tppkit.trust.revocation.ocsp_signer import find_signer
 
 _STATES = {
@@ -78,8 +87,8 @@ def verify_ocsp(
             next_update=single.next_update_utc,
             signer=signer,
             produced_at=response.produced_at,
-            revoked_at=single.revocation_time_utc,
-            reason=single.revocation_reason.name if single.revocation_reason else None,
+            revoked_at=revoked_at(single),
+            reason=reason_of(single),
             kept_since=archive_cutoff,
             signer_may_be_revoked=signer != issuer
             and x509.OCSPNoCheck.oid.dotted_string not in signer.extensions.present,
@@ -99,8 +108,9 @@ def _find(
         (single, index)
         for index, single in enumerate(response.x509.responses)
         if single.serial_number == certificate.serial
-        and single.issuer_name_hash in {hashed(single.hash_algorithm, name) for name in names}
-        and single.issuer_key_hash == hashed(single.hash_algorithm, key)
+        and (algorithm := hash_of_names(single)) is not None
+        and single.issuer_name_hash in {hashed(algorithm, name) for name in names}
+        and single.issuer_key_hash == hashed(algorithm, key)
     ]
     if not found:
         raise refused(
@@ -112,7 +122,7 @@ def _find(
 
 def _gravity(single: ocsp.OCSPSingleResponse) -> tuple[int, datetime]:
     if single.certificate_status is ocsp.OCSPCertStatus.REVOKED:
-        rank = 2 if single.revocation_reason is x509.ReasonFlags.certificate_hold else 3
+        rank = 2 if reason_of(single) == ON_HOLD else 3
     else:
         rank = int(single.certificate_status is ocsp.OCSPCertStatus.UNKNOWN)
     return rank, single.this_update_utc

@@ -18,6 +18,7 @@ from tppkit.certificates import DistinguishedName, EidasCertificate, der
 from tppkit.certificates.names import read_name
 from tppkit.errors import FormatError, VerificationError
 from tppkit.trust.path.links import read_key_bits
+from tppkit.trust.revocation.answers import SINCE_ALWAYS
 
 MAX_OCSP_BYTES = 256 * 1024
 # What the libraries raise on a malformed response, in part only when a field is read.
@@ -112,6 +113,30 @@ def refused(code: str, message: str) -> VerificationError:
 def basic_response(response: OcspResponse) -> Any:
     """The BasicOCSPResponse of a successful response, for the fields that `cryptography` does not show."""
     return asn1_ocsp.OCSPResponse.load(response.der)["response_bytes"]["response"].parsed
+
+
+def hash_of_names(single: ocsp.OCSPSingleResponse) -> hashes.HashAlgorithm | None:
+    """The hash that identifies the certificate's issuer; None if it is unknown."""
+    try:
+        return single.hash_algorithm
+    except UnsupportedAlgorithm:
+        return None
+
+
+def revoked_at(single: ocsp.OCSPSingleResponse) -> datetime | None:
+    """The revocation date, aware UTC; `SINCE_ALWAYS` if it is unreadable, as the response still revokes; None unless revoked."""
+    try:
+        return single.revocation_time_utc
+    except ValueError:
+        return SINCE_ALWAYS
+
+
+def reason_of(single: ocsp.OCSPSingleResponse) -> str | None:
+    """The reason of a revocation, a name of RFC 5280 section 5.3.1; None also if it is unknown."""
+    try:
+        return single.revocation_reason and single.revocation_reason.name
+    except ValueError:
+        return None
 
 
 def responder_name(response: OcspResponse) -> DistinguishedName | None:
