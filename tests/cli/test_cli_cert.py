@@ -5,6 +5,7 @@ import hashlib
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from cryptography import x509
@@ -289,6 +290,21 @@ def test_entries_of_an_indirect_crl_are_shown_with_their_issuer(tppkit, tmp_path
     (entry,) = tppkit("cert", "show", "--json", "i.crl").json
     own, theirs = str(ca.certificate.subject), str(other.subject)
     assert [one["certificate_issuer"] for one in entry["revoked"]] == [own, theirs, theirs, None, None]
+
+
+def test_a_long_issuer_of_many_entries_is_shown_shortened(tppkit, tmp_path, pki):
+    at, named = datetime(2026, 6, 1, tzinfo=UTC), (Attribute(oids.COMMON_NAME, "A" * 30_000),)
+    ca = SimpleNamespace(key=pki.root.key, key_identifier=b"", name=write_name(named))
+    indirect = Extension("2.5.29.28", der.write_sequence(b"\x84\x01\xff"))
+    entries = [Revocation(serial, at) for serial in range(500)]
+    (tmp_path / "i.crl").write_bytes(
+        write_crl(ca, entries, this_update=at, next_update=None, number=1, further=(indirect,))
+    )
+    result = tppkit("cert", "show", "--json", "i.crl")
+    assert len(result.stdout) < 400_000
+    (entry,) = result.json
+    assert {one["certificate_issuer"] for one in entry["revoked"]} == {f"CN={'A' * 396}…"}
+    assert "and 490 more" in tppkit("cert", "show", "i.crl").stdout
 
 
 def test_long_names_in_another_script_are_shown_without_a_warning(tppkit, tmp_path, pki):

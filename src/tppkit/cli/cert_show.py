@@ -13,7 +13,6 @@ from cryptography.x509 import ocsp
 from tppkit._clock import format_time
 from tppkit._text import printable
 from tppkit.certificates import (
-    DistinguishedName,
     EidasCertificate,
     EidasRequest,
     ExtensionFacts,
@@ -207,7 +206,7 @@ def _crl_object(crl: Crl) -> dict[str, Any]:
                 "serial_hex": f"{entry.serial:X}",
                 "revoked_at": format_time(entry.revoked_at),
                 "reason": entry.reason,
-                "certificate_issuer": issuer and str(issuer),
+                "certificate_issuer": issuer,
             }
             for entry, issuer in _entries(crl)
         ],
@@ -216,17 +215,19 @@ def _crl_object(crl: Crl) -> dict[str, Any]:
     }
 
 
-def _entries(crl: Crl) -> Iterator[tuple[CrlEntry, DistinguishedName | None]]:
+def _entries(crl: Crl) -> Iterator[tuple[CrlEntry, str | None]]:
     """Each entry, and in an indirect list the issuer of its certificate, the one that was named last (RFC 5280 section 5.3.3).
 
     None from an unreadable name on, until the next name; None for each entry of a direct list.
     """
+    # One name counts for any number of entries, so a long one is shortened, as in messages.
     is_indirect = crl.is_indirect
-    issuer = crl.issuer_name if is_indirect else None
+    issuer = f"{crl.issuer_name}" if is_indirect else None
     for entry in crl.entries:
         if is_indirect:
             try:
-                issuer = entry.named_issuer or issuer
+                named = entry.named_issuer
+                issuer = issuer if named is None else f"{named}"
             except FormatError:
                 issuer = None
         yield entry, issuer

@@ -207,11 +207,13 @@ def fact_lines(facts: Iterable[Fact]) -> Iterator[str]:
 def _parts(value: object) -> list[str]:
     if not isinstance(value, (Mapping, list, tuple)):
         return [text_of(value)] if text_of(value) else []
-    items = _items(value)
-    text = text_of(value)
+    # Only a few of many items are shown, and more items than a line has characters never fit one.
+    few = value if isinstance(value, Mapping) else value[:_WIDTH]
+    items = _items(few)
+    text = text_of(few)
     if len(text) <= _WIDTH and (isinstance(value, Mapping) or not any("," in item for item in items)):
         return [text] if text else []
-    more = len(items) - _MOST_ITEMS
+    more = len(items) + len(value) - len(few) - _MOST_ITEMS
     return items if more <= 0 else [*items[:_MOST_ITEMS], f"and {more} more (--json shows all)"]
 
 
