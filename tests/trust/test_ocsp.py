@@ -139,6 +139,18 @@ def test_of_several_single_responses_a_revocation_counts(leaf, issuer, first):
     assert answer(make_ocsp(leaf, issuer, at=AT, status=first, more=more), leaf, issuer).state is State.REVOKED
 
 
+@pytest.mark.parametrize("earlier_reason", [x509.ReasonFlags.certificate_hold, x509.ReasonFlags.superseded])
+@pytest.mark.parametrize("earlier_first", [True, False])
+def test_of_several_revocations_the_earliest_date_and_a_final_reason_count(leaf, issuer, earlier_reason, earlier_first):
+    final, early = x509.ReasonFlags.superseded, AT - timedelta(days=90)
+    made = [{"at": AT - timedelta(hours=1), "when": early, "reason": earlier_reason}, {"at": AT, "reason": final}]
+    first, second = [
+        {"status": ocsp.OCSPCertStatus.REVOKED, **one} for one in (made if earlier_first else reversed(made))
+    ]
+    said = answer(make_ocsp(leaf, issuer, more=[make_ocsp(leaf, issuer, **second)], **first), leaf, issuer)
+    assert (said.state, said.revoked_at, said.reason) == (State.REVOKED, early, "superseded")
+
+
 def test_of_several_single_responses_about_others_ours_is_found(certify, leaf, issuer):
     other = certify("other", issuer, ca=False)
     more = [make_ocsp(leaf, issuer, at=AT, status=ocsp.OCSPCertStatus.REVOKED)]

@@ -59,14 +59,15 @@ def verify_ocsp(
     Source: RFC 6960 sections 3.2, 4.2.1 and 4.2.2; RFC 9654.
     """
     # 1. It is an answer.
-    # 2. It is about this certificate; of several single responses about it, the worst counts.
+    # 2. It is about this certificate; of several single responses about it, the worst and the earliest revocation date count.
     # 3. The issuer, or a responder that it certified, signed it.
     # 4. It repeats the nonce, was not signed before its thisUpdate, and every critical extension is known. If not, it can still
     #    prove a revocation.
     if response.status != "successful":
         raise refused("ocsp.status", f"the OCSP responder gives no answer: {response.status}")  # 1
     try:
-        single, index = _find(response, certificate, issuer)  # 2
+        singles = _find(response, certificate, issuer)  # 2
+        single, index = max(singles, key=lambda one: _gravity(one[0]))
         signer = find_signer(response, issuer)  # 3
         critical, archive_cutoff = _read_extensions(response, index)
         findings: tuple[Finding, ...] = ()
@@ -87,7 +88,7 @@ def verify_ocsp(
             next_update=single.next_update_utc,
             signer=signer,
             produced_at=response.produced_at,
-            revoked_at=revoked_at(single),
+            revoked_at=min(filter(None, (revoked_at(one) for one, _ in singles)), default=None),
             reason=reason_of(single),
             kept_since=archive_cutoff,
             signer_may_be_revoked=signer != issuer
@@ -101,7 +102,7 @@ def verify_ocsp(
 
 def _find(
     response: OcspResponse, certificate: EidasCertificate, issuer: EidasCertificate
-) -> tuple[ocsp.OCSPSingleResponse, int]:
+) -> list[tuple[ocsp.OCSPSingleResponse, int]]:
     # RFC 6960 section 4.1.1 hashes the issuer's name of the certificate, whose encoding may differ from the issuer's own.
     names, key = {certificate.issuer_der, issuer.subject_der}, read_key_bits(issuer)
     found = [
@@ -117,7 +118,7 @@ def _find(
             "ocsp.other-certificate",
             f"the OCSP response is not about {certificate.subject}, serial number {certificate.serial_hex}",
         )
-    return max(found, key=lambda one: _gravity(one[0]))
+    return found
 
 
 def _gravity(single: ocsp.OCSPSingleResponse) -> tuple[int, datetime]:
