@@ -5,16 +5,26 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from answering import evidence, make_crl, make_ocsp, outcome, point
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from key_identifiers import key_identifiers
+from refusals import refused
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected
 from tppkit.testpki.profiles import authority_extensions, key_usage
-from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationEvidence, State, parse_crl
+from tppkit.trust import (
+    Anchors,
+    PathVerifier,
+    RevocationChecker,
+    RevocationEvidence,
+    RevocationPolicy,
+    State,
+    parse_crl,
+)
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -67,6 +77,51 @@ def test_where_one_chain_fails_another_that_holds_is_found(certify, faulty, faul
     path = verify(leaf, roots=[other, root], between=between)
     assert path.chain == (leaf.certificate, issuing.certificate, root.certificate)
     assert code(leaf, roots=[other], between=between) in ("path.name-constraints", "path.policy")
+
+
+def test_another_certificate_of_its_authority_does_not_hide_the_list_that_revokes_a_leaf(certify):
+    root = certify("Root")
+    issuing = certify("Issuing", root)
+    leaf = certify("leaf", issuing, ca=False)
+    no_lists = (authority_extensions(path_length=None)[0], key_usage("key_cert_sign"))
+    sent = certify_again(issuing, root, extensions=no_lists)
+    answers = make_crl(issuing, leaf, at=AT), make_ocsp(leaf, issuing, at=AT), make_crl(root, at=AT)
+    for between in ((), (issuing.certificate,)):
+        paths = PathVerifier(
+            Anchors((root.certificate,), between), revocation=RevocationChecker(evidence=evidence(*answers))
+        )
+        with refused(CertificateRejected, "revocation.revoked"):
+            paths.verify(leaf.certificate, at=AT, intermediates=[sent])
+
+
+@pytest.fixture
+def crossed(certify):
+    """Judge a leaf whose authority has certificates of two roots, with a list of the first root."""
+    root, other = certify("Root"), certify("Other root")
+    issuing = certify("Issuing", root)
+    leaf = certify("leaf", issuing, ca=False)
+    cross = certify_again(issuing, other, extensions=authority_extensions(path_length=None))
+
+    def judge(of_root, **options) -> str | None:
+        answers = of_root(root, issuing, leaf), make_crl(issuing, at=AT), make_crl(other, at=AT)
+        checker = RevocationChecker(evidence=evidence(*answers), **options)
+        anchors = Anchors((root.certificate, other.certificate), (issuing.certificate, cross))
+        return outcome(PathVerifier(anchors, revocation=checker), leaf, AT)[0]
+
+    return judge
+
+
+@pytest.mark.parametrize("policy", RevocationPolicy)
+def test_a_leaf_that_one_chain_proves_revoked_is_refused_though_another_chain_proves_it_good(crossed, policy):
+    def indirect(root, issuing, leaf):
+        named = x509.CertificateIssuer([x509.DirectoryName(issuing.certificate.x509.subject)]), True
+        return make_crl(root, leaf, at=AT, extensions=[point(indirect_crl=True)], entry_extensions=[named])
+
+    assert crossed(indirect, policy=policy) == "revocation.revoked"
+
+
+def test_a_revoked_certificate_of_an_authority_does_not_end_the_chain_through_another(crossed):
+    assert crossed(lambda root, issuing, leaf: make_crl(root, issuing, at=AT)) is None
 
 
 def test_a_mesh_of_authorities_that_leads_nowhere_ends_soon(certify):

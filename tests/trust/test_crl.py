@@ -122,10 +122,13 @@ def test_an_extension_that_appears_twice_is_malformed(issuer):
         edited(crl, issuer.key, der.write_oid("2.999.2"), der.write_oid("2.999.1"))
 
 
-def test_an_authority_that_may_not_sign_lists_is_refused(certify):
+def test_a_list_of_an_authority_that_may_not_sign_lists_only_revokes(certify):
     basic = authority_extensions(path_length=None)[0]
     issuer = certify("Issuing", extensions=(basic, key_usage("key_cert_sign")))
-    assert refusal(make_crl(issuer, at=AT), certify("leaf", issuer, ca=False), issuer) == "crl.key-usage"
+    leaf = certify("leaf", issuer, ca=False)
+    assert refusal(make_crl(issuer, at=AT), leaf, issuer) == "crl.key-usage"
+    said = answer(make_crl(issuer, leaf, at=AT), leaf, issuer)
+    assert (said.state, said.only_revokes.code) == (State.REVOKED, "crl.key-usage")
 
 
 @pytest.mark.parametrize(

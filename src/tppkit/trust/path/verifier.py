@@ -1,7 +1,7 @@
 """Whether a certificate chains to a trusted authority at a time.
 
 Candidates are found by names (`candidates`). Each is checked by RFC 5280 section 6 (`chain_rules`), then by `revocation` if there
-is a checker. If one candidate fails, another may hold.
+is a checker. If one candidate fails, another may hold, unless a valid chain proves the end entity itself revoked.
 Whether an end entity fits a use is checked by `tppkit.certificates.rules`.
 """
 
@@ -24,7 +24,7 @@ from tppkit.trust.path.links import Link, read_link
 from tppkit.trust.path.strength import check_signatures
 from tppkit.trust.path.window import Window
 from tppkit.trust.revocation.checker import RevocationChecker
-from tppkit.trust.revocation.outcome import CertificateStatus
+from tppkit.trust.revocation.outcome import CertificateStatus, LeafRevoked
 
 MAX_SIGNED_CANDIDATES = 32
 MAX_REVOCATION_CHECKS = 4
@@ -147,6 +147,9 @@ class PathVerifier:
                     rule(chain, at)
                     step += 1
                 return self._ask_revocation(chain, at)
+            except LeafRevoked:
+                # The peer may send another certificate of the authority, which hides the list from the next candidate.
+                raise
             except CertificateRejected as e:
                 # If a key identifier contradicts the candidate, its failure says nothing about the certificate.
                 if step > furthest[0] and all(may_be_key_of(issuer, link) for link, issuer in pairwise(chain)):

@@ -112,8 +112,9 @@ class RevocationChecker:
             at: the time to judge at, aware UTC.
 
         Raises:
-            CertificateRejected: `revocation.revoked`; with a hard failure `revocation.stale` (all answers are too old or too
-                late for the time) and `revocation.unknown` (no answer is usable), with the fault of each answer.
+            CertificateRejected: `revocation.revoked`, of the leaf as `LeafRevoked`; with a hard failure `revocation.stale` (all
+                answers are too old or too late for the time) and `revocation.unknown` (no answer is usable), with the fault of
+                each answer.
         """
         window = Window()
         with self._lock:
@@ -121,10 +122,7 @@ class RevocationChecker:
         fetches = iter(range(MAX_FETCHES))
         count = len(chain) - 1 if self.scope is RevocationScope.CHAIN else 1
         judged = [
-            self._judge(
-                Inquiry(certificate, issuer, at, window, fetches, above=tuple(chain[place + 2 :])),
-                is_soft=self._is_soft(place),
-            )
+            self._judge(Inquiry(certificate, issuer, at, window, fetches, above=tuple(chain[place + 2 :])), place)
             for place, (certificate, issuer) in enumerate(pairwise(chain[: count + 1]))
         ]
         findings = tuple(finding for _, found in judged for finding in found)
@@ -135,15 +133,15 @@ class RevocationChecker:
         is_of_leaf = self.policy is RevocationPolicy.HARD_FAIL_LEAF
         return self.policy is RevocationPolicy.SOFT_FAIL or (is_of_leaf and place > 0)
 
-    def _judge(self, inquiry: Inquiry, *, is_soft: bool) -> tuple[CertificateStatus, list[Finding]]:
+    def _judge(self, inquiry: Inquiry, place: int) -> tuple[CertificateStatus, list[Finding]]:
         verdict, noted = self._decide(inquiry)
         if verdict.answer is None:
-            return outcome.fail(inquiry, is_soft=is_soft, is_stale=verdict.proof is Proof.STALE)
+            return outcome.fail(inquiry, is_soft=self._is_soft(place), is_stale=verdict.proof is Proof.STALE)
         if not verdict.is_proven:
             outcome.refuse_held(inquiry, verdict.answer)
         if verdict.proof is Proof.REVOKED:
             self._note_revocation(inquiry.certificate, verdict.answer)
-            outcome.refuse_revoked(inquiry.certificate, verdict.answer)
+            outcome.refuse_revoked(inquiry.certificate, verdict.answer, is_leaf=place == 0)
         inquiry.window.narrow(verdict.begins, min(verdict.ends, shift(inquiry.at, self._remember)))
         status = CertificateStatus(inquiry.certificate, State.GOOD, verdict.answer)
         invalid = outcome.invalid_earlier(inquiry.certificate, verdict.answer, inquiry.at)

@@ -36,8 +36,9 @@ def verify_crl(
 ) -> Answer:
     """Authenticate a CRL and read its entries about a certificate.
 
-    A list that cannot prove the certificate good (a delta CRL, an indirect one, one of another scope, or one with an unknown
-    critical extension) can still prove it revoked; the reason is in the answer's `only_revokes`.
+    A list that cannot prove the certificate good (a delta CRL, an indirect one, one of another scope, one with an unknown
+    critical extension, or one of a key that may not sign CRLs) can still prove it revoked; the reason is in the answer's
+    `only_revokes`.
 
     Args:
         crl: the list.
@@ -48,15 +49,16 @@ def verify_crl(
             verified once for all certificates; receives this one. None to remember nothing.
 
     Raises:
-        VerificationError: `crl.other-issuer`, `crl.key-usage`, `crl.weak-signature`, `crl.signature`, `crl.malformed`; and
-            unless the certificate is listed `crl.delta`, `crl.indirect`, `crl.scope`, `crl.critical-extension`.
+        VerificationError: `crl.other-issuer`, `crl.weak-signature`, `crl.signature`, `crl.malformed`; and unless the certificate
+            is listed `crl.key-usage`, `crl.delta`, `crl.indirect`, `crl.scope`, `crl.critical-extension`.
 
     Source: RFC 5280 sections 5 and 6.3.3; X.509 clause 7.3 (entries of a list with an unknown critical extension count).
     """
     # 1. The list is the issuer's own, or an indirect one of an authority above it.
-    # 2. That authority may sign lists, and signed this one.
+    # 2. That authority signed it.
     # 3. Of the certificate's entries the worst counts.
-    # 4. If none revokes it, the list must be complete and cover the certificate.
+    # 4. If none revokes it, the list must be complete and cover the certificate, and its authority may sign lists. Another
+    #    certificate of the same key may allow it, so without that right the list still revokes.
     authority = _find_authority(crl, issuer, above)  # 1
     _check_signature(crl, authority, set() if signed is None else signed)  # 2
     try:
@@ -66,7 +68,7 @@ def verify_crl(
     revocation = _worst(entries)  # 3
     only_revokes: Finding | None = None
     try:
-        _require_complete(crl, certificate)  # 4
+        _require_complete(crl, certificate, authority)  # 4
     except VerificationError as e:
         if revocation is None:
             raise
@@ -143,8 +145,10 @@ def check_dates(crl: Crl) -> tuple[Finding, ...]:
     )  # fmt: skip
 
 
-def _require_complete(crl: Crl, certificate: EidasCertificate) -> None:
-    """Reject a list that proves no certificate good, as it is partial or does not cover the certificate."""
+def _require_complete(crl: Crl, certificate: EidasCertificate, authority: Link) -> None:
+    """Reject a list that proves no certificate good: its authority may not sign lists, or it does not cover the certificate."""
+    if not authority.may("cRLSign"):
+        raise _refused("crl.key-usage", f"the key of {authority} may not sign CRLs")
     if DELTA in crl.extensions:
         raise _refused("crl.delta", "the CRL lists only what changed since another (a delta CRL)")
     for oid, extension in crl.extensions.items():
@@ -171,8 +175,6 @@ def _check_signature(crl: Crl, authority: Link, known: set[tuple[str, str]]) -> 
     pair = crl.sha256, authority.certificate.sha256
     if pair in known:
         return
-    if not authority.may("cRLSign"):
-        raise _refused("crl.key-usage", f"the key of {authority} may not sign CRLs")
     try:
         weak = signature_weakness(crl.x509.signature_algorithm_oid.dotted_string, crl.x509.signature_hash_algorithm)
         key = authority.certificate.x509.public_key()

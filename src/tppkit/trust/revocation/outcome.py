@@ -90,10 +90,15 @@ class Inquiry:
     faults: list[Finding] = field(default_factory=list)
 
 
-def refuse_revoked(certificate: EidasCertificate, answer: Answer) -> NoReturn:
+class LeafRevoked(CertificateRejected):
+    """The end entity of a chain was revoked, so no other chain may make it good."""
+
+
+def refuse_revoked(certificate: EidasCertificate, answer: Answer, *, is_leaf: bool) -> NoReturn:
     """Reject a revoked certificate."""
     when = "" if answer.revoked_at is None else f" on {format_time(answer.revoked_at)}"
-    raise CertificateRejected(
+    kind = LeafRevoked if is_leaf else CertificateRejected
+    raise kind(
         "revocation.revoked",
         f"{certificate.subject} was revoked{when} ({answer.reason or 'no reason given'}) by the"
         f" {answer.source} of {answer.signer.subject} of {format_time(answer.this_update)}",
