@@ -29,6 +29,16 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 REVOKED, HOLD = ocsp.OCSPCertStatus.REVOKED, x509.ReasonFlags.certificate_hold
 ENDS = datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)
 OCSP_URL, CRL_URL = "http://ocsp.example.com/", "http://crl.example.com/1.crl"
+ACCESS = (
+    x509.AuthorityInformationAccess(
+        [x509.AccessDescription(AuthorityInformationAccessOID.OCSP, x509.UniformResourceIdentifier(OCSP_URL))]
+    ),
+    False,
+)
+POINTS = (
+    x509.CRLDistributionPoints([x509.DistributionPoint([x509.UniformResourceIdentifier(CRL_URL)], None, None, None)]),
+    False,
+)
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +53,7 @@ def issuing(certify, root):
 
 @pytest.fixture(scope="module")
 def leaf(certify, issuing):
-    access = x509.AuthorityInformationAccess(
-        [x509.AccessDescription(AuthorityInformationAccessOID.OCSP, x509.UniformResourceIdentifier(OCSP_URL))]
-    )
-    points = x509.CRLDistributionPoints(
-        [x509.DistributionPoint([x509.UniformResourceIdentifier(CRL_URL)], None, None, None)]
-    )
-    return certify("leaf", issuing, extensions=(key_usage("digital_signature"), (access, False), (points, False)))
+    return certify("leaf", issuing, extensions=(key_usage("digital_signature"), ACCESS, POINTS))
 
 
 @pytest.fixture
@@ -437,6 +441,22 @@ def test_a_replayed_response_is_refused(judging, leaf, issuing):
     paths = judging(fetch=Responder(ocsp=old.der), make_nonce=lambda: b"today")
     assert code(paths, leaf) == "revocation.unknown"
     assert code(paths, leaf) == "revocation.unknown"  # nor is it trusted from memory
+
+
+def test_a_response_with_another_nonce_that_revokes_one_certificate_proves_no_other_good_from_memory(
+    certify, judging, leaf, issuing
+):
+    revoked = certify("revoked", issuing, extensions=(key_usage("digital_signature"), ACCESS))
+    old = make_ocsp(
+        revoked, issuing, at=AT, status=REVOKED, more=[make_ocsp(leaf, issuing, at=AT)],
+        extensions=[(x509.OCSPNonce(b"yesterday"), False)],
+    )  # fmt: skip
+    responder = Responder(ocsp=old.der)
+    paths = judging(fetch=responder, make_nonce=lambda: b"today", require_nonce=True)
+    for _ in range(2):
+        assert code(paths, revoked) == "revocation.revoked"
+        assert code(paths, leaf) == "revocation.unknown"
+    assert [url for url, _ in responder.asked] == [OCSP_URL, OCSP_URL, CRL_URL]
 
 
 @pytest.mark.parametrize(

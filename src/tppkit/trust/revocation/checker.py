@@ -195,11 +195,10 @@ class RevocationChecker:
 
     def _answers(self, inquiry: Inquiry) -> Iterator[tuple[Fetched | None, list[Answer]]]:
         """The known answers first, then each one that can be fetched; faults are added to the inquiry."""
-        with self._lock:
-            evidence = self._evidence + self._fetched.evidence
-        yield None, self._read(RevocationEvidence(evidence.crls) if inquiry.lists_only else evidence, inquiry)
+        known = Fetched(("", ""), self._evidence), *self._fetched.kept
+        yield None, [answer for one in known for answer in self._read(one, inquiry)]
         for fetched in self._fetched.ask(inquiry):
-            yield fetched, self._read(fetched.evidence, inquiry, fetched.nonce)
+            yield fetched, self._read(fetched, inquiry)
 
     def _note(self, fetched: Fetched, at: datetime, *, is_of_use: bool) -> None:
         if is_of_use:
@@ -207,15 +206,15 @@ class RevocationChecker:
         else:
             self._fetched.forget(fetched.question, at)
 
-    def _read(self, evidence: RevocationEvidence, inquiry: Inquiry, nonce: bytes | None = None) -> list[Answer]:
-        certificate, issuer, answers = inquiry.certificate, inquiry.issuer, []
-        for response in evidence.ocsp:
+    def _read(self, fetched: Fetched, inquiry: Inquiry) -> list[Answer]:
+        certificate, issuer, nonce, answers = inquiry.certificate, inquiry.issuer, fetched.nonce, []
+        for response in () if inquiry.lists_only else fetched.evidence.ocsp:
             with _noting(inquiry.faults, silent="ocsp.other-certificate"):
                 answer = verify_ocsp(
                     response, certificate=certificate, issuer=issuer, nonce=nonce, require_nonce=self._require_nonce
                 )
                 answers.append(self._noted(answer, inquiry.faults))
-        for crl in evidence.crls:
+        for crl in fetched.evidence.crls:
             with _noting(inquiry.faults, silent="crl.other-issuer"):
                 answer = verify_crl(
                     crl, certificate=certificate, issuer=issuer, above=inquiry.above, signed=self._signed

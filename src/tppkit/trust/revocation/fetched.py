@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from tppkit.errors import Finding, FormatError, Severity, TransportError
 from tppkit.trust.fetching import Fetch, is_web_address
-from tppkit.trust.revocation.ocsp_response import MAX_OCSP_BYTES, OcspResponse, make_ocsp_request, parse_ocsp_response
+from tppkit.trust.revocation.ocsp_response import MAX_OCSP_BYTES, make_ocsp_request, parse_ocsp_response
 from tppkit.trust.revocation.outcome import RETRY_AFTER, Inquiry
 from tppkit.trust.revocation.retained import RevocationEvidence
-from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, Crl, parse_crl
+from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, parse_crl
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -56,16 +56,16 @@ class FetchedAnswers:
 
     fetch: Fetch | None
     make_nonce: Callable[[], bytes] | None
-    _responses: OrderedDict[tuple[str, str], OcspResponse] = field(default_factory=OrderedDict)
-    _crls: OrderedDict[tuple[str, str], Crl] = field(default_factory=OrderedDict)
+    _responses: OrderedDict[tuple[str, str], Fetched] = field(default_factory=OrderedDict)
+    _crls: OrderedDict[tuple[str, str], Fetched] = field(default_factory=OrderedDict)
     _failed: OrderedDict[tuple[str, str], datetime] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
-    def evidence(self) -> RevocationEvidence:
+    def kept(self) -> tuple[Fetched, ...]:
         """All cached answers."""
         with self._lock:
-            return RevocationEvidence(tuple(self._crls.values()), tuple(self._responses.values()))
+            return (*self._crls.values(), *self._responses.values())
 
     def ask(self, inquiry: Inquiry) -> Iterator[Fetched]:
         """Fetch one answer after the other, OCSP before CRL, while the caller asks for more and fetches are left.
@@ -116,10 +116,10 @@ class FetchedAnswers:
 
     def keep(self, fetched: Fetched) -> None:
         """Cache an answer that proved something."""
-        for crl in fetched.evidence.crls:
-            self._remember(self._crls, fetched.question, crl, _REMEMBERED_CRLS)
-        for response in fetched.evidence.ocsp:
-            self._remember(self._responses, fetched.question, response, _REMEMBERED_RESPONSES)
+        if fetched.evidence.crls:
+            self._remember(self._crls, fetched.question, fetched, _REMEMBERED_CRLS)
+        else:
+            self._remember(self._responses, fetched.question, fetched, _REMEMBERED_RESPONSES)
 
     def forget(self, question: tuple[str, str], at: datetime) -> None:
         """Record that a question had no usable answer at this time."""
