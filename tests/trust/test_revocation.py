@@ -418,6 +418,68 @@ def test_an_address_that_failed_is_left_alone_for_a_minute(judging, leaf):
     assert len(responder.asked) == 4
 
 
+@pytest.fixture(scope="module")
+def other(certify, issuing):
+    return certify("other", issuing, extensions=(key_usage("digital_signature"), ACCESS, POINTS))
+
+
+@pytest.mark.parametrize(("failure", "expected"), [("fetch.failed", None), ("fetch.timeout", "revocation.unknown")])
+def test_a_responder_that_fails_for_one_certificate_is_asked_for_others_unless_it_hangs(
+    judging, leaf, other, issuing, failure, expected
+):
+    def fetch(url, *, body=None, **options) -> bytes:
+        if url == OCSP_URL and ocsp.load_der_ocsp_request(body).serial_number == other.certificate.serial:
+            return make_ocsp(other, issuing, at=AT).der
+        raise TransportError(failure, "no answer")
+
+    paths = judging(fetch=fetch)
+    assert code(paths, leaf) == "revocation.unknown"
+    assert code(paths, other) == expected
+
+
+def of_lists(asked: list[tuple[str, bytes | None]]) -> int:
+    return [url for url, _ in asked].count(CRL_URL)
+
+
+def test_a_fetched_list_that_does_not_settle_one_certificate_settles_others(judging, leaf, other, issuing):
+    held = make_ocsp(leaf, issuing, at=AT - 2 * HOUR, lasts=HOUR, status=REVOKED, reason=HOLD)
+    responder = Responder(crl=make_crl(issuing, at=AT - 3 * HOUR).der)
+    paths = judging(held, fetch=responder)
+    for _ in range(2):
+        assert code(paths, leaf) == "revocation.stale"
+        assert code(paths, other) is None
+    assert of_lists(responder.asked) == 1
+
+
+def test_a_fetched_list_that_is_stale_or_forged_is_fetched_once_a_minute_for_each_certificate(
+    certify, judging, leaf, other, issuing
+):
+    for useless in (make_crl(issuing, at=AT - 2 * DAY), make_crl(issuing, at=AT, key=certify("Issuing").key)):
+        responder = Responder(crl=useless.der)
+        paths = judging(fetch=responder)
+        for _ in range(2):
+            assert {code(paths, leaf), code(paths, other)} <= {"revocation.stale", "revocation.unknown"}
+        assert of_lists(responder.asked) == 2
+        responder.answers["crl"] = make_crl(issuing, at=AT).der
+        assert code(paths, leaf, AT + timedelta(minutes=1)) is None
+
+
+@pytest.mark.parametrize(
+    "made",
+    [{"at": AT - 2 * HOUR}, {"at": AT - HOUR / 2, "lasts": HOUR / 4}, {"at": AT + HOUR}],
+    ids=["older", "stale", "from after the present"],
+)
+def test_a_list_that_proves_nothing_does_not_replace_one_that_revokes(judging, leaf, other, issuing, made):
+    held = make_ocsp(leaf, issuing, at=AT - HOUR / 2, lasts=HOUR / 4, status=REVOKED, reason=HOLD)
+    responder = Responder(crl=make_crl(issuing, other, at=AT - HOUR).der)
+    paths, later = judging(held, fetch=responder, now=lambda: AT), AT + timedelta(minutes=1)
+    assert code(paths, leaf) == "revocation.stale"
+    responder.answers["crl"] = make_crl(issuing, **made).der
+    assert code(paths, leaf, later) == "revocation.stale"
+    assert of_lists(responder.asked) == 2
+    assert code(paths, other, later) == "revocation.revoked"
+
+
 def test_nothing_is_fetched_for_a_chain_that_does_not_hold(certify, root, issuing, leaf):
     responder = Responder()
     paths = PathVerifier(

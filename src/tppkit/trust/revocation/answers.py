@@ -83,6 +83,10 @@ class Answer:
         until = min(until, self.signer.not_after)
         return until if max_age is None else min(until, shift(self.this_update, max_age))
 
+    def is_stale_at(self, at: datetime, max_age: timedelta | None = None) -> bool:
+        """Whether it is no longer fresh, with 5 minutes for clocks; `max_age` as in `fresh_until`."""
+        return shift(at, -CLOCK_SKEW) > self.fresh_until(max_age)
+
     def is_superseded_by(self, other: Answer) -> bool:
         """Whether both are lists of one authority, scope and moment, and the other has the higher CRL number.
 
@@ -178,7 +182,7 @@ def _prove(answer: Answer, certificate: EidasCertificate, at: datetime, max_age:
     """
     if answer.state is State.UNKNOWN:
         return Proof.NOTHING
-    is_stale = shift(at, -CLOCK_SKEW) > answer.fresh_until(max_age)
+    is_stale = answer.is_stale_at(at, max_age)
     if answer.revoked_at is not None and answer.revoked_at <= at:
         return Proof.STALE if is_stale and answer.reason == ON_HOLD else Proof.REVOKED
     if answer.only_revokes is not None:

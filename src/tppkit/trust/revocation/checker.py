@@ -20,7 +20,7 @@ from tppkit.errors import ConfigurationError, Finding, Severity, VerificationErr
 from tppkit.trust.fetching import Fetch
 from tppkit.trust.path.window import Window
 from tppkit.trust.revocation import outcome
-from tppkit.trust.revocation.answers import CLOCK_SKEW, Answer, Proof, State, Verdict, weigh
+from tppkit.trust.revocation.answers import CLOCK_SKEW, Answer, Proof, Source, State, Verdict, weigh
 from tppkit.trust.revocation.crl import verify_crl
 from tppkit.trust.revocation.fetched import MAX_FETCHES, Fetched, FetchedAnswers
 from tppkit.trust.revocation.ocsp import verify_ocsp
@@ -155,7 +155,10 @@ class RevocationChecker:
             known += answers
             verdict, noted = self._weigh(inquiry, known)
             if fetched is not None:
-                self._note(fetched, inquiry.at, is_of_use=verdict.is_proven)
+                if verdict.is_proven or any(self._may_settle_others(answer, inquiry.at) for answer in answers):
+                    self._fetched.keep(fetched)
+                if not verdict.is_proven:
+                    self._fetched.forget((fetched.question[0], inquiry.certificate.sha256), inquiry.at)
             if verdict.is_proven:
                 break
         return verdict, noted
@@ -200,11 +203,9 @@ class RevocationChecker:
         for fetched in self._fetched.ask(inquiry):
             yield fetched, self._read(fetched, inquiry)
 
-    def _note(self, fetched: Fetched, at: datetime, *, is_of_use: bool) -> None:
-        if is_of_use:
-            self._fetched.keep(fetched)
-        else:
-            self._fetched.forget(fetched.question, at)
+    def _may_settle_others(self, answer: Answer, at: datetime) -> bool:
+        """Whether this is of a list that is authentic, complete and fresh."""
+        return answer.source is Source.CRL and answer.only_revokes is None and not answer.is_stale_at(at, self._max_age)
 
     def _read(self, fetched: Fetched, inquiry: Inquiry) -> list[Answer]:
         certificate, issuer, nonce, answers = inquiry.certificate, inquiry.issuer, fetched.nonce, []

@@ -44,10 +44,10 @@ class Fetched:
 
 @dataclass(slots=True)
 class FetchedAnswers:
-    """Fetches answers, and caches the latest 256 OCSP responses and 16 CRLs that proved something.
+    """Fetches answers, and caches the latest 256 OCSP responses and 16 CRLs that are of use.
 
-    A question without a usable answer is not repeated for a minute (of the times that are judged), so that a peer cannot cause
-    a fetch with every request.
+    For a minute (of the times that are judged), an address that timed out is not asked, and a question without a usable answer is
+    not repeated, so that a peer cannot cause a fetch with every request.
 
     Attributes:
         fetch: gets the bytes of an address; None to fetch nothing.
@@ -101,7 +101,7 @@ class FetchedAnswers:
         ]
         for question, get, sent in questions:
             url = question[0]
-            if self._has_failed(question, inquiry.at) or next(inquiry.fetches, None) is None:
+            if self._has_failed(url, inquiry) or next(inquiry.fetches, None) is None:
                 inquiry.faults.append(
                     Finding("fetch.skipped", Severity.NOTICE, f"{url[:200]} is not asked (again) now")
                 )
@@ -109,26 +109,27 @@ class FetchedAnswers:
             try:
                 yield Fetched(question, get(url), sent)
             except (TransportError, FormatError) as e:
-                self.forget(question, inquiry.at)
-                if isinstance(e, TransportError):
-                    self.forget((url, ""), inquiry.at)
+                # A responder that fails for one certificate may answer for others; one that hangs would make each caller wait.
+                self.forget((url, "") if e.code == "fetch.timeout" else question, inquiry.at)
                 inquiry.faults.append(Finding(e.code, Severity.WARNING, f"{url[:200]}: {e.message}"))
 
     def keep(self, fetched: Fetched) -> None:
-        """Cache an answer that proved something."""
-        if fetched.evidence.crls:
-            self._remember(self._crls, fetched.question, fetched, _REMEMBERED_CRLS)
-        else:
+        """Cache an answer of use; a list only if no later one of its address is cached."""
+        if not fetched.evidence.crls:
             self._remember(self._responses, fetched.question, fetched, _REMEMBERED_RESPONSES)
+            return
+        known = self._crls.get(fetched.question)
+        if known is None or known.evidence.crls[0].this_update <= fetched.evidence.crls[0].this_update:
+            self._remember(self._crls, fetched.question, fetched, _REMEMBERED_CRLS)
 
     def forget(self, question: tuple[str, str], at: datetime) -> None:
-        """Record that a question had no usable answer at this time."""
+        """Record that an address, for a certificate or for all ("") of them, had no usable answer at this time."""
         self._remember(self._failed, question, at, _REMEMBERED_FAILURES)
 
-    def _has_failed(self, question: tuple[str, str], at: datetime) -> bool:
+    def _has_failed(self, url: str, inquiry: Inquiry) -> bool:
         with self._lock:
-            asked = [self._failed.get(one) for one in (question, (question[0], ""))]
-        return any(when is not None and abs(at - when) < RETRY_AFTER for when in asked)
+            asked = [self._failed.get((url, about)) for about in ("", inquiry.certificate.sha256)]
+        return any(when is not None and abs(inquiry.at - when) < RETRY_AFTER for when in asked)
 
     def _remember(self, memory: OrderedDict[_K, _V], key: _K, value: _V, limit: int) -> None:
         with self._lock:
