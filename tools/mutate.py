@@ -60,7 +60,7 @@ GROUPS = (
     ("trust/path/*.py", "test_wrong_chains test_path test_path_times test_candidates test_second_opinion", "trust/test_*.py"),
     ("trust/revocation/crl.py", "test_crl test_revocation", "trust/test_*.py"),
     ("trust/revocation/ocsp*.py", "test_ocsp test_responders test_revocation", "trust/test_*.py"),
-    ("trust/revocation/*.py", "test_revocation test_crl test_retained test_partial_answers", "trust/test_*.py"),
+    ("trust/revocation/*.py", "test_revocation test_fetched test_crl test_retained test_partial_answers", "trust/test_*.py"),
 )  # fmt: skip
 
 
