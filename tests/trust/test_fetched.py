@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -184,6 +187,76 @@ def test_a_list_that_proves_nothing_does_not_replace_one_that_revokes(judging, l
     assert code(paths, leaf, later) == "revocation.stale"
     assert of_lists(responder.asked) == 2
     assert code(paths, other, later) == "revocation.revoked"
+
+
+@pytest.fixture
+def together(judging, leaf):
+    """Judge a leaf in four threads, of which three begin while the first one fetches; errors other than rejections are returned."""
+
+    def together(fetch) -> tuple[PathVerifier, list[object]]:
+        begun, all_ask = threading.Event(), threading.Barrier(4)
+
+        def make_nonce() -> bytes:  # called just before the question is asked
+            if begun.is_set():
+                all_ask.wait(timeout=10)
+            return b"0123456789abcdef"
+
+        def slow(url, **options) -> bytes:
+            if not begun.is_set():
+                begun.set()
+                all_ask.wait(timeout=10)
+                time.sleep(0.5)
+            return fetch(url)
+
+        def judge() -> object:
+            try:
+                return code(paths, leaf)
+            except RuntimeError as e:
+                return e
+
+        paths = judging(fetch=slow, make_nonce=make_nonce)
+        with ThreadPoolExecutor() as pool:
+            first = pool.submit(judge)
+            assert begun.wait(timeout=10)
+            judged = [first, *(pool.submit(judge) for _ in range(3))]
+            return paths, [one.result(timeout=10) for one in judged]
+
+    return together
+
+
+def test_threads_share_an_answer_that_one_of_them_fetches(together, leaf, issuing):
+    asked: list[str] = []
+
+    def fetch(url) -> bytes:
+        asked.append(url)
+        return make_ocsp(leaf, issuing, at=AT).der
+
+    assert together(fetch)[1] == [None] * 4
+    assert asked == [OCSP_URL]
+
+
+def test_threads_share_the_failure_of_a_fetch(together):
+    asked: list[str] = []
+
+    def fetch(url) -> bytes:
+        asked.append(url)
+        time.sleep(0.2)
+        raise TransportError("fetch.failed", "no answer")
+
+    assert together(fetch)[1] == ["revocation.unknown"] * 4
+    assert asked == [OCSP_URL, CRL_URL]
+
+
+def test_an_unexpected_error_of_a_fetch_is_raised_in_its_thread_and_stops_no_other(together, issuing):
+    def fetch(url) -> bytes:
+        if url == OCSP_URL:
+            raise RuntimeError(url)
+        return make_crl(issuing, at=AT).der
+
+    paths, (first, *others) = together(fetch)
+    assert isinstance(first, RuntimeError)
+    assert others == [None] * 3
+    assert paths.revocation._fetched._under_way == {}
 
 
 def test_nothing_is_fetched_for_a_chain_that_does_not_hold(certify, root, issuing, leaf):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
@@ -46,8 +47,9 @@ class Fetched:
 class FetchedAnswers:
     """Fetches answers, and caches the latest 256 OCSP responses and 16 CRLs that are of use.
 
-    For a minute (of the times that are judged), an address that timed out is not asked, and a question without a usable answer is
-    not repeated, so that a peer cannot cause a fetch with every request.
+    Threads that ask a question while another one fetches its answer wait for that one and share it. For a minute (of the times
+    that are judged), an address that timed out is not asked, and a question without a usable answer is not repeated, so that a
+    peer cannot cause a fetch with every request.
 
     Attributes:
         fetch: gets the bytes of an address; None to fetch nothing.
@@ -59,6 +61,7 @@ class FetchedAnswers:
     _responses: OrderedDict[tuple[str, str], Fetched] = field(default_factory=OrderedDict)
     _crls: OrderedDict[tuple[str, str], Fetched] = field(default_factory=OrderedDict)
     _failed: OrderedDict[tuple[str, str], datetime] = field(default_factory=OrderedDict)
+    _under_way: dict[tuple[str, str], Future[Fetched | Finding]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -106,12 +109,35 @@ class FetchedAnswers:
                     Finding("fetch.skipped", Severity.NOTICE, f"{url[:200]} is not asked (again) now")
                 )
                 continue
-            try:
-                yield Fetched(question, get(url), sent)
-            except (TransportError, FormatError) as e:
+            answer = self._share(question, get, sent)
+            if isinstance(answer, Fetched):
+                yield answer
+            else:
                 # A responder that fails for one certificate may answer for others; one that hangs would make each caller wait.
-                self.forget((url, "") if e.code == "fetch.timeout" else question, inquiry.at)
-                inquiry.faults.append(Finding(e.code, Severity.WARNING, f"{url[:200]}: {e.message}"))
+                self.forget((url, "") if answer.code == "fetch.timeout" else question, inquiry.at)
+                inquiry.faults.append(answer)
+
+    def _share(
+        self, question: tuple[str, str], get: Callable[[str], RevocationEvidence], nonce: bytes | None
+    ) -> Fetched | Finding:
+        """Fetch an answer, or wait for the thread that does: as long as its fetch may take. Return the fault if that fails."""
+        with self._lock:
+            under_way = self._under_way.get(question)
+            if under_way is None:
+                mine = self._under_way[question] = Future[Fetched | Finding]()
+        if under_way is not None:
+            return under_way.result()
+        url = question[0]
+        answer: Fetched | Finding = Finding("fetch.failed", Severity.WARNING, f"{url[:200]}: the fetch was interrupted")
+        try:
+            answer = Fetched(question, get(url), nonce)
+        except (TransportError, FormatError) as e:
+            answer = Finding(e.code, Severity.WARNING, f"{url[:200]}: {e.message}")
+        finally:
+            with self._lock:
+                del self._under_way[question]
+            mine.set_result(answer)  # not an exception, whose traceback would keep what was read
+        return answer
 
     def keep(self, fetched: Fetched) -> None:
         """Cache an answer of use; a list only if no later one of its address is cached."""
