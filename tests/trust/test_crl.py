@@ -131,6 +131,14 @@ def test_a_list_of_an_authority_that_may_not_sign_lists_only_revokes(certify):
     assert (said.state, said.only_revokes.code) == (State.REVOKED, "crl.key-usage")
 
 
+def test_a_list_from_after_its_authority_ended_only_revokes(leaf, issuer):
+    ended = issuer.certificate.not_after
+    assert answer(make_crl(issuer, at=ended), leaf, issuer).state is State.GOOD
+    late = {"at": ended + timedelta(seconds=1)}
+    assert refusal(make_crl(issuer, **late), leaf, issuer) == "crl.dates"
+    assert answer(make_crl(issuer, leaf, **late), leaf, issuer).only_revokes.code == "crl.dates"
+
+
 @pytest.mark.parametrize(
     "parts",
     [

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from cryptography.exceptions import UnsupportedAlgorithm
 
+from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.path.link_extensions import IssuingPoint
@@ -37,8 +38,8 @@ def verify_crl(
     """Authenticate a CRL and read its entries about a certificate.
 
     A list that cannot prove the certificate good (a delta CRL, an indirect one, one of another scope, one with an unknown
-    critical extension, or one of a key that may not sign CRLs) can still prove it revoked; the reason is in the answer's
-    `only_revokes`.
+    critical extension, one of a key that may not sign CRLs, or one from after its issuer's certificate ended) can still prove it
+    revoked; the reason is in the answer's `only_revokes`.
 
     Args:
         crl: the list.
@@ -50,15 +51,15 @@ def verify_crl(
 
     Raises:
         VerificationError: `crl.other-issuer`, `crl.weak-signature`, `crl.signature`, `crl.malformed`; and unless the certificate
-            is listed `crl.key-usage`, `crl.delta`, `crl.indirect`, `crl.scope`, `crl.critical-extension`.
+            is listed `crl.key-usage`, `crl.dates`, `crl.delta`, `crl.indirect`, `crl.scope`, `crl.critical-extension`.
 
     Source: RFC 5280 sections 5 and 6.3.3; X.509 clause 7.3 (entries of a list with an unknown critical extension count).
     """
     # 1. The list is the issuer's own, or an indirect one of an authority above it.
     # 2. That authority signed it.
     # 3. Of the certificate's entries the worst counts.
-    # 4. If none revokes it, the list must be complete and cover the certificate, and its authority may sign lists. Another
-    #    certificate of the same key may allow it, so without that right the list still revokes.
+    # 4. If none revokes it, its authority may sign lists and had not ended, and the list is complete and covers the certificate.
+    #    Another certificate of the same key may allow more, so without that right the list still revokes.
     authority = _find_authority(crl, issuer, above)  # 1
     _check_signature(crl, authority, set() if signed is None else signed)  # 2
     try:
@@ -146,9 +147,13 @@ def check_dates(crl: Crl) -> tuple[Finding, ...]:
 
 
 def _require_complete(crl: Crl, certificate: EidasCertificate, authority: Link) -> None:
-    """Reject a list that proves no certificate good: its authority may not sign lists, or it does not cover the certificate."""
+    """Reject a list that proves no certificate good: its authority may not sign it, or it does not cover the certificate."""
     if not authority.may("cRLSign"):
         raise _refused("crl.key-usage", f"the key of {authority} may not sign CRLs")
+    ended = authority.certificate.not_after
+    if crl.this_update > ended:
+        dates = f"the CRL is from {format_time(crl.this_update)}"
+        raise _refused("crl.dates", f"{dates}, after the certificate of {authority} ended on {format_time(ended)}")
     if DELTA in crl.extensions:
         raise _refused("crl.delta", "the CRL lists only what changed since another (a delta CRL)")
     for oid, extension in crl.extensions.items():
