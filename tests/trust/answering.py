@@ -107,11 +107,13 @@ def make_ocsp(
     extensions=(),
     produced_at: datetime | None = None,
     more=(),
+    single_extensions=(),
     certificates=(),
 ) -> OcspResponse:
     """A response about a certificate; signed by the issuer, or by `responder`, at the time it speaks of or `produced_at`.
 
-    `more` are responses whose single responses stand behind this one's; `certificates` are sent before the responder's.
+    `more` are responses whose single responses stand behind this one's; `single_extensions` are dicts, as asn1crypto reads them;
+    `certificates` are sent before the responder's.
     """
     signer = responder or issuer
     revoked = status is ocsp.OCSPCertStatus.REVOKED
@@ -137,15 +139,19 @@ def make_ocsp(
     for extension, critical in extensions:
         builder = builder.add_extension(extension, critical)
     signed = builder.sign(signer.key, algorithm).public_bytes(Encoding.DER)
-    return _sign_again(signed, signer.key, algorithm, produced_at or at, more)
+    return _sign_again(signed, signer.key, algorithm, produced_at or at, more, single_extensions)
 
 
-def _sign_again(der: bytes, key, algorithm: hashes.HashAlgorithm, produced_at: datetime, more) -> OcspResponse:
+def _sign_again(
+    der: bytes, key, algorithm: hashes.HashAlgorithm, produced_at: datetime, more, single_extensions
+) -> OcspResponse:
     # The builder knows one single response, and writes the machine's present as producedAt.
     response = asn1_ocsp.OCSPResponse.load(der)
     basic = response["response_bytes"]["response"].parsed
     data = basic["tbs_response_data"]
     data["produced_at"] = produced_at
+    if single_extensions:
+        data["responses"][0]["single_extensions"] = list(single_extensions)
     for other in more:
         singles = asn1_ocsp.OCSPResponse.load(other.der)["response_bytes"]["response"].parsed["tbs_response_data"]
         data["responses"].append(singles["responses"][0])

@@ -183,6 +183,17 @@ def test_a_revocation_is_reported_with_date_and_reason(leaf, issuer):
     assert (said.state, said.revoked_at, said.reason) == (State.REVOKED, when, "superseded")
 
 
+def test_invalidity_date_and_archive_cutoff_of_a_single_response_are_reported(leaf, issuer):
+    lost, kept = AT - timedelta(days=2), AT - timedelta(days=900)
+    extensions = [
+        {"extn_id": "invalidity_date", "critical": True, "extn_value": lost},
+        {"extn_id": "archive_cutoff", "extn_value": kept},
+    ]
+    response = make_ocsp(leaf, issuer, at=AT, status=ocsp.OCSPCertStatus.REVOKED, single_extensions=extensions)
+    said = answer(response, leaf, issuer)
+    assert (said.invalid_since, said.kept_since, said.only_revokes) == (lost, kept, None)
+
+
 def test_what_the_responder_does_not_know_is_unknown(leaf, issuer):
     response = make_ocsp(leaf, issuer, at=AT, status=ocsp.OCSPCertStatus.UNKNOWN)
     assert answer(response, leaf, issuer).state is State.UNKNOWN

@@ -47,7 +47,7 @@ class Answer:
         produced_at: when an OCSP response was signed, aware UTC; else None.
         revoked_at: aware UTC; `SINCE_ALWAYS` if the date is unreadable; None unless revoked.
         reason: a name of RFC 5280 section 5.3.1, or None.
-        invalid_since: invalidityDate of a CRL entry, aware UTC, or None.
+        invalid_since: invalidityDate of a CRL entry or single response, aware UTC, or None.
         kept_since: certificates that expired after this moment are still listed (ExpiredCertsOnCRL, archive cutoff); None if
             certificates leave the list as they expire.
         number: the number of a CRL, or None. Of two lists of one series and moment the one with the higher number counts.

@@ -32,7 +32,8 @@ _STATES = {
     ocsp.OCSPCertStatus.UNKNOWN: State.UNKNOWN,
 }
 _ARCHIVE_CUTOFF = "1.3.6.1.5.5.7.48.1.6"
-_PROCESSED = frozenset({_ARCHIVE_CUTOFF, x509.OCSPNonce.oid.dotted_string})
+_INVALIDITY_DATE = "2.5.29.24"
+_PROCESSED = frozenset({_ARCHIVE_CUTOFF, _INVALIDITY_DATE, x509.OCSPNonce.oid.dotted_string})
 
 
 def verify_ocsp(
@@ -69,7 +70,7 @@ def verify_ocsp(
         singles = _find(response, certificate, issuer)  # 2
         single, index = max(singles, key=lambda one: _gravity(one[0]))
         signer = find_signer(response, issuer)  # 3
-        critical, archive_cutoff = _read_extensions(response, index)
+        critical, archive_cutoff, invalid_since = _read_extensions(response, index)
         findings: tuple[Finding, ...] = ()
         only_revokes: Finding | None = None
         try:
@@ -90,6 +91,7 @@ def verify_ocsp(
             produced_at=response.produced_at,
             revoked_at=min(filter(None, (revoked_at(one) for one, _ in singles)), default=None),
             reason=reason_of(single),
+            invalid_since=invalid_since,
             kept_since=archive_cutoff,
             signer_may_be_revoked=signer != issuer
             and x509.OCSPNoCheck.oid.dotted_string not in signer.extensions.present,
@@ -142,17 +144,16 @@ def _check_dates(response: OcspResponse, single: ocsp.OCSPSingleResponse, signer
         )
 
 
-def _read_extensions(response: OcspResponse, index: int) -> tuple[list[str], datetime | None]:
-    """The critical extensions of a response and of one single response, and the archive cutoff.
+def _read_extensions(response: OcspResponse, index: int) -> tuple[list[str], datetime | None, datetime | None]:
+    """The critical extensions of a response and of one single response, its archive cutoff and its invalidity date.
 
     `cryptography` shows those of a single response only if there is exactly one.
     """
     data = basic_response(response)["tbs_response_data"]
-    singles = {e["extn_id"].dotted: e for e in data["responses"][index]["single_extensions"]}
+    values = {e["extn_id"].dotted: e["extn_value"].contents for e in data["responses"][index]["single_extensions"]}
     both = (*data["responses"][index]["single_extensions"], *data["response_extensions"])
     critical = [extension["extn_id"].dotted for extension in both if extension["critical"].native]
-    cutoff = singles.get(_ARCHIVE_CUTOFF)
-    return critical, None if cutoff is None else read_time(cutoff["extn_value"].contents)
+    return critical, read_time(values.get(_ARCHIVE_CUTOFF, b"")), read_time(values.get(_INVALIDITY_DATE, b""))
 
 
 def _check_critical(critical: Sequence[str]) -> None:
