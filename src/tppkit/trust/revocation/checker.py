@@ -90,7 +90,7 @@ class RevocationChecker:
         self._lock = threading.Lock()
         self._windows: WeakSet[Window] = WeakSet()
         self._fetched = FetchedAnswers(fetch, make_nonce)
-        self._signed: set[tuple[str, str]] = set()
+        self._signed: dict[tuple[str, str], bool] = {}
         self._revoked: set[tuple[str, str | None, datetime | None]] = set()
 
     @property

@@ -33,7 +33,7 @@ def verify_crl(
     certificate: EidasCertificate,
     issuer: EidasCertificate,
     above: Sequence[EidasCertificate] = (),
-    signed: set[tuple[str, str]] | None = None,
+    signed: dict[tuple[str, str], bool] | None = None,
 ) -> Answer:
     """Authenticate a CRL and read its entries about a certificate.
 
@@ -46,7 +46,7 @@ def verify_crl(
         certificate: whose status is asked for.
         issuer: the issuer of the certificate; it must have signed the list.
         above: the authorities above the issuer; an indirect list of theirs may revoke the certificate.
-        signed: the SHA-256 of lists and of the authorities whose signatures on them were verified before, so that each is
+        signed: whether the authority signed the list, by the SHA-256 of both, as verified before, so that each signature is
             verified once for all certificates; receives this one. None to remember nothing.
 
     Raises:
@@ -61,7 +61,7 @@ def verify_crl(
     # 4. If none revokes it, its authority may sign lists and had not ended, and the list is complete and covers the certificate.
     #    Another certificate of the same key may allow more, so without that right the list still revokes.
     authority = _find_authority(crl, issuer, above)  # 1
-    _check_signature(crl, authority, set() if signed is None else signed)  # 2
+    _check_signature(crl, authority, {} if signed is None else signed)  # 2
     try:
         entries = crl.entries_of(certificate.serial, read_link(issuer).subject)
     except FormatError as e:
@@ -176,10 +176,19 @@ def _check_scope(point: IssuingPoint, link: Link) -> None:
         raise _refused("crl.scope", f"the CRL is not the part of the list that {link} points to")
 
 
-def _check_signature(crl: Crl, authority: Link, known: set[tuple[str, str]]) -> None:
+def _check_signature(crl: Crl, authority: Link, known: dict[tuple[str, str], bool]) -> None:
     pair = crl.sha256, authority.certificate.sha256
-    if pair in known:
-        return
+    is_signed = known.get(pair)
+    if is_signed is None:
+        is_signed = _is_signed(crl, authority)
+        if len(known) >= _REMEMBERED_SIGNATURES:
+            known.clear()  # one step, as other threads remember at the same time
+        known[pair] = is_signed
+    if not is_signed:
+        raise _refused("crl.signature", f"the CRL is not signed with the key of {authority}")
+
+
+def _is_signed(crl: Crl, authority: Link) -> bool:
     try:
         weak = signature_weakness(crl.x509.signature_algorithm_oid.dotted_string, crl.x509.signature_hash_algorithm)
         key = authority.certificate.x509.public_key()
@@ -188,11 +197,7 @@ def _check_signature(crl: Crl, authority: Link, known: set[tuple[str, str]]) -> 
         raise _refused("crl.signature", f"the signature of the CRL cannot be checked: {str(e)[:120]}") from e
     if weak:
         raise _refused("crl.weak-signature", f"the CRL is signed with {weak}")
-    if not signed:
-        raise _refused("crl.signature", f"the CRL is not signed with the key of {authority}")
-    if len(known) >= _REMEMBERED_SIGNATURES:
-        known.clear()  # one step, as other threads remember at the same time
-    known.add(pair)
+    return signed
 
 
 def _check_entries(crl: Crl, certificate: EidasCertificate, *, is_removed: bool) -> None:
