@@ -160,6 +160,17 @@ def test_a_fetched_list_that_does_not_settle_one_certificate_settles_others(judg
     assert of_lists(responder.asked) == 1
 
 
+def test_a_fetched_response_that_does_not_settle_its_certificate_is_not_kept(judging, leaf, other, issuing):
+    unknown = make_ocsp(
+        leaf, issuing, at=AT, status=ocsp.OCSPCertStatus.UNKNOWN, more=[make_ocsp(other, issuing, at=AT)]
+    )
+    responder = Responder(ocsp=unknown.der)
+    paths = judging(fetch=responder)
+    assert code(paths, leaf) == "revocation.unknown"
+    assert code(paths, other) is None
+    assert [url for url, _ in responder.asked] == [OCSP_URL, CRL_URL, OCSP_URL]
+
+
 def test_a_fetched_list_that_is_stale_or_forged_is_fetched_once_a_minute_for_each_certificate(
     certify, judging, leaf, other, issuing
 ):
