@@ -5,6 +5,7 @@
     ├── VerificationError          well formed, but verification fails; carries findings
     │   ├── CallbackRejected       a callback or login GET of the service
     │   ├── CertificateRejected    a certificate that is not trusted, or does not fit its use
+    │   │   └── LeafRevoked        an end entity that a valid chain proves revoked
     │   └── SignatureRejected      a missing or invalid seal
     ├── ProtocolError              one side broke the rules of an interface
     │   ├── LocalProtocolError     ours: the request breaks the rules
@@ -163,6 +164,10 @@ class CallbackRejected(VerificationError):
 
 class CertificateRejected(VerificationError):
     """A certificate is not trusted at the time, or does not fit its use."""
+
+
+class LeafRevoked(CertificateRejected):
+    """The end entity of a valid chain was revoked, so no other chain can make it good."""
 
 
 class SignatureRejected(VerificationError):

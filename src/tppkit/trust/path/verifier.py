@@ -16,7 +16,7 @@ from itertools import pairwise
 from tppkit._clock import as_utc, format_time
 from tppkit.certificates import EidasCertificate, Use, check_certificate
 from tppkit.certificates.rules import first_error
-from tppkit.errors import CertificateRejected, ConfigurationError, Finding
+from tppkit.errors import CertificateRejected, ConfigurationError, Finding, LeafRevoked
 from tppkit.trust.anchors import Anchors
 from tppkit.trust.path.candidates import Search, make_authorities, may_be_key_of
 from tppkit.trust.path.chain_rules import RULES
@@ -24,7 +24,7 @@ from tppkit.trust.path.links import Link, read_link
 from tppkit.trust.path.strength import check_signatures
 from tppkit.trust.path.window import Window
 from tppkit.trust.revocation.checker import RevocationChecker
-from tppkit.trust.revocation.outcome import CertificateStatus, LeafRevoked
+from tppkit.trust.revocation.outcome import CertificateStatus
 
 MAX_SIGNED_CANDIDATES = 32
 MAX_REVOCATION_CHECKS = 4

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from tppkit._clock import format_time, shift
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import CertificateRejected, Finding, Severity
+from tppkit.errors import CertificateRejected, Finding, LeafRevoked, Severity
 from tppkit.trust.path.window import Window
 from tppkit.trust.revocation.answers import Answer, State
 
@@ -88,10 +88,6 @@ class Inquiry:
     above: tuple[EidasCertificate, ...] = ()
     lists_only: bool = False
     faults: list[Finding] = field(default_factory=list)
-
-
-class LeafRevoked(CertificateRejected):
-    """The end entity of a chain was revoked, so no other chain may make it good."""
 
 
 def refuse_revoked(certificate: EidasCertificate, answer: Answer, *, is_leaf: bool) -> NoReturn:
