@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 .DEFAULT_GOAL := help
 .PHONY: help check demo test test-all lint bench soak docs testcerts fuzz mutate limbo crash clean
 
-QUICK := callbacks evidence httpsig inbox protocol qr
+QUICK := callbacks evidence httpsig inbox protocol qr seals trust
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
