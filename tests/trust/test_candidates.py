@@ -25,6 +25,7 @@ from tppkit.trust import (
     State,
     parse_crl,
 )
+from tppkit.trust.path.verifier import MAX_REVOCATION_CHECKS, MAX_SIGNED_CANDIDATES
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -143,6 +144,34 @@ def test_many_namesakes_do_not_hide_the_right_authority(certify):
     leaf = certify("leaf", issuing, ca=False)
     namesakes = [certify("Issuing", root) for _ in range(100)]
     assert verify(leaf, roots=[root], sent=[*namesakes, issuing]).chain[1] == issuing.certificate
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"), [(MAX_SIGNED_CANDIDATES - 1, None), (MAX_SIGNED_CANDIDATES, "trust.no-path")]
+)
+def test_the_signatures_of_few_candidates_are_checked(certify, before, expected):
+    root, namesake = certify("Root"), certify("Root")
+    issuing = certify("Issuing", root)
+    leaf = certify("leaf", issuing, ca=False)
+    extensions = authority_extensions(path_length=None)
+    wrong = [certify_again(issuing, namesake, extensions=extensions) for _ in range(before)]
+    paths = PathVerifier(Anchors((root.certificate,), (*wrong, issuing.certificate)))
+    assert outcome(paths, leaf, AT)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"), [(MAX_REVOCATION_CHECKS - 1, None), (MAX_REVOCATION_CHECKS, "revocation.revoked")]
+)
+def test_the_revocation_of_few_candidates_is_checked(certify, before, expected):
+    root = certify("Root")
+    issuing = certify("Issuing", root)
+    leaf = certify("leaf", issuing, ca=False)
+    extensions = authority_extensions(path_length=None)
+    revoked = [issuing._replace(certificate=certify_again(issuing, root, extensions=extensions)) for _ in range(before)]
+    checker = RevocationChecker(evidence=evidence(make_crl(root, *revoked, at=AT), make_crl(issuing, at=AT)))
+    between = (*(one.certificate for one in revoked), issuing.certificate)
+    paths = PathVerifier(Anchors((root.certificate,), between), revocation=checker)
+    assert outcome(paths, leaf, AT)[0] == expected
 
 
 def test_a_certificate_that_is_an_anchor_itself_is_trusted(certify):
