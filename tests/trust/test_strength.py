@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, padding, rsa, x25519
-from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 
 from tppkit.certificates import EidasCertificate
 from tppkit.testpki.certificate import Draft, for_key
@@ -43,6 +43,12 @@ def test_an_algorithm_that_names_no_hash_is_weak_only_where_it_has_one():
     ed25519, pss = "1.3.101.112", "1.2.840.113549.1.1.10"
     assert signature_weakness(ed25519, None) is None
     assert signature_weakness(pss, None)
+
+
+def test_a_strong_algorithm_with_a_weak_hash_is_weak():
+    pss = "1.2.840.113549.1.1.10"
+    assert signature_weakness(pss, SHA1()) == "a signature with sha1"
+    assert signature_weakness(pss, SHA256()) is None
 
 
 def test_a_key_that_signs_nothing_made_no_signature():
