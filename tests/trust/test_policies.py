@@ -36,13 +36,12 @@ NO_ANY = (x509.InhibitAnyPolicy(0), True)
 DEMAND = constraining(explicit=0)
 
 
-def judge(certify, *authorities, leaf=()) -> str | None:
+def judge(certify, *authorities, leaf=(), name="CA {}") -> str | None:
     """The code of the refusal, or None."""
     chain = [certify("Root")]
     for number, extensions in enumerate(authorities):
-        chain.append(
-            certify(f"CA {number}", chain[-1], extensions=(*authority_extensions(path_length=None), *extensions))
-        )
+        own = (*authority_extensions(path_length=None), *extensions)
+        chain.append(certify(name.format(number), chain[-1], extensions=own))
     end = certify("leaf", chain[-1], extensions=(key_usage("digital_signature"), *leaf)).certificate
     root, *between = (one.certificate for one in chain)
     try:
@@ -82,6 +81,12 @@ CASES = {
 @pytest.mark.parametrize(("authorities", "leaf", "expected"), CASES.values(), ids=CASES)
 def test_policies_hold_together_or_not(certify, authorities, leaf, expected):
     assert judge(certify, *authorities, leaf=leaf) == expected
+
+
+@pytest.mark.parametrize(("name", "expected"), [("CA {}", REFUSED), ("CA", None)], ids=["another", "self-issued"])
+def test_a_self_issued_authority_does_not_bring_a_demand_nearer(certify, name, expected):
+    authorities = [stating(A), constraining(explicit=2)], [stating(A)]
+    assert judge(certify, *authorities, leaf=(stating(B),), name=name) == expected
 
 
 def test_many_policies_and_mappings_cost_little(certify):
