@@ -157,6 +157,12 @@ def test_a_key_compromised_before_its_revocation_is_reported(judging, leaf, issu
     assert [finding.code for finding in path.findings] == ["revocation.invalidity-date"]
 
 
+def test_a_key_compromised_later_is_not_reported(judging, leaf, issuing):
+    lost = x509.InvalidityDate((AT - HOUR).replace(tzinfo=None))
+    paths = judging(make_crl(issuing, leaf, at=AT, entry_extensions=[(lost, False)]))
+    assert paths.verify(leaf.certificate, at=AT - DAY).findings == ()
+
+
 def test_a_later_list_says_nothing_of_what_had_expired_by_then(judging, leaf, issuing):
     after = ENDS + DAY
     assert code(judging(make_crl(issuing, at=after)), leaf) == "revocation.stale"
