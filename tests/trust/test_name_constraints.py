@@ -84,6 +84,7 @@ def test_a_name_is_within_a_subtree_or_not(certify, root, base, name, within):
     [
         EMAIL._init_without_validation("a@b@bad.example"),
         EMAIL._init_without_validation("bad.example"),
+        EMAIL._init_without_validation("a@bad..example"),
         URI("urn:isbn:1"),
         URI("https://192.0.2.1/"),
         DNS._init_without_validation("bad..example"),
