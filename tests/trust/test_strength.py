@@ -45,6 +45,11 @@ def test_an_algorithm_that_names_no_hash_is_weak_only_where_it_has_one():
     assert signature_weakness(pss, None)
 
 
+def test_an_unknown_algorithm_is_weak_with_a_strong_hash_too():
+    dsa = "2.16.840.1.101.3.4.3.2"
+    assert signature_weakness(dsa, SHA256()) == f"the signature algorithm {dsa}"
+
+
 def test_a_strong_algorithm_with_a_weak_hash_is_weak():
     pss = "1.2.840.113549.1.1.10"
     assert signature_weakness(pss, SHA1()) == "a signature with sha1"
