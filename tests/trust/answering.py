@@ -109,11 +109,12 @@ def make_ocsp(
     more=(),
     single_extensions=(),
     certificates=(),
+    key=None,
 ) -> OcspResponse:
     """A response about a certificate; signed by the issuer, or by `responder`, at the time it speaks of or `produced_at`.
 
     `more` are responses whose single responses stand behind this one's; `single_extensions` are dicts, as asn1crypto reads them;
-    `certificates` are sent before the responder's.
+    `certificates` are sent before the responder's; `key` signs in place of the signer's.
     """
     signer = responder or issuer
     revoked = status is ocsp.OCSPCertStatus.REVOKED
@@ -139,7 +140,7 @@ def make_ocsp(
     for extension, critical in extensions:
         builder = builder.add_extension(extension, critical)
     signed = builder.sign(signer.key, algorithm).public_bytes(Encoding.DER)
-    return _sign_again(signed, signer.key, algorithm, produced_at or at, more, single_extensions)
+    return _sign_again(signed, key or signer.key, algorithm, produced_at or at, more, single_extensions)
 
 
 def _sign_again(

@@ -254,6 +254,13 @@ def test_a_responder_whose_certificate_is_not_sent_is_not_authorised(leaf, issue
     assert refusal(response, leaf, issuer) == "ocsp.stranger"
 
 
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_responder_that_the_response_does_not_name_is_not_authorised(certify, leaf, issuer, responder, by_name):
+    named = {"responder": certify("Other", issuer), "send_responder": False, "by_name": by_name}
+    response = make_ocsp(leaf, issuer, at=AT, certificates=[responder], key=responder.key, **named)
+    assert refusal(response, leaf, issuer) == "ocsp.stranger"
+
+
 def test_the_leaf_does_not_answer_for_itself(leaf, issuer):
     assert refusal(make_ocsp(leaf, issuer, at=AT, responder=leaf), leaf, issuer) == "ocsp.stranger"
 
