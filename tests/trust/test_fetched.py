@@ -14,8 +14,9 @@ from cryptography.x509 import ocsp
 from cryptography.x509.oid import AuthorityInformationAccessOID
 
 from tppkit.errors import TransportError
-from tppkit.testpki.profiles import key_usage
+from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationPolicy, RevocationScope, Source
+from tppkit.trust.revocation.fetched import MAX_FETCHES
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -322,6 +323,20 @@ def test_only_web_addresses_are_fetched(certify, issuing, judging, url):
     responder = Responder()
     assert code(judging(fetch=responder), leaf) == "revocation.unknown"
     assert responder.asked == []
+
+
+def test_the_fetches_for_one_chain_are_limited(certify, root):
+    chain = [root]
+    for name in ("First", "Second", "leaf"):
+        urls = [x509.UniformResourceIdentifier(f"http://{name}.example.com/{number}") for number in range(4)]
+        access = [x509.AccessDescription(AuthorityInformationAccessOID.OCSP, url) for url in urls[:2]]
+        points = [x509.DistributionPoint([url], None, None, None) for url in urls[2:]]
+        addresses = (x509.AuthorityInformationAccess(access), False), (x509.CRLDistributionPoints(points), False)
+        chain.append(certify(name, chain[-1], extensions=(*authority_extensions(path_length=None), *addresses)))
+    responder = Responder()
+    checker = RevocationChecker(fetch=responder, policy=RevocationPolicy.SOFT_FAIL)
+    checker.check([one.certificate for one in reversed(chain)], at=AT)
+    assert len(responder.asked) == MAX_FETCHES
 
 
 def test_many_addresses_are_not_all_fetched(certify, issuing, judging):
