@@ -334,6 +334,12 @@ def test_a_failure_of_ours_is_logged_with_its_traceback_and_sent_without_details
     assert "Traceback" in caplog.text
 
 
+def test_which_part_of_ours_is_unavailable_is_not_sent(make_gate, good):
+    error = TransportError("database.unavailable", "swordfish")
+    answer = make_gate(PSD2).refuse(AsgiSource(scope_of(good, None)), error)
+    assert (answer.status, b"cannot be handled now" in answer.body, b"database" in answer.body) == (503, True, False)
+
+
 def test_a_spoofed_certificate_header_is_ignored_and_logged(door, app, good, pki, caplog):
     proxy = TrustedProxy("10.0.0.0/8", form=ProxyForm.RFC9440)
     spoofed = good.with_headers(("Client-Cert", ":AAAA:"))
