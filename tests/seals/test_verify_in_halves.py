@@ -32,6 +32,7 @@ from tppkit.seals import (
     verify_request,
     verify_request_head,
 )
+from tppkit.seals.verified import require_body
 
 
 def head_of(message: Message, policy: SealPolicy) -> VerifiedHead:
@@ -82,6 +83,11 @@ def test_every_digest_of_a_header_is_compared(pki, policy):
     assert head_of(seal_by_hand(REQUEST, pki.qseal, digest=both), policy).verify_body(REQUEST.body)
     head = head_of(seal_by_hand(REQUEST, pki.qseal, digest=f"{good},{other}"), policy)
     assert refusal(head, REQUEST.body) == "digest.mismatch"
+
+
+def test_a_digest_in_the_form_of_another_format_is_refused():
+    with refused(FormatError, "structured.malformed"):
+        require_body(make_digest(REQUEST.body), REQUEST.body, PROFILES["amazon"])
 
 
 def test_the_rules_for_no_body_are_the_same_in_halves(pki):
