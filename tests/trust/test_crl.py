@@ -185,6 +185,22 @@ def test_a_critical_extension_of_any_entry_is_refused_where_it_could_hide_this_o
     assert answer(crl, other, issuer).state is State.REVOKED
 
 
+def test_without_critical_extensions_a_malformed_one_of_another_entry_is_no_obstacle(certify, leaf, issuer):
+    entry = [
+        (x509.CRLReason(x509.ReasonFlags.superseded), False),
+        (x509.InvalidityDate(AT.replace(tzinfo=None)), False),
+    ]
+    crl = make_crl(issuer, certify("other", issuer), at=AT, entry_extensions=entry)
+    twice = edited(crl, issuer.key, b"\x06\x03\x55\x1d\x18", b"\x06\x03\x55\x1d\x15")
+    assert answer(twice, leaf, issuer).state is State.GOOD
+
+
+def test_a_critical_reason_of_another_entry_is_no_obstacle(certify, leaf, issuer):
+    entry = [(x509.CRLReason(x509.ReasonFlags.superseded), True)]
+    crl = make_crl(issuer, certify("other", issuer), at=AT, entry_extensions=entry)
+    assert answer(crl, leaf, issuer).state is State.GOOD
+
+
 def test_a_weak_signature_is_refused(certify, issuer, leaf):
     crl = make_crl(issuer, at=AT, algorithm=hashes.SHA224())
     assert refusal(crl, leaf, issuer) == "crl.weak-signature"
