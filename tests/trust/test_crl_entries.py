@@ -1,0 +1,29 @@
+"""Times in a CRL, in the one form that is read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tppkit.trust.revocation.crl_entries import read_time
+
+AT = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("encoded", "expected"),
+    [
+        (b"\x18\x0f20260601000000Z", AT),
+        (b"\x17\x0d260601000000Z", AT),
+        (b"\x17\x0d500601000000Z", AT.replace(year=1950)),
+        (b"\x04\x0f20260601000000Z", None),
+        (b"\x18\x0f20260601000000Z0", None),
+        (b"\x18\x0f202606010000000", None),
+        (b"\x18\x0f2026-W23000000Z", None),
+        (b"\x18\x0f20260631000000Z", None),
+    ],
+    ids=["GeneralizedTime", "UTCTime", "of 1950", "another type", "longer", "no zone", "a week", "no such day"],
+)
+def test_a_time_is_read_in_one_form_only(encoded, expected):
+    assert read_time(encoded) == expected
