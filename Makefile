@@ -63,7 +63,7 @@ fuzz: $(VENV)/.dev ## Every reader under libFuzzer, then the property tests with
 	$(BIN)/python fuzz/run.py --seconds $(FUZZ_SECONDS)
 	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -o faulthandler_timeout=0 -m "not shared" -k "escapes or round_trip or mutat or hostile"
 
-mutate: $(VENV)/.dev ## Remove each check of the verifying code in turn; fail if the fast tests pass without it; takes 20 minutes
+mutate: $(VENV)/.dev ## Remove each check of the verifying code in turn; fail if the fast tests pass without it; takes 25 minutes
 	$(BIN)/python tools/mutate.py
 
 # LIMBO names the file that x509-limbo's own `limbo compile` writes; it is not part of this project.

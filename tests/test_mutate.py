@@ -38,6 +38,16 @@ def is_short(name, size):
 
 def find(name, size):
     return size if name.istitle() and size else None
+
+def join(names, end):
+    joined = ""
+    for name in names:
+        if name == end:
+            break
+        if name in joined:
+            continue
+        joined += name
+    return joined
 """
 MUTANTS = {mutant.removed: mutant for mutant in find_mutants(SAMPLE)}
 
@@ -54,6 +64,9 @@ def test_each_check_and_each_operand_is_found_in_the_order_of_the_source():
         (3, '"é" in name or ( size > 9 )'),
         (3, '"é" in name'),
         (4, "size > 9"),
+        (7, "not (size and name)"),
+        (7, "size"),
+        (7, "name"),
         (9, "size < 0"),
         (12, "name.isascii()"),
         (12, "size == 7"),
@@ -64,6 +77,8 @@ def test_each_check_and_each_operand_is_found_in_the_order_of_the_source():
         (26, "size < 9"),
         (29, "name.istitle()"),
         (29, "size"),
+        (34, "name == end"),
+        (36, "name in joined"),
     ]
 
 
@@ -92,6 +107,19 @@ def test_what_a_check_refuses_passes_without_it(removed, arguments):
 def test_what_a_check_denies_is_granted_without_it(removed, arguments):
     assert take(SAMPLE, *arguments, function="is_short") is False
     assert take(MUTANTS[removed].apply(SAMPLE), *arguments, function="is_short") is True
+
+
+@pytest.mark.parametrize(
+    ("removed", "function", "arguments", "before", "after"),
+    [
+        ("not (size and name)", "take", ("ö", 0), None, 0),
+        ("name == end", "join", ("abc", "b"), "a", "abc"),
+        ("name in joined", "join", ("aba", ""), "ab", "aba"),
+    ],
+)
+def test_what_a_check_skips_is_done_without_it(removed, function, arguments, before, after):
+    assert take(SAMPLE, *arguments, function=function) == before
+    assert take(MUTANTS[removed].apply(SAMPLE), *arguments, function=function) == after
 
 
 def test_the_removal_of_one_operand_leaves_the_other():

@@ -2,11 +2,12 @@
 
     python tools/mutate.py [--file verify.py] [--list] [--json FILE]
 
-tools/survivors.txt has the known ones: another check gives the same verdict. A survivor that is not among them gives exit 1.
+tools/survivors.txt has the known ones: another check gives the same verdict, or they only save time. A survivor that is not among
+them gives exit 1.
 
-A check is a condition that guards a `raise` or a `return False`, each operand of its `and` and `or`, each operand of those that a
-`return` has, and a call of a `require`, `check` or `verify` function that is a statement. Mutants are made in copies of src/; the
-checkout is not touched. Leave the tests alone while it runs: they are those of the checkout.
+A check is a condition whose block ends in `raise`, `return`, `break` or `continue`, each operand of its `and` and `or`, each operand
+of those that a `return` has, and a call of a `require`, `check` or `verify` function that is a statement. Mutants are made in
+copies of src/; the checkout is not touched. Leave the tests alone while it runs: they are those of the checkout.
 """
 
 from __future__ import annotations
@@ -97,9 +98,8 @@ def _removals(tree: ast.Module) -> Iterator[tuple[ast.AST, ast.expr | ast.stmt, 
     for node in ast.walk(tree):
         if isinstance(node, ast.If):
             parts = list(_parts(node.test, "True" if _refuses(node.orelse) else "False"))
-            if not (
-                _refuses(node.body) or _refuses(node.orelse)
-            ):  # an `or` that guards inner checks; they count themselves
+            if not (_leaves(node.body) or _refuses(node.orelse)):
+                # An `or` may guard inner checks: its operands count here, and they count themselves.
                 inner = [child for part in node.body for child in ast.walk(part)]
                 is_guard = any(isinstance(child, ast.Raise) or _is_check(child) for child in inner)
                 parts = [(part, new) for part, new in parts[1:] if is_guard and new == "False"]
@@ -115,6 +115,10 @@ def _refuses(block: Sequence[ast.stmt]) -> bool:
     last = block[-1] if block else None
     is_false = isinstance(last, ast.Return) and isinstance(last.value, ast.Constant) and last.value.value is False
     return is_false or isinstance(last, ast.Raise)
+
+
+def _leaves(block: Sequence[ast.stmt]) -> bool:
+    return isinstance(block[-1], ast.Raise | ast.Return | ast.Break | ast.Continue)
 
 
 def _is_check(node: ast.AST) -> bool:
