@@ -1,4 +1,4 @@
-"""Times in a CRL, in the one form that is read."""
+"""Extensions and times in a CRL, in the one form that is read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tppkit.trust.revocation.crl_entries import read_time
+from refusals import refused
+from tppkit.certificates import der
+from tppkit.errors import FormatError
+from tppkit.trust.revocation.crl_entries import read_crl_extensions, read_time
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -27,3 +30,11 @@ AT = datetime(2026, 6, 1, tzinfo=UTC)
 )
 def test_a_time_is_read_in_one_form_only(encoded, expected):
     assert read_time(encoded) == expected
+
+
+@pytest.mark.parametrize("count", [0, 4])
+def test_an_extension_has_two_or_three_parts(count):
+    parts = [der.write_oid("2.5.29.21"), b"\x01\x01\xff", b"\x01\x01\xff", der.write_element(der.OCTET_STRING)][:count]
+    data = der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, *parts))
+    with refused(FormatError, "crl.malformed"):
+        read_crl_extensions(data, der.read_whole(data, tag=der.SEQUENCE))
