@@ -18,5 +18,5 @@ def require_over(result: object) -> None:
             result.close()  # it was never started
         raise ConfigurationError(
             "callback.function",
-            f"a function returned a {type(result).__name__}, which would never run: a coroutine function belongs to AsyncInbox",
+            f"a function returned a {type(result).__name__}, which nothing awaits or iterates, so it would never run",
         )

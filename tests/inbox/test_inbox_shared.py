@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ def file_store(request: pytest.FixtureRequest, tmp_path: Path) -> InboxStore:
     return open_store("sqlite", tmp_path, request, wait_s=1)
 
 
-async def receive(store: InboxStore, keys: str, handler: Handler) -> list[Any]:
+async def receive(store: InboxStore, keys: Iterable[str], handler: Handler) -> list[Any]:
     """Deliver at once; gives outcomes and exceptions."""
     calls = [greenlet_spawn(store.handle, entry(key), handler, at=AT) for key in keys]
     return await asyncio.gather(*calls, return_exceptions=True)
@@ -221,6 +221,28 @@ LATE: dict[str, Callable[[Any], Any]] = {
     "savepoint": lambda db: db.begin_nested(),
     "thread": lambda db: await_only(asyncio.to_thread(apply, entry("late"), db)),
 }
+
+
+def test_a_task_that_a_handler_left_running_sets_no_done_flag_in_the_turn_of_another(store):
+    shared, left = store.for_tasks(), list[Any]()
+
+    async def set_later(db: Any) -> None:
+        await asyncio.sleep(0.05)
+        await greenlet_spawn(shared.handle_within, entry("late"), None, at=AT, within=db)
+
+    def handler(one: Any, db: Any) -> None:
+        if one.key == "a":
+            left.append(asyncio.create_task(set_later(db)))
+            raise LookupError
+        await_only(asyncio.sleep(0.2))
+
+    async def meet() -> None:
+        await receive(shared, "ab", handler)
+        with pytest.raises(InboxError):
+            await left[0]
+
+    asyncio.run(meet())
+    assert asyncio.run(receive(shared, ["late"], apply)) == [Outcome.APPLIED]
 
 
 @pytest.mark.parametrize("late", LATE)

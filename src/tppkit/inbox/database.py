@@ -194,10 +194,10 @@ class Database:
                 within = within.connection()
             is_core = isinstance(within, Connection)
             driver = within.connection.driver_connection if is_core else within
-            is_awaited = not is_core and iscoroutinefunction(
-                getattr(driver, "commit", None)
-            )  # its execute would not run
-            if is_awaited or not hasattr(driver, "in_transaction" if self.is_sqlite else "cursor"):
+            commit = getattr(driver, "commit", None)
+            # The statements of a driver's connection for asyncio would never be awaited.
+            is_plain = is_core or (callable(commit) and not iscoroutinefunction(commit))
+            if not is_plain or not hasattr(driver, "in_transaction" if self.is_sqlite else "cursor"):
                 message = f"a {type(within).__name__} is not a connection of the inbox's kind of database"
                 raise ConfigurationError("inbox.no-transaction", message)
             if not _has_transaction(driver, is_sqlite=self.is_sqlite):

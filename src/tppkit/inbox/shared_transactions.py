@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.util import await_only
@@ -32,6 +32,7 @@ class _Group:
 
     Attributes:
         opened: gives the connection, when the transaction has begun.
+        db: the same connection; None before.
         committed: done when the transaction is committed.
         turn: the present turn.
         turns: the number of turns that have begun.
@@ -40,6 +41,7 @@ class _Group:
 
     opened: asyncio.Task[Connection]
     committed: asyncio.Task[None]
+    db: Connection | None = None
     turn: Savepoint | None = None
     turns = 0
     is_lost = False
@@ -64,7 +66,7 @@ class SharedDatabase(Database):
     _loop: asyncio.AbstractEventLoop | None = None
     _thread: ThreadPoolExecutor  # of its own, because the threads of the application may all be busy
     _turn: asyncio.Lock
-    _group: _Group | None
+    _group: _Group | None = None
     _owner: asyncio.Task[object] | None = None
 
     def __init__(self, engine: Engine, *, wait_s: float) -> None:
@@ -107,6 +109,14 @@ class SharedDatabase(Database):
             _TURNS.reset(before)
         await_only(self._bounded(asyncio.shield(group.committed)))  # a cancelled task must not cancel it for others
 
+    @contextmanager
+    def of_caller(self, within: Any) -> Iterator[Any]:
+        """See `Database.of_caller`; the connection of a turn is accepted only during the turn, see `_Group.require_turn`."""
+        if self._group is not None and within is self._group.db:
+            self._group.require_turn()
+        with super().of_caller(within) as db:
+            yield db
+
     async def _bounded(self, step: Awaitable[T]) -> T:
         try:
             async with asyncio.timeout(self._wait_s):
@@ -147,6 +157,7 @@ class SharedDatabase(Database):
         db = await self._in_thread(whole.__enter__)
         for name in _EVENTS:
             event.listen(db, name, group.require_turn)
+        group.db = db
         return db
 
     async def _end(self, group: _Group, whole: AbstractContextManager[Connection]) -> None:
