@@ -167,7 +167,7 @@ class CertificateRejected(VerificationError):
 
 
 class LeafRevoked(CertificateRejected):
-    """The end entity of a valid chain was revoked, so no other chain can make it good."""
+    """The end entity of a valid chain was revoked or is on hold. Chains that were not tried yet cannot make it good."""
 
 
 class SignatureRejected(VerificationError):

@@ -104,7 +104,8 @@ def crossed(certify):
     cross = certify_again(issuing, other, extensions=authority_extensions(path_length=None))
 
     def judge(of_root, **options) -> str | None:
-        answers = of_root(root, issuing, leaf), make_crl(issuing, at=AT), make_crl(other, at=AT)
+        own = make_crl(issuing, at=AT - timedelta(days=3), lasts=timedelta(days=9))
+        answers = of_root(root, issuing, leaf), own, make_crl(other, at=AT)
         checker = RevocationChecker(evidence=evidence(*answers), **options)
         anchors = Anchors((root.certificate, other.certificate), (issuing.certificate, cross))
         return outcome(PathVerifier(anchors, revocation=checker), leaf, AT)[0]
@@ -112,13 +113,19 @@ def crossed(certify):
     return judge
 
 
+STALE_HOLD = {"at": AT - timedelta(days=2), "reason": x509.ReasonFlags.certificate_hold}
+
+
 @pytest.mark.parametrize("policy", RevocationPolicy)
-def test_a_leaf_that_one_chain_proves_revoked_is_refused_though_another_chain_proves_it_good(crossed, policy):
+@pytest.mark.parametrize(("entry", "code"), [({}, "revocation.revoked"), (STALE_HOLD, "revocation.stale")])
+def test_a_leaf_that_one_chain_refuses_for_good_is_refused_though_another_proves_it_good(crossed, policy, entry, code):
     def indirect(root, issuing, leaf):
         named = x509.CertificateIssuer([x509.DirectoryName(issuing.certificate.x509.subject)]), True
-        return make_crl(root, leaf, at=AT, extensions=[point(indirect_crl=True)], entry_extensions=[named])
+        further = [named, (x509.CRLReason(entry.get("reason", x509.ReasonFlags.key_compromise)), False)]
+        at = entry.get("at", AT)
+        return make_crl(root, leaf, at=at, extensions=[point(indirect_crl=True)], entry_extensions=further)
 
-    assert crossed(indirect, policy=policy) == "revocation.revoked"
+    assert crossed(indirect, policy=policy) == code
 
 
 def test_a_revoked_certificate_of_an_authority_does_not_end_the_chain_through_another(crossed):

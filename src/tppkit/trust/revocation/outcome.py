@@ -118,9 +118,9 @@ def fail(inquiry: Inquiry, *, is_soft: bool, is_stale: bool) -> tuple[Certificat
     return unknown, [Finding(code, Severity.WARNING, message, _CLAUSE), *faults]
 
 
-def refuse_held(inquiry: Inquiry, answer: Answer) -> NoReturn:
+def refuse_held(inquiry: Inquiry, answer: Answer, *, is_leaf: bool) -> NoReturn:
     """Reject a certificate whose last known state is a hold, under every policy: this is not a lack of answers."""
-    raise CertificateRejected(
+    raise (LeafRevoked if is_leaf else CertificateRejected)(
         "revocation.stale",
         f"{inquiry.certificate.subject} was on hold by the {answer.source} of {answer.signer.subject} of"
         f" {format_time(answer.this_update)}, and no answer for {format_time(inquiry.at)} lifts the hold",
