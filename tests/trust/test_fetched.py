@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +17,9 @@ from cryptography.x509.oid import AuthorityInformationAccessOID
 from tppkit.errors import TransportError
 from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationPolicy, RevocationScope, Source
-from tppkit.trust.revocation.fetched import MAX_FETCHES
+from tppkit.trust.path.window import Window
+from tppkit.trust.revocation.fetched import MAX_FETCHES, FetchedAnswers
+from tppkit.trust.revocation.outcome import Inquiry
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -245,6 +248,24 @@ def test_threads_share_an_answer_that_one_of_them_fetches(together, leaf, issuin
 
     assert together(fetch)[1] == [None] * 4
     assert asked == [OCSP_URL]
+
+
+def test_an_answer_is_shared_until_it_is_judged(leaf, issuing):
+    asked: list[str] = []
+
+    def fetch(url, **_) -> bytes:
+        asked.append(url)
+        return make_ocsp(leaf, issuing, at=AT).der
+
+    fetched = FetchedAnswers(fetch, None)
+
+    def ask() -> Iterator[object]:
+        return fetched.ask(Inquiry(leaf.certificate, issuing.certificate, AT, Window(), iter(range(9))))
+
+    judged, other = ask(), ask()
+    assert next(judged) is next(other)
+    judged.close()
+    assert (asked, fetched._under_way) == ([OCSP_URL], {})
 
 
 def test_threads_share_the_failure_of_a_fetch(together):

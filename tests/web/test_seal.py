@@ -22,12 +22,13 @@ from refusals import refused
 from tppkit.errors import CertificateRejected, ConfigurationError, TransportError
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.psd2 import PSD2
-from tppkit.seals import PROFILES, Seal, SealPolicy, sign_request
+from tppkit.seals import PROFILES, KeySigner, Message, Seal, SealPolicy, sign_request
 from tppkit.testpki import make_provider
 from tppkit.testpki.certificate import for_key, sign_draft
 from tppkit.trust import PathVerifier, RevocationChecker, RevocationPolicy, make_anchors
 from tppkit.web import AsgiSource, QwacPolicy, SealGate, SealMiddleware, TrustedProxy, caller_of, verified_request
 from tppkit.web.proxies import ProxyForm
+from tppkit.web.threads import DaemonThreads
 
 Door = Callable[..., SealMiddleware]
 POLL = request(method="GET", target="/psd2/v1/payments/sepa-credit-transfers/1/status", body=b"")
@@ -368,3 +369,51 @@ def test_answers_about_revocation_are_fetched_beside_the_event_loop(app, good, p
     gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=SealPolicy(paths), now=lambda: AT)
     assert call(beside, scope_of(good, pki.qwac), [good.body]).status == 201
     assert set(waited) == {True}
+
+
+def test_a_caller_whose_answers_are_slow_delays_no_other(app, good, seal, pki):
+    go_on, hangs = threading.Event(), threading.Event()
+
+    def fetch(url: str, **_: Any) -> bytes:
+        if hangs.is_set():
+            go_on.wait(30)
+        raise TransportError("fetch.failed", "no answer")
+
+    checker = RevocationChecker(fetch=fetch, policy=RevocationPolicy.SOFT_FAIL)
+    paths = PathVerifier(make_anchors(pki.authorities), revocation=checker)
+    gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=SealPolicy(paths), now=lambda: AT)
+    door = SealMiddleware(app, gate=gate)
+    door._threads = DaemonThreads(1)
+    others = sealed(Seal(pki.other_qseal.certificate, KeySigner(pki.other_qseal.key)))
+
+    async def status(message: Message, qwac: Any) -> int:
+        sent = list[Any]()
+
+        async def send(event: Any) -> None:
+            sent.append(event)
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": BODY, "more_body": False}
+
+        await door(scope_of(message, qwac), receive, send)
+        return sent[0]["status"]
+
+    async def meet() -> list[int]:
+        known = [await status(good, pki.qwac)]
+        hangs.set()
+        slow = asyncio.create_task(status(others, pki.other_qwac))
+        await asyncio.sleep(0.05)
+        known += [await status(good, pki.qwac), await status(others, pki.other_qwac)]
+        go_on.set()
+        return [*known, await slow]
+
+    assert asyncio.run(meet()) == [201, 201, 503, 201]
+
+
+@pytest.mark.parametrize("kind", [StopIteration, asyncio.CancelledError])
+def test_what_a_future_cannot_pass_on_is_an_error_of_the_call(kind):
+    def fail() -> None:
+        raise kind
+
+    with pytest.raises(RuntimeError, match=kind.__name__):
+        asyncio.run(DaemonThreads(1).run(fail))

@@ -58,9 +58,6 @@ class SealGate:
         brief: send only the code and its general meaning to the peer. False sends the full reason, which suits a sandbox.
         replay: detects sealed requests that were received before; used by the middlewares.
 
-    Attributes:
-        blocking: whether `enter` may fetch revocation answers, so that an event loop must call it in a thread.
-
     Raises:
         ConfigurationError: `replay.no-request-id`, a seal of this profile may cover no request id; `web.setting`, `max_body_bytes` is
             negative, `mount` is malformed, or a seal outlives the window of `replay`.
@@ -92,8 +89,6 @@ class SealGate:
             replay.require_window(seals)
         self.max_body_bytes = max_body_bytes
         self.replay = replay
-        checkers = [getattr(one.paths, "revocation", None) for one in (qwacs, seals)]  # other `Paths` may have none
-        self.blocking = any(checker is not None and checker.fetches for checker in checkers)
         self._interface = interface
         self._qwacs = qwacs
         self._seals = seals

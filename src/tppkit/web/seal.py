@@ -10,8 +10,9 @@ from typing import Any
 
 from tppkit._encoding import shown
 from tppkit.errors import ConfigurationError
+from tppkit.trust.revocation.fetched import FetchNeeded, without_fetching
 from tppkit.web.caller import KEY, Caller
-from tppkit.web.gate import SealGate
+from tppkit.web.gate import SealGate, SealPending
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay
 from tppkit.web.sources import Answer, AsgiSource, Receive, receive_chunk
 from tppkit.web.threads import THREADS, DaemonThreads
@@ -28,7 +29,8 @@ class SealMiddleware:
     headers and without trailers. It uses `caller_of(scope)` and `verified_request(scope)`. WebSockets are rejected, because their
     messages are not sealed.
 
-    If revocation answers are fetched, heads are verified in threads, at most 64 at a time; further requests are answered with 503.
+    A head whose certificate needs a fetched answer about revocation is verified in a thread, at most 64 at a time; further ones are
+    answered with 503.
 
     Args:
         app: the application.
@@ -57,8 +59,7 @@ class SealMiddleware:
     async def _http(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         source = AsgiSource(scope)
         try:
-            enter = partial(self._gate.enter, source)
-            _, pending = await self._threads.run(enter) if self._gate.blocking else enter()
+            pending = await self._enter(source)
             more = True
             while more:
                 chunk, more = await receive_chunk(receive)
@@ -84,6 +85,13 @@ class SealMiddleware:
             await self._app(proven, replayed, send)
         else:
             await self._keep_answer(replay, proven, replayed, send)
+
+    async def _enter(self, source: AsgiSource) -> SealPending:
+        try:
+            with without_fetching():
+                return self._gate.enter(source)[1]
+        except FetchNeeded:
+            return (await self._threads.run(partial(self._gate.enter, source)))[1]
 
     async def _claim(self, caller: Caller) -> Replay | None:
         guard = self._gate.replay

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from asyncio import wrap_future
+from asyncio import CancelledError, wrap_future
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
@@ -47,6 +47,10 @@ class DaemonThreads:
         def work() -> None:
             try:
                 resolve = partial(answer.set_result, context.run(call))
+            except (StopIteration, CancelledError) as e:  # a future cannot pass them on
+                error = RuntimeError(f"a call in a thread raised {type(e).__name__}")
+                error.__cause__ = e
+                resolve = partial(answer.set_exception, error)
             except BaseException as e:  # noqa: BLE001  # raised where it is awaited
                 resolve = partial(answer.set_exception, e)
             finally:

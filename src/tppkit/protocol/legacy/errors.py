@@ -31,6 +31,7 @@ _ROWS = (
     ("endpoint.unknown", 404, "NOT_FOUND"),
     ("endpoint.method", 405, "METHOD_NOT_ALLOWED"),
     ("replay.unavailable", 503, "SERVICE_UNAVAILABLE"),
+    ("transport.busy", 503, "SERVICE_UNAVAILABLE"),
     ("database.unavailable", 503, "SERVICE_UNAVAILABLE"),
 )
 

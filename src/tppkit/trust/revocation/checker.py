@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -16,7 +16,7 @@ from weakref import WeakSet
 
 from tppkit._clock import format_time, shift
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import ConfigurationError, Finding, Severity, VerificationError
+from tppkit.errors import ConfigurationError, Finding, FormatError, Severity, VerificationError
 from tppkit.trust.fetching import Fetch
 from tppkit.trust.path.window import Window
 from tppkit.trust.revocation import outcome
@@ -93,13 +93,14 @@ class RevocationChecker:
         self._signed: dict[tuple[str, str], bool] = {}
         self._revoked: set[tuple[str, str | None, datetime | None]] = set()
 
-    @property
-    def fetches(self) -> bool:
-        """Whether a check may fetch answers."""
-        return self._fetched.fetch is not None
-
     def replace(self, evidence: RevocationEvidence) -> None:
-        """Replace all kept answers; every verdict given so far is closed and must be checked again."""
+        """Replace all kept answers; every verdict given so far is closed and must be checked again.
+
+        Lists are indexed first, so with long ones call it in a thread beside an event loop.
+        """
+        for crl in evidence.crls:
+            with suppress(FormatError):  # a finding when the list is used
+                crl.index()
         with self._lock:
             self._evidence = evidence
         self._close_windows()
@@ -112,9 +113,9 @@ class RevocationChecker:
             at: the time to judge at, aware UTC.
 
         Raises:
-            CertificateRejected: `revocation.revoked`, of the leaf as `LeafRevoked`; with a hard failure `revocation.stale` (all
-                answers are too old or too late for the time) and `revocation.unknown` (no answer is usable), with the fault of
-                each answer.
+            CertificateRejected: `revocation.revoked` and, for a hold that nothing lifts, `revocation.stale`, both of the leaf as
+                `LeafRevoked`; with a hard failure `revocation.stale` (all answers are too old or too late for the time) and
+                `revocation.unknown` (no answer is usable), with the fault of each answer.
         """
         window = Window()
         with self._lock:
@@ -138,7 +139,7 @@ class RevocationChecker:
         if verdict.answer is None:
             return outcome.fail(inquiry, is_soft=self._is_soft(place), is_stale=verdict.proof is Proof.STALE)
         if not verdict.is_proven:
-            outcome.refuse_held(inquiry, verdict.answer)
+            outcome.refuse_held(inquiry, verdict.answer, is_leaf=place == 0)
         if verdict.proof is Proof.REVOKED:
             self._note_revocation(inquiry.certificate, verdict.answer)
             outcome.refuse_revoked(inquiry.certificate, verdict.answer, is_leaf=place == 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from tppkit.trust.revocation.crl_entries import CrlEntry, read_time
 from tppkit.trust.revocation.revocation_list import DELTA, DISTRIBUTION_POINT, Crl
 
 _CLAUSE = "RFC 5280 section 6.3.3"
+_VERIFYING = threading.Lock()  # so that threads that wait for a new list do not all verify it
 _EXPIRED_CERTS = "2.5.29.60"
 _PROCESSED = frozenset(
     {DISTRIBUTION_POINT, _EXPIRED_CERTS, "2.5.29.20", "2.5.29.35"}
@@ -180,10 +182,13 @@ def _check_signature(crl: Crl, authority: Link, known: dict[tuple[str, str], boo
     pair = crl.sha256, authority.certificate.sha256
     is_signed = known.get(pair)
     if is_signed is None:
-        is_signed = _is_signed(crl, authority)
-        if len(known) >= _REMEMBERED_SIGNATURES:
-            known.clear()  # one step, as other threads remember at the same time
-        known[pair] = is_signed
+        with _VERIFYING:
+            is_signed = known.get(pair)
+            if is_signed is None:
+                is_signed = _is_signed(crl, authority)
+                if len(known) >= _REMEMBERED_SIGNATURES:
+                    known.clear()  # one step, as other threads read at the same time
+                known[pair] = is_signed
     if not is_signed:
         raise _refused("crl.signature", f"the CRL is not signed with the key of {authority}")
 

@@ -6,6 +6,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
@@ -26,6 +28,23 @@ FETCH_TIMEOUT_S = 5.0
 _REMEMBERED_RESPONSES = 256
 _REMEMBERED_CRLS = 16
 _REMEMBERED_FAILURES = 256
+
+
+_MAY_FETCH = ContextVar("tppkit_may_fetch", default=True)
+
+
+class FetchNeeded(Exception):
+    """A check within `without_fetching` cannot be decided without a fetch."""
+
+
+@contextmanager
+def without_fetching() -> Iterator[None]:
+    """Let checks in the body raise `FetchNeeded` instead of fetching, because they run on an event loop."""
+    before = _MAY_FETCH.set(False)
+    try:
+        yield
+    finally:
+        _MAY_FETCH.reset(before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,42 +128,56 @@ class FetchedAnswers:
                     Finding("fetch.skipped", Severity.NOTICE, f"{url[:200]} is not asked (again) now")
                 )
                 continue
-            answer = self._share(question, get, sent)
-            if isinstance(answer, Fetched):
-                yield answer
-            else:
-                # A responder that fails for one certificate may answer for others; one that hangs would make each caller wait.
-                self.forget((url, "") if answer.code == "fetch.timeout" else question, inquiry.at)
-                inquiry.faults.append(answer)
+            if not _MAY_FETCH.get():
+                raise FetchNeeded
+            with self._shared(question, get, sent) as answer:
+                if isinstance(answer, Fetched):
+                    yield answer
+                else:
+                    # A responder that fails for one certificate may answer for others; one that hangs would make each caller wait.
+                    self.forget((url, "") if answer.code == "fetch.timeout" else question, inquiry.at)
+                    inquiry.faults.append(answer)
 
-    def _share(
+    @contextmanager
+    def _shared(
         self, question: tuple[str, str], get: Callable[[str], RevocationEvidence], nonce: bytes | None
-    ) -> Fetched | Finding:
-        """Fetch an answer, or wait for the thread that does: as long as its fetch may take. Return the fault if that fails."""
+    ) -> Iterator[Fetched | Finding]:
+        """Fetch an answer, or take that of the thread that fetches it; a fault if that fails.
+
+        It is shared until the thread that fetched it has judged it, and cached it if it is of use.
+        """
+        url = question[0]
+        answer: Fetched | Finding = Finding("fetch.failed", Severity.WARNING, f"{url[:200]}: the fetch was interrupted")
         with self._lock:
             under_way = self._under_way.get(question)
             if under_way is None:
                 mine = self._under_way[question] = Future[Fetched | Finding]()
         if under_way is not None:
-            return under_way.result()
-        url = question[0]
-        answer: Fetched | Finding = Finding("fetch.failed", Severity.WARNING, f"{url[:200]}: the fetch was interrupted")
+            try:
+                answer = under_way.result(2 * FETCH_TIMEOUT_S)
+            except TimeoutError:
+                answer = Finding("fetch.timeout", Severity.WARNING, f"{url[:200]}: another thread's fetch hangs")
+            yield answer
+            return
         try:
-            answer = Fetched(question, get(url), nonce)
-        except (TransportError, FormatError) as e:
-            answer = Finding(e.code, Severity.WARNING, f"{url[:200]}: {e.message}")
+            try:
+                answer = Fetched(question, get(url), nonce)
+            except (TransportError, FormatError) as e:
+                answer = Finding(e.code, Severity.WARNING, f"{url[:200]}: {e.message}")
+            finally:
+                mine.set_result(answer)  # not an exception, whose traceback would keep what was read
+            yield answer
         finally:
             with self._lock:
                 del self._under_way[question]
-            mine.set_result(answer)  # not an exception, whose traceback would keep what was read
-        return answer
 
     def keep(self, fetched: Fetched) -> None:
         """Cache an answer of use; a list only if no later one of its address is cached."""
         if not fetched.evidence.crls:
             self._remember(self._responses, fetched.question, fetched, _REMEMBERED_RESPONSES)
             return
-        known = self._crls.get(fetched.question)
+        with self._lock:
+            known = self._crls.get(fetched.question)
         if known is None or known.evidence.crls[0].this_update <= fetched.evidence.crls[0].this_update:
             self._remember(self._crls, fetched.question, fetched, _REMEMBERED_CRLS)
 

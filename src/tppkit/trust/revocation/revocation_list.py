@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +32,7 @@ MAX_CRL_BYTES = 32 * 1024 * 1024
 MAX_CRLS = 1000
 DELTA, DISTRIBUTION_POINT, _NUMBER = "2.5.29.27", "2.5.29.28", "2.5.29.20"
 _CRITICAL = b"\x01\x01\xff"
+_INDEXING = threading.Lock()  # so that threads that wait for a new list do not all read its entries
 _PEM_LABEL, _PEM_BEGIN = "X509 CRL", b"-----BEGIN X509 CRL-----"
 _UNREADABLE = (ValueError, TypeError, x509.InvalidVersion)  # what `cryptography` raises on a malformed list
 _EntryKey = (
@@ -91,9 +93,22 @@ class Crl:
             FormatError: an indirect list names an issuer in no known form.
         """
         key = serial if issuer == self.issuer else (issuer, serial)
-        first, repeated = self._places
+        first, repeated = self.index()
         places = repeated.get(key) or ([first[key]] if key in first else [])
         return [read_crl_entry(self.der, place, len(self.der)) for place in places]
+
+    def index(self) -> tuple[Mapping[_EntryKey, int], Mapping[_EntryKey, list[int]]]:
+        """Return the places of the entries: of the first one of each key, and of all of a repeated key.
+
+        They are read once, which takes a second for about a million entries.
+
+        Raises:
+            FormatError: an indirect list names an issuer in no known form.
+        """
+        if "_places" in self.__dict__:
+            return self._places
+        with _INDEXING:
+            return self._places
 
     @cached_property
     def _places(self) -> tuple[Mapping[_EntryKey, int], Mapping[_EntryKey, list[int]]]:
@@ -118,7 +133,9 @@ class Crl:
         if place is None or self.der.find(_CRITICAL, place.start, place.end) < 0:
             return None
         try:
-            oids = (oid for entry in self.entries for oid, one in entry.extensions.items() if one.is_critical)
+            # A serial number may have these bytes too.
+            possible = (one for one in self.entries if self.der.find(_CRITICAL, one.offset, one.end) >= 0)
+            oids = (oid for entry in possible for oid, one in entry.extensions.items() if one.is_critical)
             unknown = next((oid for oid in oids if oid not in PROCESSED_OF_ENTRY), None)
         except FormatError as e:
             return "crl.malformed", f"an entry of the CRL cannot be read: {e.message}"
