@@ -2,9 +2,10 @@
 
 A line has several rounds, in which both sides take turns, so that both see the same machine. `against` times short blocks of calls, and
 the ratio of a round is that of their lower quartiles, which an interruption does not move; rates count the requests of longer turns.
-The figure of a line is the lower quartile of its ratios. Its spread reaches from there to the upper quartile, and is wider on both
-sides by what quiet runs of the same code differ: 2 % for times, 7 % for rates, which depend on sockets and the disk. The goal is met if
-the whole spread meets it, and missed if none of it does; otherwise the verdict is `edge`.
+The figure of a line is the lower quartile of its ratios: for rates, that is the worse side. Its spread reaches from there to the upper
+quartile, and is wider on both sides by what two runs of one commit differed on quiet machines with two cores: 2 % for times, 7 % for
+rates, which depend on sockets and the disk. The goal is met if the whole spread meets it, and missed if none of it does; otherwise the
+verdict is `edge`. So a line that is closer to its goal than that is not decided.
 """
 
 from __future__ import annotations
@@ -67,11 +68,17 @@ class Line:
     def as_object(self) -> dict[str, Any]:
         """The same as JSON."""
         figure, spread = round(self.figure, 4), [round(self.low, 4), round(self.high, 4)]
-        return {"name": self.name, "figure": figure, "spread": spread, "goal": self.goal, "ok/MISS": self.verdict}
+        return {
+            "name": self.name,
+            "figure": figure,
+            "spread": spread,
+            "goal": self.goal,
+            "ok/MISS": self.verdict,  # also `edge`
+        }
 
 
 def number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.4g}"
 
 
 def against(
