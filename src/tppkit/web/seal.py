@@ -12,7 +12,7 @@ from tppkit._encoding import shown
 from tppkit.errors import ConfigurationError
 from tppkit.trust.revocation.fetched import FetchNeeded, without_fetching
 from tppkit.web.caller import KEY, Caller
-from tppkit.web.gate import SealGate, SealPending
+from tppkit.web.gate import SealGate
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay
 from tppkit.web.sources import Answer, AsgiSource, Receive, receive_chunk
 from tppkit.web.threads import THREADS, DaemonThreads
@@ -59,7 +59,10 @@ class SealMiddleware:
     async def _http(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         source = AsgiSource(scope)
         try:
-            pending = await self._enter(source)
+            try:
+                _, pending = without_fetching(self._gate.enter, source)
+            except FetchNeeded:
+                _, pending = await self._threads.run(partial(self._gate.enter, source))
             more = True
             while more:
                 chunk, more = await receive_chunk(receive)
@@ -85,13 +88,6 @@ class SealMiddleware:
             await self._app(proven, replayed, send)
         else:
             await self._keep_answer(replay, proven, replayed, send)
-
-    async def _enter(self, source: AsgiSource) -> SealPending:
-        try:
-            with without_fetching():
-                return self._gate.enter(source)[1]
-        except FetchNeeded:
-            return (await self._threads.run(partial(self._gate.enter, source)))[1]
 
     async def _claim(self, caller: Caller) -> Replay | None:
         guard = self._gate.replay

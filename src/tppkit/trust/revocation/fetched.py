@@ -34,15 +34,18 @@ _MAY_FETCH = ContextVar("tppkit_may_fetch", default=True)
 
 
 class FetchNeeded(Exception):
-    """A check within `without_fetching` cannot be decided without a fetch."""
+    """A call by `without_fetching` cannot be decided without a fetch."""
 
 
-@contextmanager
-def without_fetching() -> Iterator[None]:
-    """Let checks in the body raise `FetchNeeded` instead of fetching, because they run on an event loop."""
+def without_fetching(call: Callable[[_K], _V], argument: _K) -> _V:
+    """Call a function whose checks must not fetch, because they run on an event loop.
+
+    Raises:
+        FetchNeeded: a check would have to fetch.
+    """
     before = _MAY_FETCH.set(False)
     try:
-        yield
+        return call(argument)
     finally:
         _MAY_FETCH.reset(before)
 
