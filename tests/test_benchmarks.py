@@ -38,7 +38,8 @@ def test_a_goal_within_the_spread_is_neither_met_nor_missed(limit, verdict):
 
 @pytest.mark.parametrize(("at_least", "verdict"), [(0.97, "ok"), (0.98, "edge"), (1.23, "edge"), (1.24, "MISS")])
 def test_the_spread_of_a_rate_is_wider(at_least, verdict):
-    assert rated("a line", SPREAD, what="of a reference", at_least=at_least).verdict == verdict
+    line = rated("a line", SPREAD, what="of a reference", at_least=at_least)
+    assert (line.verdict, line.figure) == (verdict, pytest.approx(1.05))
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(11, "ok"), (12, "ok"), (13, "MISS")])

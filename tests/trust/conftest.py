@@ -68,6 +68,18 @@ def certify() -> Certify:
     return certify
 
 
+@pytest.fixture(scope="module")
+def root(certify: Certify) -> Certified:
+    """A root, for tests that need no other one."""
+    return certify("Root")
+
+
+@pytest.fixture(scope="module")
+def issuing(certify: Certify, root: Certified) -> Certified:
+    """An authority below `root`."""
+    return certify("Issuing", root)
+
+
 @pytest.fixture(scope="session")
 def operator(certify: Certify) -> Certified:
     """The operator of a national list."""

@@ -38,16 +38,6 @@ POINTS = (
 
 
 @pytest.fixture(scope="module")
-def root(certify):
-    return certify("Root")
-
-
-@pytest.fixture(scope="module")
-def issuing(certify, root):
-    return certify("Issuing", root)
-
-
-@pytest.fixture(scope="module")
 def leaf(certify, issuing):
     return certify("leaf", issuing, extensions=(key_usage("digital_signature"), ACCESS, POINTS))
 

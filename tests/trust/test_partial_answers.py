@@ -29,16 +29,6 @@ OCSP_URL = "http://ocsp.example.com/"
 
 
 @pytest.fixture(scope="module")
-def root(certify):
-    return certify("Root")
-
-
-@pytest.fixture(scope="module")
-def issuing(certify, root):
-    return certify("Issuing", root)
-
-
-@pytest.fixture(scope="module")
 def leaf(certify, issuing):
     access = x509.AccessDescription(
         x509.oid.AuthorityInformationAccessOID.OCSP, x509.UniformResourceIdentifier(OCSP_URL)
