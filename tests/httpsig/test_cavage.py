@@ -159,6 +159,24 @@ def test_what_is_written_reads_back(parameters, order, comma):
     assert parse_signature_header(comma.join(f'{name}="{values[name]}"' for name in order)) == parameters
 
 
+@given(
+    st.sampled_from(("SN=9FA1,CA", "rsa-sha256", "digest x", "AAAA")),
+    st.integers(0, 12),
+    st.characters() | st.sampled_from('"=+,\t\n'),
+)
+def test_the_usual_form_is_judged_like_every_other(part, position, character):
+    place = GOOD.index(part) + min(position, len(part))
+    usual = GOOD[:place] + character + GOOD[place:]
+    assert outcome(usual) == outcome(usual + ",x=1")
+
+
+def outcome(value: str) -> object:
+    try:
+        return parse_signature_header(value)
+    except FormatError as e:
+        return e.code
+
+
 @given(st.text() | st.text(alphabet='",= \t\nkeyId1') | st.lists(st.sampled_from(GOOD.split('"'))).map('"'.join))
 def test_only_format_error_escapes_the_reader_of_the_header(value):
     with suppress(FormatError):

@@ -27,6 +27,11 @@ _BARE = r"[A-Za-z0-9+/]+={0,2}|[!#$%&*+.^_|~0-9A-Za-z-]+"
 _PARAMETER = re.compile(
     r'([A-Za-z][A-Za-z0-9_-]{0,31})=(?:"([ !#-~\x80-\U0010ffff]*)"' rf"|({_BARE}))(?:,[ \t]{{0,8}}|$)"
 )
+# What nearly all senders write, in one match that takes half the time; everything else is read parameter by parameter.
+_USUAL = re.compile(
+    r'keyId="(?P<keyId>[ !#-~]*)",algorithm="(?P<algorithm>[ !#-~]*)",headers="(?P<headers>[ !#-~]*)",'
+    r'signature="(?P<signature>[A-Za-z0-9+/=]*)"'
+)
 _REQUIRED = ("keyId", "algorithm", "headers", "signature")
 _TIMES = ("created", "expires")
 _COVERED_NAME = rf"(?:{COVERED_FIELD}|\((?:request-target|created|expires)\))"
@@ -109,6 +114,8 @@ def parse_signature_header(value: str, *, reading: Reading = STRICT) -> Signatur
 def _read_parameters(value: str, reading: Reading) -> dict[str, str]:
     if len(value) > MAX_HEADER_LENGTH:
         raise FormatError("signature.malformed", f"a Signature header of {len(value)} characters is too long")
+    if usual := _USUAL.fullmatch(value):
+        return usual.groupdict()
     parameters: dict[str, str] = {}
     seen: set[str] = set()
     position = 0
