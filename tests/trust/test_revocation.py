@@ -150,6 +150,24 @@ def test_a_remembered_verdict_ends_where_the_revocation_begins(judging, leaf, is
     assert path.window.not_after < AT - HOUR
 
 
+@pytest.mark.parametrize("turn", [1, -1], ids=["in this order", "reversed"])
+@pytest.mark.parametrize(
+    ("date", "made"),
+    [
+        (AT - HOUR, {"entry_extensions": [(x509.InvalidityDate((AT - HOUR).replace(tzinfo=None)), False)]}),
+        (AT, {"extensions": [(x509.DeltaCRLIndicator(1), True)]}),
+    ],
+    ids=["invalidity date", "revocation by a list that proves nothing good"],
+)
+def test_a_remembered_verdict_is_that_of_a_new_check(judging, leaf, issuing, date, made, turn):
+    answer, policy = make_crl(issuing, leaf, at=AT, **made), RevocationPolicy.SOFT_FAIL
+    remembering = judging(answer, policy=policy)
+    moments = [date - timedelta(seconds=1), date][::turn]
+    fresh = [outcome(judging(answer, policy=policy), leaf, at) for at in moments]
+    assert fresh[0] != fresh[1]
+    assert [outcome(remembering, leaf, at) for at in moments] == fresh
+
+
 def test_a_key_compromised_before_its_revocation_is_reported(judging, leaf, issuing):
     lost = x509.InvalidityDate((AT - DAY).replace(tzinfo=None))
     paths = judging(make_crl(issuing, leaf, at=AT, entry_extensions=[(lost, False)]))

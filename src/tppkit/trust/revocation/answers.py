@@ -114,8 +114,8 @@ class Verdict:
     Attributes:
         proof: `good` or `revoked`; `stale`, all are about other times; `nothing`.
         answer: the one that decides; with `stale`, the last known hold, or None; with `nothing`, None.
-        begins: first moment for which a good verdict may be cached, aware UTC.
-        ends: last such moment, aware UTC.
+        begins: first moment for which a verdict that does not reject may be cached, with its warnings, aware UTC.
+        ends: last such moment, aware UTC; before the next date of a revocation or invalidity in any answer.
     """
 
     proof: Proof
@@ -162,15 +162,16 @@ def weigh(
         ]  # fmt: skip
     current = final or _current(proving)
     best = max(current, key=lambda one: (one[0].this_update, one[1] is Proof.REVOKED), default=None)
+    dates = [when for one in answers for when in (one.revoked_at, one.invalid_since) if when is not None]
+    ends = min([certificate.not_after, *(shift(when, -_INSTANT) for when in dates if when > at)])
     if best is None:
         is_stale = any(proof in (Proof.GOOD, Proof.STALE) for _, proof in proofs)
-        return Verdict(Proof.STALE if is_stale else Proof.NOTHING, held, at, at)
+        return Verdict(Proof.STALE if is_stale else Proof.NOTHING, held, at, ends)
     answer, proof = best
     was_held = any(other.reason == ON_HOLD for other in answers)
     begins = min(answer.this_update, at) if was_held else certificate.not_before
-    revoked_later = [one.revoked_at for one in answers if one.revoked_at is not None and one.revoked_at > at]
-    ends = min([answer.fresh_until(max_age), *(shift(when, -_INSTANT) for when in revoked_later)])
-    return Verdict(proof, answer, begins, max(ends, at))
+    begins = max([begins, *(when for when in dates if when <= at)])
+    return Verdict(proof, answer, begins, max(min(ends, answer.fresh_until(max_age)), at))
 
 
 def _prove(answer: Answer, certificate: EidasCertificate, at: datetime, max_age: timedelta | None) -> Proof:

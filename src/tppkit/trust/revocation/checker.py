@@ -136,6 +136,7 @@ class RevocationChecker:
 
     def _judge(self, inquiry: Inquiry, place: int) -> tuple[CertificateStatus, list[Finding]]:
         verdict, noted = self._decide(inquiry)
+        inquiry.window.narrow(verdict.begins, min(verdict.ends, shift(inquiry.at, self._remember)))
         if verdict.answer is None:
             return outcome.fail(inquiry, is_soft=self._is_soft(place), is_stale=verdict.proof is Proof.STALE)
         if not verdict.is_proven:
@@ -143,7 +144,6 @@ class RevocationChecker:
         if verdict.proof is Proof.REVOKED:
             self._note_revocation(inquiry.certificate, verdict.answer)
             outcome.refuse_revoked(inquiry.certificate, verdict.answer, is_leaf=place == 0)
-        inquiry.window.narrow(verdict.begins, min(verdict.ends, shift(inquiry.at, self._remember)))
         status = CertificateStatus(inquiry.certificate, State.GOOD, verdict.answer)
         invalid = outcome.invalid_earlier(inquiry.certificate, verdict.answer, inquiry.at)
         faults = [fault for fault in dict.fromkeys(inquiry.faults) if fault.code not in _NO_FAULTS]
