@@ -5,16 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from answering import make_crl, make_ocsp, outcome, point
+from answering import evidence, make_crl, make_ocsp, outcome, point
 from cryptography import x509
+from cryptography.x509 import ocsp
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tppkit.testpki.profiles import key_usage
-from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationEvidence
+from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationPolicy
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 CRL_URL = "http://crl.example.com/1.crl"
+REVOKED, HOLD = ocsp.OCSPCertStatus.REVOKED, x509.ReasonFlags.certificate_hold
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +39,10 @@ def responder(certify, root):
 
 @pytest.fixture
 def judging(root, leaf, responder):
-    """A verifier with one response of the responder, and these CRLs."""
+    """A verifier with one response of the responder, `said` of the leaf, and these CRLs."""
 
-    def judging(*crls, **options) -> PathVerifier:
-        answers = RevocationEvidence(crls, (make_ocsp(leaf, root, at=AT, responder=responder),))
+    def judging(*crls, said=None, **options) -> PathVerifier:
+        answers = evidence(*crls, make_ocsp(leaf, root, responder=responder, **{"at": AT, **(said or {})}))
         return PathVerifier(Anchors((root.certificate,)), revocation=RevocationChecker(evidence=answers, **options))
 
     return judging
@@ -64,10 +66,12 @@ def test_a_fetched_list_clears_the_responder(judging, leaf, root):
     assert asked == [CRL_URL]
 
 
-def partial_list(root, *revoked):
+PART = point(full_name=[x509.UniformResourceIdentifier(CRL_URL)])
+
+
+def partial_list(root, *revoked, at=AT, extensions=(PART,), **made):
     """A list for end entities that have the responder's distribution point: it does not speak of the leaf."""
-    extension = point(full_name=[x509.UniformResourceIdentifier(CRL_URL)])
-    return make_crl(root, *revoked, at=AT, extensions=[extension])
+    return make_crl(root, *revoked, at=at, extensions=extensions, **made)
 
 
 def test_a_kept_list_clears_the_responder_for_as_long_as_it_is_fresh(judging, leaf, root):
@@ -80,3 +84,32 @@ def test_a_revoked_responder_is_not_trusted(judging, leaf, root, responder):
     code, findings = outcome(judging(partial_list(root, responder)), leaf, AT)
     assert code == "revocation.unknown"
     assert "ocsp.responder-revoked" in findings
+
+
+def test_a_hold_that_a_revoked_responder_stated_counts(judging, leaf, root, responder):
+    held = {"status": REVOKED, "reason": HOLD}
+    paths = judging(partial_list(root, responder), said=held, policy=RevocationPolicy.SOFT_FAIL)
+    assert outcome(paths, leaf, AT + 2 * DAY)[0] == "revocation.stale"
+
+
+HELD = {"at": AT - 2 * HOUR, "entry_extensions": [(x509.CRLReason(HOLD), False)]}
+NOT_YET = {"at": AT - 9 * DAY, "when": AT + HOUR / 2}
+
+
+@pytest.mark.parametrize(
+    ("of_responder", "lifted", "said", "first", "then"),
+    [
+        ({"at": AT - HOUR, "extensions": []}, False, {"status": REVOKED}, AT - HOUR / 2, AT),
+        (HELD, True, {"at": AT - HOUR}, AT, AT - HOUR / 2),
+        (NOT_YET, False, {}, AT, AT + HOUR / 2),
+    ],
+    ids=["revocation by a revoked responder", "hold of the responder", "later revocation of the responder"],
+)
+def test_a_remembered_verdict_is_that_of_a_new_check(
+    judging, leaf, root, responder, of_responder, lifted, said, first, then
+):
+    lists = partial_list(root, responder, **of_responder), *[partial_list(root)] * lifted
+    remembering, fresh = (judging(*lists, said=said) for _ in range(2))
+    assert outcome(remembering, leaf, first)[0] is None
+    assert outcome(fresh, leaf, then)[0] is not None
+    assert outcome(remembering, leaf, then) == outcome(fresh, leaf, then)

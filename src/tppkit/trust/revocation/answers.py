@@ -163,7 +163,7 @@ def weigh(
     current = final or _current(proving)
     best = max(current, key=lambda one: (one[0].this_update, one[1] is Proof.REVOKED), default=None)
     dates = [when for one in answers for when in (one.revoked_at, one.invalid_since) if when is not None]
-    ends = min([certificate.not_after, *(shift(when, -_INSTANT) for when in dates if when > at)])
+    ends = max(at, min([certificate.not_after, *(shift(when, -_INSTANT) for when in dates if when > at)]))
     if best is None:
         is_stale = any(proof in (Proof.GOOD, Proof.STALE) for _, proof in proofs)
         return Verdict(Proof.STALE if is_stale else Proof.NOTHING, held, at, ends)
@@ -171,7 +171,7 @@ def weigh(
     was_held = any(other.reason == ON_HOLD for other in answers)
     begins = min(answer.this_update, at) if was_held else certificate.not_before
     begins = max([begins, *(when for when in dates if when <= at)])
-    return Verdict(proof, answer, begins, max(min(ends, answer.fresh_until(max_age)), at))
+    return Verdict(proof, answer, begins, max(at, min(ends, answer.fresh_until(max_age))))
 
 
 def _prove(answer: Answer, certificate: EidasCertificate, at: datetime, max_age: timedelta | None) -> Proof:

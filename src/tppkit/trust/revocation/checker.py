@@ -165,17 +165,19 @@ class RevocationChecker:
         return verdict, noted
 
     def _weigh(self, inquiry: Inquiry, known: list[Answer]) -> tuple[Verdict, list[Finding]]:
-        """What the answers prove; those whose responder is not trusted are removed."""
+        """What the answers prove; those whose responder is not trusted can only revoke."""
         while True:
             verdict = weigh(known, inquiry.certificate, at=inquiry.at, max_age=self._max_age)
-            # A revocation counts in any case: without it, a revoked certificate could become good.
-            if verdict.answer is None or verdict.proof is Proof.REVOKED or not verdict.answer.signer_may_be_revoked:
+            answer = verdict.answer
+            # A revocation or hold counts in any case: without it, a revoked certificate could become good.
+            if answer is None or verdict.proof is not Proof.GOOD or not answer.signer_may_be_revoked:
                 return verdict, []
             try:
-                return verdict, self._check_responder(inquiry, verdict.answer)
+                return verdict, self._check_responder(inquiry, answer)
             except VerificationError as e:
-                inquiry.faults.append(Finding(e.code, Severity.WARNING, e.message, e.clause))
-                known.remove(verdict.answer)
+                fault = Finding(e.code, Severity.WARNING, e.message, e.clause)
+                inquiry.faults.append(fault)
+                known[known.index(answer)] = replace(answer, only_revokes=fault)
 
     def _check_responder(self, inquiry: Inquiry, answer: Answer) -> list[Finding]:
         """Ask the CRLs of the authority about a responder that it certified."""
@@ -184,13 +186,13 @@ class RevocationChecker:
             answer.signer, inquiry.issuer, when, inquiry.window, inquiry.fetches, above=inquiry.above, lists_only=True
         )
         verdict, _ = self._decide(about)
+        inquiry.window.narrow(min(verdict.begins, inquiry.at), verdict.ends)
         if verdict.answer is not None and verdict.proof is not Proof.GOOD:
             raise VerificationError(
                 "ocsp.responder-revoked", f"the OCSP responder {answer.signer.subject} was revoked itself",
                 clause=_RESPONDERS,
             )  # fmt: skip
         if verdict.proof is Proof.GOOD:
-            inquiry.window.narrow(inquiry.certificate.not_before, verdict.ends)
             return []
         message = f"nothing says whether the OCSP responder {answer.signer.subject} was revoked itself"
         if self._require_responder_status:
