@@ -18,8 +18,9 @@ from tppkit.errors import FormatError
 from tppkit.trust.revocation.answers import SINCE_ALWAYS
 
 MAX_PART_BYTES = 64 * 1024  # of a name or of the extensions in one place; a whole certificate has no more
-_REASON, _INVALIDITY_DATE, _CERTIFICATE_ISSUER = "2.5.29.21", "2.5.29.24", "2.5.29.29"
-PROCESSED_OF_ENTRY = frozenset({_REASON, _INVALIDITY_DATE})
+INVALIDITY_DATE = "2.5.29.24"
+_REASON, _CERTIFICATE_ISSUER = "2.5.29.21", "2.5.29.29"
+PROCESSED_OF_ENTRY = frozenset({_REASON, INVALIDITY_DATE})
 # CRLReason ::= ENUMERATED (RFC 5280 section 5.3.1)
 _REASONS: Mapping[bytes, str] = MappingProxyType({
     bytes((0x0A, 1, code)): name
@@ -77,7 +78,7 @@ class CrlEntry(NamedTuple):
     @property
     def invalid_since(self) -> datetime | None:
         """The invalidityDate, aware UTC; None also if it is unreadable."""
-        return read_time(self._value(_INVALIDITY_DATE))
+        return read_time(self._value(INVALIDITY_DATE))
 
     @property
     def named_issuer(self) -> DistinguishedName | None:

@@ -13,7 +13,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.path.links import read_key_bits
 from tppkit.trust.revocation.answers import CLOCK_SKEW, ON_HOLD, Answer, Source, State
-from tppkit.trust.revocation.crl_entries import read_time
+from tppkit.trust.revocation.crl_entries import INVALIDITY_DATE, read_time
 from tppkit.trust.revocation.ocsp_response import (
     UNREADABLE,
     OcspResponse,
@@ -32,8 +32,7 @@ _STATES = {
     ocsp.OCSPCertStatus.UNKNOWN: State.UNKNOWN,
 }
 _ARCHIVE_CUTOFF = "1.3.6.1.5.5.7.48.1.6"
-_INVALIDITY_DATE = "2.5.29.24"
-_PROCESSED = frozenset({_ARCHIVE_CUTOFF, _INVALIDITY_DATE, x509.OCSPNonce.oid.dotted_string})
+_PROCESSED = frozenset({_ARCHIVE_CUTOFF, INVALIDITY_DATE, x509.OCSPNonce.oid.dotted_string})
 
 
 def verify_ocsp(
@@ -153,7 +152,7 @@ def _read_extensions(response: OcspResponse, index: int) -> tuple[list[str], dat
     values = {e["extn_id"].dotted: e["extn_value"].contents for e in data["responses"][index]["single_extensions"]}
     both = (*data["responses"][index]["single_extensions"], *data["response_extensions"])
     critical = [extension["extn_id"].dotted for extension in both if extension["critical"].native]
-    return critical, read_time(values.get(_ARCHIVE_CUTOFF, b"")), read_time(values.get(_INVALIDITY_DATE, b""))
+    return critical, read_time(values.get(_ARCHIVE_CUTOFF, b"")), read_time(values.get(INVALIDITY_DATE, b""))
 
 
 def _check_critical(critical: Sequence[str]) -> None:
