@@ -334,6 +334,14 @@ def test_of_several_entries_the_worst_counts(leaf, issuer, entries, expected, tu
     assert (said.state, said.reason, said.revoked_at) == (State.REVOKED, *expected)
 
 
+def test_of_several_entries_the_earliest_invalidity_date_counts(leaf, issuer):
+    dates = [AT - HOUR, AT - 2 * HOUR, AT]
+    entries = [[(x509.InvalidityDate(date.replace(tzinfo=None)), False)] for date in dates]
+    assert answer(make_crl(issuer, *[leaf] * 3, at=AT, entry_extensions=entries), leaf, issuer).invalid_since == min(
+        dates
+    )
+
+
 def test_every_entry_is_found_by_its_serial_number(certify, leaf, issuer):
     others = [certify(f"other {number}", issuer, ca=False) for number in range(9)]
     crl = make_crl(issuer, *others, at=AT)

@@ -194,6 +194,16 @@ def test_invalidity_date_and_archive_cutoff_of_a_single_response_are_reported(le
     assert (said.invalid_since, said.kept_since, said.only_revokes) == (lost, kept, None)
 
 
+def test_the_earliest_invalidity_date_of_those_that_revoke_counts(leaf, issuer):
+    def single(hours: int, status=REVOKED, **made):
+        since = {"extn_id": "invalidity_date", "extn_value": AT - timedelta(hours=hours)}
+        return make_ocsp(leaf, issuer, at=AT, status=status, single_extensions=[since], **made)
+
+    good = single(9, ocsp.OCSPCertStatus.GOOD)
+    assert answer(single(1, more=[single(2), good]), leaf, issuer).invalid_since == AT - timedelta(hours=2)
+    assert answer(good, leaf, issuer).invalid_since is None
+
+
 def test_what_the_responder_does_not_know_is_unknown(leaf, issuer):
     response = make_ocsp(leaf, issuer, at=AT, status=ocsp.OCSPCertStatus.UNKNOWN)
     assert answer(response, leaf, issuer).state is State.UNKNOWN

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
 from cryptography import x509
 from cryptography.x509 import ocsp
@@ -59,7 +60,7 @@ def verify_ocsp(
     Source: RFC 6960 sections 3.2, 4.2.1 and 4.2.2; RFC 9654.
     """
     # 1. It is an answer.
-    # 2. It is about this certificate; of several single responses about it, the worst and the earliest revocation date count.
+    # 2. It is about this certificate; of several single responses about it, the worst and the earliest dates count.
     # 3. The issuer, or a responder that it certified, signed it.
     # 4. It repeats the nonce, was not signed before its thisUpdate, and every critical extension is known. If not, it can still
     #    prove a revocation.
@@ -69,7 +70,8 @@ def verify_ocsp(
         singles = _find(response, certificate, issuer)  # 2
         single, index = max(singles, key=lambda one: _gravity(one[0]))
         signer = find_signer(response, issuer)  # 3
-        critical, archive_cutoff, invalid_since = _read_extensions(response, index)
+        revoking = [place for one, place in singles if one.certificate_status is ocsp.OCSPCertStatus.REVOKED]
+        critical, archive_cutoff, invalid_since = _read_extensions(response, index, revoking)
         findings: tuple[Finding, ...] = ()
         only_revokes: Finding | None = None
         try:
@@ -77,7 +79,7 @@ def verify_ocsp(
             findings = (*_check_nonce(response, nonce, require_nonce),)
             _check_dates(response, single, signer)
         except VerificationError as e:
-            if single.certificate_status is not ocsp.OCSPCertStatus.REVOKED:
+            if not revoking:
                 raise
             only_revokes = Finding(e.code, Severity.WARNING, e.message, e.clause)
         return Answer(
@@ -143,16 +145,24 @@ def _check_dates(response: OcspResponse, single: ocsp.OCSPSingleResponse, signer
         )
 
 
-def _read_extensions(response: OcspResponse, index: int) -> tuple[list[str], datetime | None, datetime | None]:
-    """The critical extensions of a response and of one single response, its archive cutoff and its invalidity date.
+def _read_extensions(
+    response: OcspResponse, index: int, revoking: Sequence[int]
+) -> tuple[list[str], datetime | None, datetime | None]:
+    """The critical extensions of a response and of one single response, its archive cutoff, and the earliest invalidity date.
 
     `cryptography` shows those of a single response only if there is exactly one.
     """
     data = basic_response(response)["tbs_response_data"]
-    values = {e["extn_id"].dotted: e["extn_value"].contents for e in data["responses"][index]["single_extensions"]}
-    both = (*data["responses"][index]["single_extensions"], *data["response_extensions"])
+    extensions = [single["single_extensions"] for single in data["responses"]]
+    both = (*extensions[index], *data["response_extensions"])
     critical = [extension["extn_id"].dotted for extension in both if extension["critical"].native]
-    return critical, read_time(values.get(_ARCHIVE_CUTOFF, b"")), read_time(values.get(INVALIDITY_DATE, b""))
+    invalid = [_read_date(extensions[place], INVALIDITY_DATE) for place in revoking]
+    return critical, _read_date(extensions[index], _ARCHIVE_CUTOFF), min(filter(None, invalid), default=None)
+
+
+def _read_date(extensions: Any, oid: str) -> datetime | None:
+    values = {extension["extn_id"].dotted: extension["extn_value"].contents for extension in extensions}
+    return read_time(values.get(oid, b""))
 
 
 def _check_critical(critical: Sequence[str]) -> None:
