@@ -106,7 +106,7 @@ def test_an_indirect_list_revokes_what_its_entries_name_by_issuer(certify, judge
         (issuing, of(other), None, ["crl.indirect"]),  # the serial number of another authority's certificate
         (root, of(issuing), "revocation.revoked", []),  # an authority above
         (root, None, None, ["crl.indirect"]),  # the serial number of a certificate of the root
-        (issuing, (NAMELESS, True), None, ["crl.malformed"]),
+        (issuing, (NAMELESS, True), None, ["crl.indirect"]),  # an unreadable name
         (other, of(issuing), None, ["crl.indirect"]),  # of no authority of the chain, so nothing is proven
     )
     for signer, named, code, found in cases:
@@ -119,11 +119,18 @@ def test_an_indirect_list_revokes_what_its_entries_name_by_issuer(certify, judge
 
 def test_an_entry_of_an_indirect_list_belongs_to_the_issuer_named_last(certify, judge, base, issuing, leaf):
     other, filler = certify("Other"), certify("filler", issuing, ca=False)
-    for before, expected in ((other, None), (issuing, "revocation.revoked")):
+    unreadable = (NAMELESS, True)
+    cases = (
+        ([filler, leaf], [[of(other)], []], None),
+        ([filler, leaf], [[of(issuing)], []], "revocation.revoked"),
+        ([filler, leaf], [[unreadable], []], None),
+        ([filler, leaf], [[unreadable], [of(issuing)]], "revocation.revoked"),
+        ([leaf, filler], [[], [unreadable]], "revocation.revoked"),
+    )
+    for listed, entries, expected in cases:
         listing = make_crl(
-            issuing, filler, leaf, at=AT - HOUR, extensions=[point(indirect_crl=True)],
-            entry_extensions=[[of(before)], []],
-        )  # fmt: skip
+            issuing, *listed, at=AT - HOUR, extensions=[point(indirect_crl=True)], entry_extensions=entries
+        )
         assert judge(base, listing)[0] == expected
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -216,21 +218,11 @@ def _crl_object(crl: Crl) -> dict[str, Any]:
 
 
 def _entries(crl: Crl) -> Iterator[tuple[CrlEntry, str | None]]:
-    """Each entry, and in an indirect list the issuer of its certificate, the one that was named last (RFC 5280 section 5.3.3).
-
-    None from an unreadable name on, until the next name; None for each entry of a direct list.
-    """
+    """Each entry, and in an indirect list the issuer of its certificate, or None if that is unreadable."""
     # One name counts for any number of entries, so a long one is shortened, as in messages.
-    is_indirect = crl.is_indirect
-    issuer = f"{crl.issuer_name}" if is_indirect else None
-    for entry in crl.entries:
-        if is_indirect:
-            try:
-                named = entry.named_issuer
-                issuer = issuer if named is None else f"{named}"
-            except FormatError:
-                issuer = None
-        yield entry, issuer
+    for issuer, entries in groupby(crl.entries_with_issuers, key=itemgetter(1)):
+        text = f"{issuer}" if issuer is not None and crl.is_indirect else None
+        yield from ((entry, text) for entry, _ in entries)
 
 
 def _point_object(point: IssuingPoint) -> dict[str, Any]:

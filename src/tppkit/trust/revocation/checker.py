@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -16,7 +16,7 @@ from weakref import WeakSet
 
 from tppkit._clock import format_time, shift
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import ConfigurationError, Finding, FormatError, Severity, VerificationError
+from tppkit.errors import ConfigurationError, Finding, Severity, VerificationError
 from tppkit.trust.fetching import Fetch
 from tppkit.trust.path.window import Window
 from tppkit.trust.revocation import outcome
@@ -99,8 +99,7 @@ class RevocationChecker:
         Lists are indexed first, so with long ones call it in a thread beside an event loop.
         """
         for crl in evidence.crls:
-            with suppress(FormatError):  # a finding when the list is used
-                crl.index()
+            crl.index()
         with self._lock:
             self._evidence = evidence
         self._close_windows()

@@ -11,7 +11,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 
 from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import Finding, FormatError, Severity, VerificationError
+from tppkit.errors import Finding, Severity, VerificationError
 from tppkit.trust.path.link_extensions import IssuingPoint
 from tppkit.trust.path.links import Link, read_link
 from tppkit.trust.path.strength import signature_weakness
@@ -64,10 +64,7 @@ def verify_crl(
     #    Another certificate of the same key may allow more, so without that right the list still revokes.
     authority = _find_authority(crl, issuer, above)  # 1
     _check_signature(crl, authority, {} if signed is None else signed)  # 2
-    try:
-        entries = crl.entries_of(certificate.serial, read_link(issuer).subject)
-    except FormatError as e:
-        raise _refused("crl.malformed", e.message) from e
+    entries = crl.entries_of(certificate.serial, read_link(issuer).subject)
     revocation = _worst(entries)  # 3
     only_revokes: Finding | None = None
     try:

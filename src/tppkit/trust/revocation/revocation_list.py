@@ -82,16 +82,30 @@ class Crl:
         return read_crl_entries(self.der, self.place_of_entries)
 
     @property
+    def entries_with_issuers(self) -> Iterator[tuple[CrlEntry, DistinguishedName | None]]:
+        """Every entry, in order, and the issuer of its certificate.
+
+        In an indirect list, that is the one named last. From an unreadable name on, it is None until the next name.
+
+        Source: RFC 5280 section 5.3.3.
+        """
+        issuer: DistinguishedName | None = self.issuer_name
+        is_indirect = self.is_indirect
+        for entry in self.entries:
+            if is_indirect:
+                try:
+                    issuer = entry.named_issuer or issuer
+                except FormatError:
+                    issuer = None
+            yield entry, issuer
+
+    @property
     def is_indirect(self) -> bool:
         """Whether it may list certificates of other issuers than its own."""
         return self.distribution_point is not None and self.distribution_point.indirect_crl
 
     def entries_of(self, serial: int, issuer: ComparableName) -> list[CrlEntry]:
-        """Every entry of the issuer's certificate with this serial number.
-
-        Raises:
-            FormatError: an indirect list names an issuer in no known form.
-        """
+        """Every entry of the issuer's certificate with this serial number."""
         key = serial if issuer == self.issuer else (issuer, serial)
         first, repeated = self.index()
         places = repeated.get(key) or ([first[key]] if key in first else [])
@@ -101,9 +115,6 @@ class Crl:
         """Return the places of the entries: of the first one of each key, and of all of a repeated key.
 
         They are read once, which takes a second for about a million entries.
-
-        Raises:
-            FormatError: an indirect list names an issuer in no known form.
         """
         if "_places" in self.__dict__:
             return self._places
@@ -112,16 +123,13 @@ class Crl:
 
     @cached_property
     def _places(self) -> tuple[Mapping[_EntryKey, int], Mapping[_EntryKey, list[int]]]:
-        # Entries are of the list's issuer, unless the list is indirect: there an entry is of the issuer that was named last (RFC
-        # 5280 section 5.3.3).
         first: dict[_EntryKey, int] = {}
         repeated: dict[_EntryKey, list[int]] = {}
-        issuer, is_indirect = self.issuer, self.is_indirect
-        for entry in self.entries:
-            if is_indirect:
-                named = entry.named_issuer
-                issuer = issuer if named is None else named.comparable
-            key = entry.serial if not is_indirect or issuer == self.issuer else (issuer, entry.serial)
+        for entry, issuer in self.entries_with_issuers:
+            if issuer is None:
+                continue
+            name = issuer.comparable
+            key = entry.serial if name == self.issuer else (name, entry.serial)
             if first.setdefault(key, entry.offset) != entry.offset:
                 repeated.setdefault(key, [first[key]]).append(entry.offset)
         return first, repeated
