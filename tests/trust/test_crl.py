@@ -24,7 +24,7 @@ from tppkit.errors import FormatError, VerificationError
 from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import State, parse_crl, verify_crl
 from tppkit.trust.revocation.crl_entries import MAX_PART_BYTES
-from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, MAX_CRLS, parse_crls
+from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, MAX_CRLS, MAX_ENTRIES, parse_crls
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -340,6 +340,13 @@ def test_of_several_entries_the_earliest_invalidity_date_counts(leaf, issuer):
     assert answer(make_crl(issuer, *[leaf] * 3, at=AT, entry_extensions=entries), leaf, issuer).invalid_since == min(
         dates
     )
+
+
+def test_a_certificate_with_too_many_entries_is_revoked_since_always(leaf, issuer):
+    def since(count: int) -> datetime:
+        return answer(make_crl(issuer, *[leaf] * count, at=AT), leaf, issuer).revoked_at
+
+    assert (since(MAX_ENTRIES), since(MAX_ENTRIES + 1)) == (AT, datetime.min.replace(tzinfo=UTC))
 
 
 def test_every_entry_is_found_by_its_serial_number(certify, leaf, issuer):

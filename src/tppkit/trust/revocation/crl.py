@@ -15,9 +15,9 @@ from tppkit.errors import Finding, Severity, VerificationError
 from tppkit.trust.path.link_extensions import IssuingPoint
 from tppkit.trust.path.links import Link, read_link
 from tppkit.trust.path.strength import signature_weakness
-from tppkit.trust.revocation.answers import ON_HOLD, Answer, Source, State
+from tppkit.trust.revocation.answers import ON_HOLD, SINCE_ALWAYS, Answer, Source, State
 from tppkit.trust.revocation.crl_entries import CrlEntry, read_time
-from tppkit.trust.revocation.revocation_list import DELTA, DISTRIBUTION_POINT, Crl
+from tppkit.trust.revocation.revocation_list import DELTA, DISTRIBUTION_POINT, MAX_ENTRIES, Crl
 
 _CLAUSE = "RFC 5280 section 6.3.3"
 _VERIFYING = threading.Lock()  # so that threads that wait for a new list do not all verify it
@@ -121,7 +121,9 @@ class _Revocation(NamedTuple):
 
 
 def _worst(entries: Sequence[CrlEntry]) -> _Revocation | None:
-    """The earliest date, and a final reason rather than a hold; None if no entry revokes."""
+    """The earliest date, and a final reason rather than a hold; None if no entry revokes; since always if there are too many."""
+    if len(entries) > MAX_ENTRIES:
+        return _Revocation(SINCE_ALWAYS, None, None)
     combined = [_Revocation(entry.revoked_at, entry.reason, entry.invalid_since) for entry in entries]
     revoking = [one for one in combined if one.reason != _NO_LONGER]
     if not revoking:

@@ -30,6 +30,7 @@ from tppkit.trust.revocation.crl_entries import (
 
 MAX_CRL_BYTES = 32 * 1024 * 1024
 MAX_CRLS = 1000
+MAX_ENTRIES = 16  # of one certificate
 DELTA, DISTRIBUTION_POINT, _NUMBER = "2.5.29.27", "2.5.29.28", "2.5.29.20"
 _CRITICAL = b"\x01\x01\xff"
 _INDEXING = threading.Lock()  # so that threads that wait for a new list do not all read its entries
@@ -105,11 +106,11 @@ class Crl:
         return self.distribution_point is not None and self.distribution_point.indirect_crl
 
     def entries_of(self, serial: int, issuer: ComparableName) -> list[CrlEntry]:
-        """Every entry of the issuer's certificate with this serial number."""
+        """The entries of the issuer's certificate with this serial number, at most one more than `MAX_ENTRIES`."""
         key = serial if issuer == self.issuer else (issuer, serial)
         first, repeated = self.index()
         places = repeated.get(key) or ([first[key]] if key in first else [])
-        return [read_crl_entry(self.der, place, len(self.der)) for place in places]
+        return [read_crl_entry(self.der, place, len(self.der)) for place in places[: MAX_ENTRIES + 1]]
 
     def index(self) -> tuple[Mapping[_EntryKey, int], Mapping[_EntryKey, list[int]]]:
         """Return the places of the entries: of the first one of each key, and of all of a repeated key.
