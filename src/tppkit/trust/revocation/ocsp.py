@@ -55,7 +55,8 @@ def verify_ocsp(
 
     Raises:
         VerificationError: `ocsp.status`, `ocsp.other-certificate`, `ocsp.stranger`, `ocsp.weak-signature`, `ocsp.signature`,
-            `ocsp.malformed`; and unless the status is revoked `ocsp.critical-extension`, `ocsp.nonce`, `ocsp.dates`.
+            `ocsp.malformed`, `path.extension-malformed` (of the responder); and unless the status is revoked
+            `ocsp.critical-extension`, `ocsp.nonce`, `ocsp.dates`.
 
     Source: RFC 6960 sections 3.2, 4.2.1 and 4.2.2; RFC 9654.
     """

@@ -36,7 +36,8 @@ def find_signer(response: OcspResponse, issuer: EidasCertificate) -> EidasCertif
     """The issuer, or the responder that it certified, whose key made the signature.
 
     Raises:
-        VerificationError: `ocsp.stranger`, `ocsp.weak-signature`, `ocsp.signature`.
+        VerificationError: `ocsp.stranger`, `ocsp.weak-signature`, `ocsp.signature`, `ocsp.critical-extension`,
+            `path.extension-malformed`.
     """
     parsed = response.x509
     algorithm, pss = _signature_algorithm(response)
