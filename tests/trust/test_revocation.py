@@ -175,6 +175,15 @@ def test_a_key_compromised_before_its_revocation_is_reported(judging, leaf, issu
     assert [finding.code for finding in path.findings] == ["revocation.invalidity-date"]
 
 
+def test_a_key_compromised_earlier_by_any_answer_is_reported_while_the_revocation_is_to_come(judging, leaf, issuing):
+    lost = x509.InvalidityDate((AT - DAY).replace(tzinfo=None))
+    entry = [(lost, False), (x509.CRLReason(HOLD), False)]
+    held = make_crl(issuing, leaf, at=AT - HOUR, lasts=9 * DAY, entry_extensions=entry)
+    for later in (make_ocsp(leaf, issuing, at=AT, status=REVOKED), make_crl(issuing, at=AT)):
+        assert outcome(judging(held, later), leaf, AT - 2 * HOUR) == (None, ["revocation.invalidity-date"])
+    assert outcome(judging(held, later), leaf, AT) == (None, [])
+
+
 def test_a_key_compromised_later_is_not_reported(judging, leaf, issuing):
     lost = x509.InvalidityDate((AT - HOUR).replace(tzinfo=None))
     paths = judging(make_crl(issuing, leaf, at=AT, entry_extensions=[(lost, False)]))

@@ -116,12 +116,14 @@ class Verdict:
         answer: the one that decides; with `stale`, the last known hold, or None; with `nothing`, None.
         begins: first moment for which a verdict that does not reject may be cached, with its warnings, aware UTC.
         ends: last such moment, aware UTC; before the next date of a revocation or invalidity in any answer.
+        invalid_since: the earliest invalidityDate of the answers that revoke it later, aware UTC, or None.
     """
 
     proof: Proof
     answer: Answer | None
     begins: datetime
     ends: datetime
+    invalid_since: datetime | None = None
 
     @property
     def is_proven(self) -> bool:
@@ -171,7 +173,12 @@ def weigh(
     was_held = any(other.reason == ON_HOLD for other in answers)
     begins = min(answer.this_update, at) if was_held else certificate.not_before
     begins = max([begins, *(when for when in dates if when <= at)])
-    return Verdict(proof, answer, begins, max(at, min(ends, answer.fresh_until(max_age))))
+    lost = [
+        one.invalid_since for one in answers
+        if one.invalid_since is not None and one.revoked_at is not None and one.revoked_at > at
+    ]  # fmt: skip
+    ends = max(at, min(ends, answer.fresh_until(max_age)))
+    return Verdict(proof, answer, begins, ends, invalid_since=min(lost, default=None))
 
 
 def _prove(answer: Answer, certificate: EidasCertificate, at: datetime, max_age: timedelta | None) -> Proof:

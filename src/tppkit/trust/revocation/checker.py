@@ -144,7 +144,7 @@ class RevocationChecker:
             self._note_revocation(inquiry.certificate, verdict.answer)
             outcome.refuse_revoked(inquiry.certificate, verdict.answer, is_leaf=place == 0)
         status = CertificateStatus(inquiry.certificate, State.GOOD, verdict.answer)
-        invalid = outcome.invalid_earlier(inquiry.certificate, verdict.answer, inquiry.at)
+        invalid = outcome.invalid_earlier(inquiry.certificate, verdict.invalid_since, inquiry.at)
         faults = [fault for fault in dict.fromkeys(inquiry.faults) if fault.code not in _NO_FAULTS]
         return status, [*verdict.answer.findings, *noted, *invalid, *faults]
 

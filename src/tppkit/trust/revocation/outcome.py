@@ -129,15 +129,15 @@ def refuse_held(inquiry: Inquiry, answer: Answer, *, is_leaf: bool) -> NoReturn:
     )
 
 
-def invalid_earlier(certificate: EidasCertificate, answer: Answer, at: datetime) -> list[Finding]:
-    """A warning for a certificate that was good, but whose key may have been lost before."""
-    if answer.invalid_since is None or answer.invalid_since > at:
+def invalid_earlier(certificate: EidasCertificate, since: datetime | None, at: datetime) -> list[Finding]:
+    """A warning for a certificate that was good, but whose key may have been lost before, `since` its invalidityDate."""
+    if since is None or since > at:
         return []
     return [
         Finding(
             "revocation.invalidity-date", Severity.WARNING,
             f"{certificate.subject} was revoked later, but its key is thought lost since"
-            f" {format_time(answer.invalid_since)}, before {format_time(at)}",
+            f" {format_time(since)}, before {format_time(at)}",
             "RFC 5280 section 5.3.2",
         )
     ]  # fmt: skip
