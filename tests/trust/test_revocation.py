@@ -308,14 +308,15 @@ def test_a_hold_that_a_later_answer_reports_counts_from_its_date(judging, leaf, 
     assert code(paths, leaf, AT) == "revocation.revoked"
 
 
-def test_where_a_hold_is_known_a_verdict_is_remembered_only_from_its_answer_on_to_the_next_revocation(
+def test_where_a_hold_is_known_a_verdict_is_remembered_only_from_its_time_on_to_the_next_revocation(
     judging, leaf, issuing
 ):
     held = make_ocsp(leaf, issuing, at=AT - HOUR, status=REVOKED, reason=HOLD)
     revoked = make_ocsp(leaf, issuing, at=AT + HOUR, status=REVOKED)
-    path = judging(held, make_crl(issuing, at=AT), revoked).verify(leaf.certificate, at=AT)
-    assert path.window.not_before == AT
-    assert AT < path.window.not_after < AT + HOUR
+    at = AT + HOUR / 2
+    path = judging(held, make_crl(issuing, at=AT), revoked).verify(leaf.certificate, at=at)
+    assert path.window.not_before == at
+    assert at < path.window.not_after < AT + HOUR
 
 
 def test_an_answer_from_after_the_present_is_refused(judging, leaf, issuing):

@@ -171,7 +171,7 @@ def weigh(
         return Verdict(Proof.STALE if is_stale else Proof.NOTHING, held, at, ends)
     answer, proof = best
     was_held = any(other.reason == ON_HOLD for other in answers)
-    begins = min(answer.this_update, at) if was_held else certificate.not_before
+    begins = at if was_held else certificate.not_before
     begins = max([begins, *(when for when in dates if when <= at)])
     lost = [
         one.invalid_since for one in answers
