@@ -179,3 +179,35 @@ def test_a_translated_schema_is_the_handlers_too(sqlite_store):
     store = InboxStore(engine)
     assert [store.handle(entry("a"), apply, at=AT) for _ in range(2)] == [Outcome.APPLIED, Outcome.REPEATED]
     assert effects(sqlite_store) == ["a"]
+
+
+def test_threads_get_the_connection_in_the_order_of_their_requests(sqlite_store):
+    """Each thread asks again at once; one that could overtake the others would handle most entries."""
+    handled, start = list[int](), threading.Barrier(4)
+
+    def busy(number: int) -> None:
+        start.wait()
+        for n in range(25):
+            sqlite_store.handle(entry(f"{number}-{n}"), lambda *_: time.sleep(0.002), at=AT)
+            handled.append(number)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(busy, range(4)))
+    assert {handled[:80].count(number) for number in range(4)} <= set(range(15, 26))
+
+
+def test_a_thread_that_stopped_waiting_does_not_hold_up_the_next(request, tmp_path):
+    store, begun = open_store("sqlite", tmp_path, request, wait_s=0.4), threading.Event()
+
+    def hangs(*_: Any) -> None:
+        begun.set()
+        with pytest.raises(InboxError, match="other threads have kept the database"):
+            store.accept(entry("b"))
+        time.sleep(0.1)
+
+    with ThreadPoolExecutor(2) as threads:
+        hanging = threads.submit(store.handle, entry("a"), hangs, at=AT)
+        begun.wait(20)
+        time.sleep(0.25)  # behind the one that gives up
+        assert threads.submit(store.accept, entry("c")).result(20) is Outcome.STORED
+        assert hanging.result(20) is Outcome.APPLIED
