@@ -296,6 +296,15 @@ def test_a_lost_connection_of_the_application_is_replaced_with_all_of_its_pool(p
     engine.dispose()
 
 
+def test_a_closed_connection_that_the_pool_does_not_reset_is_unavailable(postgresql_store):
+    engine = create_engine(postgresql_store.engine.url, pool_reset_on_return=None)
+    with engine.connect() as db:
+        db.connection.driver_connection.close()
+    with pytest.raises(InboxError):
+        InboxStore(engine).accept(entry("a"))
+    engine.dispose()
+
+
 def test_a_thread_that_a_handler_left_running_costs_no_place_in_the_pool(postgresql_store):
     engine = create_engine(postgresql_store.engine.url, pool_size=1, max_overflow=0, pool_timeout=1)
     store = InboxStore(engine, prefix=postgresql_store._sql.entries.name.removesuffix("entries"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from inspect import iscoroutinefunction
@@ -99,6 +98,25 @@ class Database:
         # In READ COMMITTED, a conflicting transaction waits; at stricter levels it would be aborted.
         self.engine = engine if self.is_sqlite else engine.execution_options(isolation_level="READ COMMITTED")
         close_at_fork(self.engine)
+        # SQLAlchemy sets the isolation level of a connection without converting the driver's errors. The last: surrogates in a text.
+        self._errors = (SQLAlchemyError, engine.dialect.loaded_dbapi.Error, OSError, UnicodeEncodeError)
+
+    @contextmanager
+    def available(self) -> Iterator[None]:
+        """Raise failures of the database in the body as `inbox.unavailable`, without values and addresses.
+
+        Raises:
+            InboxError: `inbox.unavailable`.
+        """
+        try:
+            yield
+        except self._errors as e:
+            cause = getattr(e, "orig", None) or e
+            # Messages of other drivers may contain values.
+            detail = str(cause) if type(cause).__module__ == "sqlite3" else _state_of(e)
+            raise InboxError(
+                "inbox.unavailable", f"the inbox's database fails: {type(cause).__name__} {detail}".strip()
+            ) from e
 
     def create_tables(self, metadata: MetaData) -> None:
         """Create the tables that are absent.
@@ -107,7 +125,7 @@ class Database:
             ConfigurationError: `inbox.schema`.
             InboxError: `inbox.unavailable`.
         """
-        with unavailable():
+        with self.available():
             for table in metadata.sorted_tables:
                 try:
                     table.create(self.engine, checkfirst=True)
@@ -133,7 +151,7 @@ class Database:
             InboxError: `inbox.unavailable`.
             EffectFailed: see `Savepoint`; or a deferred constraint or trigger fails at the commit.
         """
-        with unavailable():
+        with self.available():
             db = self.engine.connect()
             pooled = db.connection
             try:
@@ -189,7 +207,7 @@ class Database:
         """
         for name in ("sync_connection", "sync_session"):
             within = getattr(within, name, within)
-        with unavailable():
+        with self.available():
             if hasattr(within, "get_bind"):  # a session
                 within = within.connection()
             is_core = isinstance(within, Connection)
@@ -259,26 +277,9 @@ def _fault(error: Exception) -> EffectFailed | None:
     return None
 
 
-@contextmanager
-def unavailable() -> Iterator[None]:
-    """Raise failures of the database as `inbox.unavailable`.
-
-    Raises:
-        InboxError: `inbox.unavailable`, without values and addresses.
-    """
-    try:
-        yield
-    except (SQLAlchemyError, sqlite3.Error, OSError, UnicodeEncodeError) as e:  # the last: surrogates in a text
-        cause = getattr(e, "orig", None) or e
-        # Messages of other drivers may contain values.
-        detail = str(cause) if type(cause).__module__ == "sqlite3" else _state_of(e)
-        raise InboxError(
-            "inbox.unavailable", f"the inbox's database fails: {type(cause).__name__} {detail}".strip()
-        ) from e
-
-
 def _state_of(error: BaseException) -> str:
-    cause = getattr(error, "orig", None)
+    """Return the SQLSTATE of a driver's error, or of SQLAlchemy's with the driver's; SQLite's errors have none."""
+    cause = getattr(error, "orig", error)
     return str(getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or "")
 
 

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.util import await_only
 
 from tppkit.errors import InboxError
-from tppkit.inbox.database import Database, EffectFailed, Savepoint, unavailable
+from tppkit.inbox.database import Database, EffectFailed, Savepoint
 from tppkit.inbox.engine import KEPT_DATABASE
 
 T = TypeVar("T")
@@ -101,7 +101,7 @@ class SharedDatabase(Database):
         before = _TURNS.set((*_TURNS.get(), turn))
         try:
             group.turns += 1
-            with unavailable(), turn:
+            with self.available(), turn:
                 yield db
         finally:
             group.is_lost = group.is_lost or turn.is_lost
