@@ -10,6 +10,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from socket import create_server
 from typing import Any
 
 import pytest
@@ -311,13 +312,51 @@ def test_without_tables_nothing_is_acknowledged_and_tables_of_others_are_rejecte
     store.close()
 
 
-def test_a_server_that_is_not_there_is_reported_without_its_address():
-    store = InboxStore("postgresql+psycopg://secret@127.0.0.1:1/x")
-    with pytest.raises(InboxError) as caught:
-        store.accept(entry("a"))
-    assert caught.value.code == "inbox.unavailable"
+@pytest.mark.parametrize(
+    ("address", "meaning"),
+    [
+        ("secret:secret@127.0.0.1:1/secret", "no server listens on this port"),
+        ("secret:secret@secret.invalid/secret", "the host name is unknown"),
+        ("secret:secret@/secret?host=/secret", "no server listens on this socket"),
+    ],
+)
+def test_a_server_that_cannot_be_reached_is_reported_with_the_cause_but_without_its_address(address, meaning):
+    with pytest.raises(InboxError, match=f"{meaning} .inbox.unavailable.$") as caught:
+        InboxStore(f"postgresql+psycopg://{address}").accept(entry("a"))
     assert "secret" not in str(caught.value)
     assert "127.0.0.1" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(":///postgres", ":///secret"), ("user=tppkit", "user=secret")])
+def test_a_database_or_user_that_does_not_exist_is_reported_without_its_name(right, wrong, request):
+    address = postgresql_address(request).replace("+psycopg:///", ":///").replace(right, wrong)
+    with pytest.raises(InboxError, match="the database or the user does not exist") as caught:
+        InboxStore(address.replace(":///", "+psycopg:///")).accept(entry("a"))
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "meaning"),
+    [
+        (b"R\0\0\0\x08\0\0\0\x03", "the server asks for a password"),
+        (b'E\0\0\0\x45SFATAL\0C28P01\0Mpassword authentication failed for user "secret"\0\0', "the user or the password is wrong"),
+    ],
+)  # fmt: skip
+def test_a_server_that_asks_for_another_password_is_reported(answer, meaning):
+    def refuse() -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(answer)
+
+    with create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as thread:
+        thread.submit(refuse)
+        address = (
+            f"postgresql+psycopg://secret@127.0.0.1:{server.getsockname()[1]}/x?sslmode=disable&gssencmode=disable"
+        )
+        with pytest.raises(InboxError, match=meaning) as caught:
+            InboxStore(address).accept(entry("a"))
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,16 @@ _ENDED, _ABORTED = ("25P01", "3B001"), "25P02"
 _OWN_FAULTS = ("", "08", "25", "40", "53", "54", "55", "57", "58", "XX")
 _CLOSED_TEXTS = ("Cannot operate on a closed database", "the connection is closed")  # the drivers have no code for this
 
+# Texts of psycopg and libpq where a connection fails, because there is no SQLSTATE; what they mean, without values.
+_CONNECTION_FAULTS = {
+    "Connection refused": "no server listens on this port",
+    "No such file": "no server listens on this socket",
+    "resolve host": "the host name is unknown",
+    "authentication failed": "the user or the password is wrong",
+    "no password supplied": "the server asks for a password",
+    "does not exist": "the database or the user does not exist",
+}
+
 
 class EffectFailed(Exception):
     """A handler failed; distinguishes its errors from those of the database.
@@ -113,7 +123,9 @@ class Database:
         except self._errors as e:
             cause = getattr(e, "orig", None) or e
             # Messages of other drivers may contain values.
-            detail = str(cause) if type(cause).__module__ == "sqlite3" else _state_of(e)
+            detail = (
+                str(cause) if type(cause).__module__ == "sqlite3" else _state_of(e) or _connection_fault(str(cause))
+            )
             raise InboxError(
                 "inbox.unavailable", f"the inbox's database fails: {type(cause).__name__} {detail}".strip()
             ) from e
@@ -281,6 +293,10 @@ def _state_of(error: BaseException) -> str:
     """Return the SQLSTATE of a driver's error, or of SQLAlchemy's with the driver's; SQLite's errors have none."""
     cause = getattr(error, "orig", error)
     return str(getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or "")
+
+
+def _connection_fault(text: str) -> str:
+    return next((meaning for known, meaning in _CONNECTION_FAULTS.items() if known in text), "")
 
 
 def _has_transaction(driver: Any, *, is_sqlite: bool) -> bool:
