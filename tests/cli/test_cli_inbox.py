@@ -165,10 +165,16 @@ def test_wrong_usage_is_exit_2(tppkit, store, arguments):
     assert (result.exit_code, result.stdout) == (2, "")
 
 
-def test_a_database_without_an_inbox_is_exit_3(tppkit, store, tmp_path):
-    (tmp_path / "other.sqlite").touch()
-    result = tppkit("inbox", "failed", "--database", "sqlite:///other.sqlite")
-    assert (result.exit_code, "[inbox.unavailable]" in result.stderr) == (3, True)
+@pytest.mark.parametrize("tables", ["", "CREATE TABLE orders (id TEXT)"])
+def test_a_file_without_an_inbox_is_exit_3_and_is_not_changed(tppkit, store, tmp_path, tables):
+    file = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(file)) as db:
+        db.execute(tables)
+    before = file.read_bytes()
+    for command in (("failed",), ("discard", "a"), ("purge",), ("work", "--handler", "operators:work")):
+        result = tppkit("inbox", *command, "--database", "sqlite:///other.sqlite")
+        assert (result.exit_code, "correct the address or the prefix" in result.stderr) == (3, True)
+    assert (file.read_bytes(), list(tmp_path.glob("other*"))) == (before, [file])
 
 
 def test_a_key_that_is_no_text_is_exit_3(tppkit, store):

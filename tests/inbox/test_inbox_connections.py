@@ -142,8 +142,10 @@ def test_two_processes_may_make_the_tables_of_one_new_file(tmp_path):
     changing.execute("BEGIN IMMEDIATE")  # as a process that changes the file to WAL mode
     end = threading.Timer(0.3, changing.close)
     end.start()
-    store.engine.connect().close()
+    store.create_tables()
     end.join()
+    with store.engine.begin() as db:
+        store._sql.metadata.drop_all(db)
     made = []
 
     @event.listens_for(store.engine, "before_cursor_execute")

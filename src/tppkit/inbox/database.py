@@ -16,7 +16,7 @@ try:
     from sqlalchemy.exc import DBAPIError, IntegrityError, ResourceClosedError, SQLAlchemyError
 
     from tppkit._statement import Statement
-    from tppkit.inbox.engine import close_at_fork
+    from tppkit.inbox.engine import close_at_fork, use_wal
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 
@@ -37,8 +37,11 @@ _ENDED, _ABORTED = ("25P01", "3B001"), "25P02"
 _OWN_FAULTS = ("", "08", "25", "40", "53", "54", "55", "57", "58", "XX")
 _CLOSED_TEXTS = ("Cannot operate on a closed database", "the connection is closed")  # the drivers have no code for this
 
-# Texts of psycopg and libpq where a connection fails, because there is no SQLSTATE; what they mean, without values.
-_CONNECTION_FAULTS = {
+_NO_TABLE = "call create_tables() first, or correct the address or the prefix"
+# What a SQLSTATE means, or a part of an error's text without one: SQLite's, and psycopg's if a connection fails.
+_MEANINGS = {
+    "42P01": _NO_TABLE,
+    "no such table": _NO_TABLE,
     "Connection refused": "no server listens on this port",
     "No such file": "no server listens on this socket",
     "resolve host": "the host name is unknown",
@@ -121,14 +124,7 @@ class Database:
         try:
             yield
         except self._errors as e:
-            cause = getattr(e, "orig", None) or e
-            # Messages of other drivers may contain values.
-            detail = (
-                str(cause) if type(cause).__module__ == "sqlite3" else _state_of(e) or _connection_fault(str(cause))
-            )
-            raise InboxError(
-                "inbox.unavailable", f"the inbox's database fails: {type(cause).__name__} {detail}".strip()
-            ) from e
+            raise InboxError("inbox.unavailable", f"the inbox's database fails: {_described(e)}") from e
 
     def create_tables(self, metadata: MetaData) -> None:
         """Create the tables that are absent.
@@ -138,6 +134,7 @@ class Database:
             InboxError: `inbox.unavailable`.
         """
         with self.available():
+            use_wal(self.engine)
             for table in metadata.sorted_tables:
                 try:
                     table.create(self.engine, checkfirst=True)
@@ -289,14 +286,19 @@ def _fault(error: Exception) -> EffectFailed | None:
     return None
 
 
+def _described(error: Exception) -> str:
+    """Return the class and the cause of the database's error, without values and addresses."""
+    cause, state = getattr(error, "orig", None) or error, _state_of(error)
+    # Messages of other drivers may contain values.
+    shown = str(cause) if type(cause).__module__ == "sqlite3" else state
+    meaning = next((meaning for known, meaning in _MEANINGS.items() if known in (state or str(cause))), "")
+    return ": ".join(filter(None, (f"{type(cause).__name__} {shown}".strip(), meaning)))
+
+
 def _state_of(error: BaseException) -> str:
     """Return the SQLSTATE of a driver's error, or of SQLAlchemy's with the driver's; SQLite's errors have none."""
     cause = getattr(error, "orig", error)
     return str(getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or "")
-
-
-def _connection_fault(text: str) -> str:
-    return next((meaning for known, meaning in _CONNECTION_FAULTS.items() if known in text), "")
 
 
 def _has_transaction(driver: Any, *, is_sqlite: bool) -> bool:

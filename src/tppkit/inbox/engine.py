@@ -12,7 +12,7 @@ from typing import Any
 from weakref import WeakSet
 
 from sqlalchemy import URL, Engine, QueuePool, create_engine, event, make_url
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from tppkit._extras import missing_extra
@@ -90,20 +90,34 @@ def _make_file_engine(url: URL, wait_s: float) -> Engine:
 
     @event.listens_for(engine, "connect")
     def connect(connection: sqlite3.Connection, _: Any) -> None:
-        end = time.monotonic() + wait_s
-        while True:
-            try:
-                connection.execute("PRAGMA journal_mode=WAL")
-                break
-            except sqlite3.OperationalError as e:
-                # While another process changes the mode, SQLite may fail at once instead of waiting.
-                if e.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
-                    raise
-                time.sleep(0.005)
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA temp_store=MEMORY")  # data of savepoints may be personal
 
     return engine
+
+
+def use_wal(engine: Engine) -> None:
+    """Switch the SQLite file of an engine of `make_engine` to WAL mode, which the file keeps; leave other engines as they are.
+
+    Not for each connection, because a file that has no inbox, such as that of a mistyped name, must not be changed.
+
+    Raises:
+        SQLAlchemyError: the database fails.
+    """
+    if not isinstance(engine.pool, _FairPool):
+        return
+    end = time.monotonic() + engine.pool.timeout()
+    with engine.connect() as db:
+        while True:
+            try:
+                db.exec_driver_sql("PRAGMA journal_mode=WAL")
+                return
+            except OperationalError as e:
+                # While another process changes the mode, SQLite may fail at once instead of waiting.
+                is_busy = getattr(e.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+                if not is_busy or time.monotonic() >= end:
+                    raise
+                time.sleep(0.005)
 
 
 def make_sqlite_engine(url: str | URL, wait_s: float, **arguments: Any) -> Engine:
