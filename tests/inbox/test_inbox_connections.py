@@ -17,7 +17,7 @@ from inbox_cases import AT, DAY, SOURCE, apply, effects, entry, open_store, post
 from psycopg.rows import dict_row
 from sqlalchemy import create_engine, event
 
-from tppkit.errors import InboxError
+from tppkit.errors import ConfigurationError, InboxError
 from tppkit.inbox import Outcome
 from tppkit.inbox.store import InboxStore
 
@@ -46,6 +46,15 @@ def test_a_connection_whose_rows_are_dictionaries_can_be_used(kind, request, tmp
         outcomes.append(store.handle_within(entry("b", number=1), None, at=AT, within=connection))
         connection.commit()
     assert outcomes == [Outcome.APPLIED, Outcome.REPEATED, Outcome.STALE]
+
+
+def test_a_connection_in_pipeline_mode_is_rejected(postgresql_store):
+    address = postgresql_store.engine.url.set(drivername="postgresql").render_as_string()
+    with psycopg.connect(address) as connection:
+        with connection.pipeline(), pytest.raises(ConfigurationError) as caught:
+            postgresql_store.handle_within(entry("a"), None, at=AT, within=connection)
+        assert caught.value.code == "inbox.no-transaction"
+        assert postgresql_store.handle_within(entry("a"), None, at=AT, within=connection) is Outcome.APPLIED
 
 
 def test_a_closed_connection_is_unavailable(sqlite_store, tmp_path):

@@ -211,7 +211,8 @@ class Database:
             within: a connection or session of SQLAlchemy, also one for asyncio, or a connection of `sqlite3` or `psycopg`.
 
         Raises:
-            ConfigurationError: `inbox.no-transaction`, it is something else, or commits each statement by itself.
+            ConfigurationError: `inbox.no-transaction`, it is something else, commits each statement by itself, or is in psycopg's pipeline
+                mode.
             InboxError: `inbox.unavailable`.
         """
         for name in ("sync_connection", "sync_session"):
@@ -228,7 +229,7 @@ class Database:
                 message = f"a {type(within).__name__} is not a connection of the inbox's kind of database"
                 raise ConfigurationError("inbox.no-transaction", message)
             if not _has_transaction(driver, is_sqlite=self.is_sqlite):
-                message = "the connection commits each statement by itself, so the done flag would be committed before the effect"
+                message = "the connection commits each statement by itself, or returns no results because it is in pipeline mode"
                 raise ConfigurationError("inbox.no-transaction", message)
             yield within if is_core else _driver_connection(driver, self.engine.dialect)
 
@@ -302,9 +303,10 @@ def _state_of(error: BaseException) -> str:
 
 
 def _has_transaction(driver: Any, *, is_sqlite: bool) -> bool:
-    """Whether a driver's connection is in a transaction, or begins one with the next statement."""
+    """Whether a driver's connection is in a transaction, or begins one with the next statement, and returns results at once."""
     if is_sqlite:
         mode = getattr(driver, "autocommit", -1)  # from Python 3.12 on; -1: isolation_level decides
         return driver.in_transaction or not (driver.isolation_level is None if mode == -1 else mode)
-    status = getattr(getattr(driver, "info", None), "transaction_status", 0)
-    return status != 0 or not getattr(driver, "autocommit", False)
+    info = getattr(driver, "info", None)  # of psycopg
+    is_in_transaction = getattr(info, "transaction_status", 0) or not getattr(driver, "autocommit", False)
+    return bool(is_in_transaction and not getattr(info, "pipeline_status", 0))
