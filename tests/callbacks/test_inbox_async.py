@@ -14,7 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
 from refusals import refused
-from tppkit.callbacks import AsyncInbox, Outcome, Unhandled
+from tppkit.callbacks import AsyncInbox, Inbox, Outcome, Unhandled
 from tppkit.errors import ConfigurationError
 from tppkit.inbox.store import InboxStore, MemoryStore
 
@@ -170,3 +170,28 @@ def test_a_handler_that_ends_the_transaction_is_detected(run):
             await inbox.handle(login("r1"), ends, at=AT)
 
     run(scenario)
+
+
+class Hides:
+    """A context manager that suppresses exceptions, for `with` and `async with`."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> bool:
+        return True
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, *_: object) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("within", [Hides, object])
+def test_a_function_that_opens_no_transaction_of_its_caller_is_rejected(within):
+    with refused(ConfigurationError, "inbox.no-transaction"):
+        Inbox(receiver(), MemoryStore()).handle_within(login("r1"), lambda *_: None, at=AT, within=within)
+    inbox = AsyncInbox(receiver(), MemoryStore())
+    with refused(ConfigurationError, "inbox.no-transaction"):
+        asyncio.run(inbox.handle_within(login("r1"), ends_as_cancelled, at=AT, within=within))

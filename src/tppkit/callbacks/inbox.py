@@ -18,13 +18,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tppkit.callbacks.entries import CallbackEntries, IncomingCallback
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
-from tppkit.errors import CallbackRejected
+from tppkit.errors import CallbackRejected, ConfigurationError
 from tppkit.inbox import Entry, Failure, Outcome, Worked
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Handler = Callable[[VerifiedCallback, Any], object]
 Count = Callable[[str, str], object]
 Transaction = Callable[[], AbstractContextManager[Any]]
+T = TypeVar("T")
 
 
 class Unhandled(StrEnum):
@@ -163,7 +164,7 @@ class Inbox:
             handler: called with the callback and the connection of `within`, for APPLIED only.
             at: the time of receipt, aware.
             within: returns a context manager that opens a transaction and yields its connection or session (see `once`). It commits
-                at the end, and rolls back after any exception. Not called for a rejected request.
+                at the end, and rolls back after any exception, which it must not suppress. Not called for a rejected request.
 
         Raises:
             CallbackRejected: see `accept`.
@@ -175,10 +176,13 @@ class Inbox:
         if (receipt := self._receipt_without_handler(incoming)) is not None:
             return receipt
         callback, entry, _ = incoming
-        with within() as connection:
+        outcome: Outcome | None = None
+        with opened(within, AbstractContextManager) as connection:
             outcome = self.store.handle_within(
                 entry, lambda _, db: handler(callback, db), at=callback.received_at, within=connection
             )
+        if outcome is None:
+            raise ConfigurationError("inbox.no-transaction", "the context manager of `within` suppressed an exception")
         return _receipt(outcome, incoming)
 
     def work(self, handler: Handler, *, at: datetime, limit: int = 100) -> list[Worked]:
@@ -281,6 +285,19 @@ class EntryHandler:
     def __call__(self, entry: Entry, connection: Any) -> object:
         """Handle an entry, and return what the handler of callbacks returned."""
         return self._handler(self._entries.restore(entry), connection)
+
+
+def opened(within: Callable[[], T], kind: type[Any]) -> T:
+    """Return the context manager that opens a transaction of the caller.
+
+    Raises:
+        ConfigurationError: `inbox.no-transaction`, it is not one of this kind.
+    """
+    manager = within()
+    if not isinstance(manager, kind):
+        message = f"`within` returned a {type(manager).__name__}, expected an {kind.__name__}"
+        raise ConfigurationError("inbox.no-transaction", message)
+    return manager
 
 
 def _receipt(outcome: Outcome, incoming: IncomingCallback) -> Receipt:

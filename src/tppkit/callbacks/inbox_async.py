@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tppkit._extras import missing_extra
 from tppkit.callbacks.handlers import awaited
-from tppkit.callbacks.inbox import Inbox, Receipt
+from tppkit.callbacks.inbox import Inbox, Receipt, opened
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
@@ -121,12 +121,12 @@ class AsyncInbox(Tasks):
 
     @contextmanager
     def _opened(self, within: AsyncTransaction) -> Iterator[Any]:
-        opened = within()
-        connection = self._await(opened.__aenter__())
+        manager = opened(within, AbstractAsyncContextManager)
+        connection = self._await(manager.__aenter__())
         try:
             yield connection
         except BaseException as e:
-            if not self._await(opened.__aexit__(type(e), e, e.__traceback__)):
+            if not self._await(manager.__aexit__(type(e), e, e.__traceback__)):
                 raise
         else:
-            self._await(opened.__aexit__(None, None, None))
+            self._await(manager.__aexit__(None, None, None))
