@@ -192,19 +192,24 @@ def test_a_translated_schema_is_the_handlers_too(sqlite_store):
     assert effects(sqlite_store) == ["a"]
 
 
-def test_threads_get_the_connection_in_the_order_of_their_requests(sqlite_store):
-    """Each thread asks again at once; one that could overtake the others would handle most entries."""
-    handled, start = list[int](), threading.Barrier(4)
+@pytest.mark.parametrize(("kind", "connections"), [("sqlite", 1), ("postgresql", 15)])
+def test_a_thread_that_returns_its_connection_does_not_overtake_those_that_wait(kind, connections, request, tmp_path):
+    store, order = open_store(kind, tmp_path, request), list[int]()
+    held = [store.engine.connect() for _ in range(connections)]
 
-    def busy(number: int) -> None:
-        start.wait()
-        for n in range(25):
-            sqlite_store.handle(entry(f"{number}-{n}"), lambda *_: time.sleep(0.002), at=AT)
-            handled.append(number)
+    def ask(number: int) -> None:
+        with store.engine.connect():
+            order.append(number)
 
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(busy, range(4)))
-    assert {handled[:80].count(number) for number in range(4)} <= set(range(15, 26))
+    with ThreadPoolExecutor(5) as threads:
+        for number in range(5):
+            threads.submit(ask, number)
+            time.sleep(0.05)  # until it waits
+        held.pop().close()
+        ask(5)
+    for one in held:
+        one.close()
+    assert order == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_thread_that_stopped_waiting_does_not_hold_up_the_next(request, tmp_path):
@@ -212,7 +217,7 @@ def test_a_thread_that_stopped_waiting_does_not_hold_up_the_next(request, tmp_pa
 
     def hangs(*_: Any) -> None:
         begun.set()
-        with pytest.raises(InboxError, match="other threads have kept the database"):
+        with pytest.raises(InboxError, match="other threads have kept the connections"):
             store.accept(entry("b"))
         time.sleep(0.1)
 

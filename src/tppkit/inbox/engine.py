@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections import deque
 from contextlib import suppress
-from threading import Lock
 from typing import Any
 from weakref import WeakSet
 
-from sqlalchemy import URL, Engine, QueuePool, create_engine, event, make_url
+from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
-from sqlalchemy.pool import ConnectionPoolEntry
 
 from tppkit._extras import missing_extra
 from tppkit._files import as_path, is_private_sqlite_file, is_still_there, make_private, require_wait
 from tppkit.errors import ConfigurationError, InboxError
+from tppkit.inbox.pool import FairPool
 
-KEPT_DATABASE = "have kept the database for {:g} seconds; does a handler hang?"
 # Without the value, which may have a password.
 _NO_ADDRESS = (
     "SQLAlchemy cannot use the address of the inbox's database: give for example sqlite:///inbox.sqlite or"
@@ -60,7 +57,9 @@ def make_engine(database: Any, wait_s: float) -> Engine:
         arguments = {}
         if url.get_driver_name() in ("psycopg", "psycopg2") and "connect_timeout" not in url.query:
             arguments["connect_timeout"] = max(1, int(half_s))  # psycopg waits at least 2 seconds
-        return create_engine(url, hide_parameters=True, pool_pre_ping=True, pool_timeout=half_s, connect_args=arguments)
+        return create_engine(
+            url, hide_parameters=True, poolclass=FairPool, pool_pre_ping=True, pool_timeout=half_s, connect_args=arguments,
+        )  # fmt: skip
     except ImportError as e:
         if url.get_driver_name() == "psycopg":
             raise missing_extra("postgres", e) from e
@@ -104,7 +103,7 @@ def use_wal(engine: Engine) -> None:
     Raises:
         SQLAlchemyError: the database fails.
     """
-    if not isinstance(engine.pool, _FairPool):
+    if engine.dialect.name != "sqlite" or not isinstance(engine.pool, FairPool):
         return
     end = time.monotonic() + engine.pool.timeout()
     with engine.connect() as db:
@@ -123,44 +122,9 @@ def use_wal(engine: Engine) -> None:
 def make_sqlite_engine(url: str | URL, wait_s: float, **arguments: Any) -> Engine:
     """Make an engine with one connection, which all threads share."""
     return create_engine(
-        url, hide_parameters=True, poolclass=_FairPool, pool_size=1, max_overflow=0, pool_timeout=wait_s,
+        url, hide_parameters=True, poolclass=FairPool, pool_size=1, max_overflow=0, pool_timeout=wait_s,
         connect_args=arguments,
     )  # fmt: skip
-
-
-class _FairPool(QueuePool):
-    """A pool with one connection, which threads get in the order of their requests.
-
-    In a QueuePool, a thread that returns the connection can take it again before a waiting thread wakes up, so others wait in vain.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._turns = deque[
-            Any
-        ]()  # a held lock for each thread; the first has the connection. A deque's methods are atomic
-
-    def _do_get(self) -> ConnectionPoolEntry:
-        turn = Lock()
-        turn.acquire()
-        self._turns.append(turn)
-        try:
-            if self._turns[0] is not turn and not turn.acquire(timeout=self.timeout()):
-                raise InboxError("inbox.unavailable", f"other threads {KEPT_DATABASE.format(self.timeout())}")
-            return super()._do_get()
-        except BaseException:
-            self._end(turn)
-            raise
-
-    def _do_return_conn(self, record: ConnectionPoolEntry) -> None:
-        super()._do_return_conn(record)
-        self._end(self._turns[0])
-
-    def _end(self, turn: Any) -> None:
-        self._turns.remove(turn)
-        if self._turns:
-            with suppress(IndexError, RuntimeError):  # it gave up, or another thread has released it
-                self._turns[0].release()
 
 
 # Connections must not cross a fork: two processes would write to one socket, and SQLite in the child would rely on locks that only

@@ -19,7 +19,6 @@ from sqlalchemy.util import await_only
 
 from tppkit.errors import InboxError
 from tppkit.inbox.database import Database, EffectFailed, Savepoint
-from tppkit.inbox.engine import KEPT_DATABASE
 
 T = TypeVar("T")
 
@@ -123,7 +122,9 @@ class SharedDatabase(Database):
             async with asyncio.timeout(self._wait_s):
                 return await step
         except TimeoutError as e:
-            message = f"other tasks or processes {KEPT_DATABASE.format(self._wait_s)}"
+            message = (
+                f"other tasks or processes have kept the database for {self._wait_s:g} seconds; does a handler hang?"
+            )
             raise InboxError("inbox.unavailable", message) from e
 
     async def _take_turn(self) -> tuple[_Group, Connection]:
