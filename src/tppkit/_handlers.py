@@ -7,7 +7,7 @@ import inspect
 from tppkit.errors import ConfigurationError
 
 
-def require_over(result: object) -> None:
+def require_finished(result: object) -> None:
     """Reject a result of a handler that must be awaited or iterated, because the caller does neither.
 
     Raises:

@@ -44,8 +44,8 @@ class Statement:
         statement: one for all dialects, or one for each dialect name.
 
     Example:
-        SETTLE = Statement(update(TABLE).where(TABLE.c.key == bindparam("of_key")).values(answer=bindparam("kept")))
-        SETTLE.run_one(db, {"of_key": key, "kept": answer})
+        ANSWER = Statement(select(TABLE.c.answer).where(TABLE.c.key == bindparam("of_key")))
+        row = ANSWER.first(db, {"of_key": "k-1"})  # the answer as a tuple of one, or None
     """
 
     def __init__(self, statement: Compilable | Mapping[str, Compilable]) -> None:
@@ -68,7 +68,7 @@ class Statement:
         return self._execute(db, values, fetch=_ONE)
 
     def run_one(self, db: Connection, values: Mapping[str, Any]) -> None:
-        """Execute a statement without rows with the driver's cursor. See `first` for arguments and errors."""
+        """Execute the statement for one row of values, and ignore the rows that it returns. See `first` for arguments and errors."""
         self._execute(db, values, fetch=_ONE)
 
     def all(self, db: Connection, values: Mapping[str, Any]) -> Sequence[Any]:

@@ -214,9 +214,8 @@ def _opened(database: str, prefix: str) -> Iterator[Any]:
     from tppkit.inbox.store import InboxStore  # needs SQLAlchemy
 
     kind, _, file = database.partition(":///")
-    if (
-        kind.startswith("sqlite") and not Path(file.partition("?")[0]).is_file()
-    ):  # SQLite would create the file of a mistyped name
+    # SQLite would create the file of a mistyped name.
+    if kind.startswith("sqlite") and not Path(file.partition("?")[0]).is_file():
         raise ConfigurationError("inbox.sqlite", f"there is no file {file}: give the file of the receiver's inbox")
     store = InboxStore(database, prefix=prefix)
     try:

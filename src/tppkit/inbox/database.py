@@ -78,7 +78,7 @@ def effect(db: Connection | None = None) -> Iterator[None]:
         db: the connection, in a transaction of the inbox. The code may wait for locks for any time.
     """
     if db is not None and db.info.pop(_LIMITED, None):
-        _UNLIMIT_WAIT.first(db, {})
+        _UNLIMIT_WAIT.run_one(db, {})
     try:
         yield
     except Exception as e:
@@ -115,7 +115,7 @@ class Database:
         self._errors = (SQLAlchemyError, engine.dialect.loaded_dbapi.Error, OSError, UnicodeEncodeError)
 
     @contextmanager
-    def available(self) -> Iterator[None]:
+    def typed_errors(self) -> Iterator[None]:
         """Raise failures of the database in the body as `inbox.unavailable`, without values and addresses.
 
         Raises:
@@ -133,7 +133,7 @@ class Database:
             ConfigurationError: `inbox.schema`.
             InboxError: `inbox.unavailable`.
         """
-        with self.available():
+        with self.typed_errors():
             use_wal(self.engine)
             for table in metadata.sorted_tables:
                 try:
@@ -160,7 +160,7 @@ class Database:
             InboxError: `inbox.unavailable`.
             EffectFailed: see `Savepoint`; or a deferred constraint or trigger fails at the commit.
         """
-        with self.available():
+        with self.typed_errors():
             db = self.engine.connect()
             pooled = db.connection
             try:
@@ -169,7 +169,7 @@ class Database:
                     db.info[_LIMITED] = _LIMIT_WAIT.first(db, {"wait": wait})
                 elif not reads and not pooled.driver_connection.in_transaction:  # type: ignore[union-attr]  # the connection is open
                     # sqlite3 begins none before a savepoint, and one that begins with a read could fail at its first write.
-                    _BEGIN.first(db, {})
+                    _BEGIN.run_one(db, {})
                 with Savepoint(db) if guarded else nullcontext():
                     yield db
                 self._commit(db, root)
@@ -217,7 +217,7 @@ class Database:
         """
         for name in ("sync_connection", "sync_session"):
             within = getattr(within, name, within)
-        with self.available():
+        with self.typed_errors():
             if hasattr(within, "get_bind"):  # a session
                 within = within.connection()
             is_core = isinstance(within, Connection)
@@ -254,15 +254,15 @@ class Savepoint:
         self._db, self.is_lost = db, True
 
     def __enter__(self) -> None:
-        _SAVEPOINT.first(self._db, {})
+        _SAVEPOINT.run_one(self._db, {})
         self.is_lost = False
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self.is_lost = True
         try:
             if error is not None:
-                _ROLLBACK_TO.first(self._db, {})
-            _RELEASE.first(self._db, {})
+                _ROLLBACK_TO.run_one(self._db, {})
+            _RELEASE.run_one(self._db, {})
             self.is_lost = False
         except Exception as e:  # after an interrupt, SQLAlchemy raises any class
             if error is not None and not isinstance(error, EffectFailed):

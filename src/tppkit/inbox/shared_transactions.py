@@ -100,7 +100,7 @@ class SharedDatabase(Database):
         before = _TURNS.set((*_TURNS.get(), turn))
         try:
             group.turns += 1
-            with self.available(), turn:
+            with self.typed_errors(), turn:
                 yield db
         finally:
             group.is_lost = group.is_lost or turn.is_lost

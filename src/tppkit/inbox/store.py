@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tppkit._clock import as_utc, shift, to_microseconds
-from tppkit._handlers import require_over
+from tppkit._handlers import require_finished
 from tppkit.errors import InboxError, code_of
 from tppkit.inbox.database import Database, EffectFailed, Savepoint, effect, reason_of
 from tppkit.inbox.engine import make_engine, make_sqlite_engine
@@ -154,7 +154,7 @@ class InboxStore:
                 outcome = self._once(db, entry, at)
                 if outcome is Outcome.APPLIED:
                     with effect(db):
-                        require_over(handler(entry, db))
+                        require_finished(handler(entry, db))
             return outcome
         except EffectFailed as e:
             failed = e
@@ -162,7 +162,7 @@ class InboxStore:
             known = self._sql.known.first(db, values_of(entry))
             due_at = retries.due_at(known[2] + 1 if known else 1, at=at)
             values = values_of(entry, State.FAILED, attempts=1, due_at=due_at, reason=reason_of(failed.error))
-            self._sql.keep_failed.first(db, {**values, "at": to_microseconds(at)})
+            self._sql.keep_failed.run_one(db, {**values, "at": to_microseconds(at)})
         raise failed.error
 
     def handle_within(self, entry: Entry, handler: Handler | None, *, at: datetime, within: Any) -> Outcome:
@@ -183,7 +183,7 @@ class InboxStore:
                 outcome = self._once(db, entry, as_utc(at))
                 if outcome is Outcome.APPLIED and handler is not None:
                     with Savepoint(db), effect():
-                        require_over(handler(entry, within))
+                        require_finished(handler(entry, within))
                 return outcome
         except EffectFailed as e:
             failed = e
@@ -305,7 +305,7 @@ class InboxStore:
                 outcome = self._advance(db, values) if ready else Outcome.DROPPED
                 if outcome is Outcome.APPLIED:
                     with effect(db):
-                        require_over(handler(entry, db))
+                        require_finished(handler(entry, db))
             if entry.fault and ended[0] == State.FAILED:  # it was not renewed meanwhile
                 return Worked(entry, Outcome.FAILED, entry.fault.code)
             return Worked(entry, outcome)

@@ -18,7 +18,7 @@ from typing import Any
 
 from tppkit._clock import Clock, utc_now
 from tppkit._encoding import shown
-from tppkit._handlers import require_over
+from tppkit._handlers import require_finished
 from tppkit.callbacks import (
     AsyncInbox,
     CallbackKind,
@@ -162,7 +162,7 @@ class CallbackGate(_Gate):
             body = b""
             with _application(raised):
                 if self._keep is not None and receipt.acknowledged:
-                    require_over(self._keep(receipt))
+                    require_finished(self._keep(receipt))
                 if receipt.outcome is Unhandled.LOGIN and self._login is not None:
                     body = self._login(receipt.callback).to_wire()
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 503 without details
@@ -224,7 +224,7 @@ class AsyncCallbackGate(_Gate):
             body = b""
             with _application(raised):
                 if self._keep is not None and receipt.acknowledged:
-                    require_over(await _result(self._keep(receipt)))
+                    require_finished(await _result(self._keep(receipt)))
                 if receipt.outcome is Unhandled.LOGIN and self._login is not None:
                     body = (await _result(self._login(receipt.callback))).to_wire()
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 503 without details

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from tppkit._clock import Clock, utc_now
-from tppkit._handlers import require_over
+from tppkit._handlers import require_finished
 from tppkit.callbacks import CallbackReceiver, ReceivedCallback
 from tppkit.callbacks.inbox import Count
 from tppkit.errors import CallbackRejected, ConfigurationError, FormatError, TppkitError, TransportError, code_of
@@ -104,7 +104,7 @@ class BodyGate:
         """Call `count`, and log an exception that it raises."""
         if self._count is not None:
             try:
-                require_over(self._count(outcome, code))
+                require_finished(self._count(outcome, code))
             except Exception:  # the application's own: logged, and the answer stays
                 LOG.exception("count failed for %s %s", outcome, code)
 
@@ -123,7 +123,7 @@ class BodyGate:
         if not again and isinstance(error, CallbackRejected | FormatError | TransportError):
             answer = _BY_CODE.get(error.code, _REJECTED)
         try:
-            require_over(
+            require_finished(
                 self._on_refusal(RefusedCallback(error, answer.status, self.now(), source.address(), received))
             )
         except Exception:  # the application's own: logged, and the answer stays
