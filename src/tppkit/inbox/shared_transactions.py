@@ -74,13 +74,11 @@ class SharedDatabase(Database):
         self._wait_s = wait_s
 
     @contextmanager
-    def transaction(self, *, wait: str = "", guarded: bool = True, reads: bool = False) -> Iterator[Connection]:
+    def transaction(self, **_: Any) -> Iterator[Connection]:
         """Take a turn. It is rolled back if the body raises; otherwise it is committed, with other turns, when this returns.
 
         Args:
-            wait: not used.
-            guarded: not used: each turn is guarded.
-            reads: not used: a turn that only reads is committed with the others.
+            _: not used: each turn is guarded, and one that only reads is committed with the others.
 
         Raises:
             InboxError: `inbox.unavailable`, also if another turn ended the transaction, if this task already has the turn, or if it
