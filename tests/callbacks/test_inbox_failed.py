@@ -63,6 +63,13 @@ def test_what_failed_is_turned_over_page_by_page(inbox):
     assert [set(found[:3]), set(found[3:6]), found[6:]] == [{"r0", "r1", "r2"}, {"r3", "r4", "r5"}, ["r6"]]
 
 
+def test_a_failed_callback_can_be_read(inbox):
+    fail(inbox, 1)
+    (failure,) = inbox.failed()
+    callback = inbox.callback_of(failure.entry)
+    assert (callback.request_id, callback.body, callback.received_at) == ("r1", login("r1").body, AT)
+
+
 def test_a_page_continues_after_rows_that_were_removed_meanwhile(inbox):
     for number in range(6):
         fail(inbox, number)
