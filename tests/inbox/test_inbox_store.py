@@ -315,9 +315,9 @@ def test_without_tables_nothing_is_acknowledged_and_tables_of_others_are_rejecte
 @pytest.mark.parametrize(
     ("address", "meaning"),
     [
-        ("secret:secret@127.0.0.1:1/secret", "no server listens on this port"),
+        ("secret:secret@127.0.0.1:1/secret", "no server listens at this port or socket"),
         ("secret:secret@secret.invalid/secret", "the host name is unknown"),
-        ("secret:secret@/secret?host=/secret", "no server listens on this socket"),
+        ("secret:secret@/secret?host=/secret", "no server listens at this port or socket"),
     ],
 )
 def test_a_server_that_cannot_be_reached_is_reported_with_the_cause_but_without_its_address(address, meaning):
@@ -338,11 +338,12 @@ def test_a_database_or_user_that_does_not_exist_is_reported_without_its_name(rig
 @pytest.mark.parametrize(
     ("answer", "meaning"),
     [
+        (b"N", "TLS cannot be used as the address requires"),
         (b"R\0\0\0\x08\0\0\0\x03", "the server asks for a password"),
-        (b'E\0\0\0\x45SFATAL\0C28P01\0Mpassword authentication failed for user "secret"\0\0', "the user or the password is wrong"),
+        (b'E\0\0\0\x45SFATAL\0C28P01\0Mpassword authentication failed for user "secret"\0\0', "rejects the user, the password"),
     ],
 )  # fmt: skip
-def test_a_server_that_asks_for_another_password_is_reported(answer, meaning):
+def test_what_a_server_answers_to_a_connection_is_reported_without_its_text(answer, meaning):
     def refuse() -> None:
         connection, _ = server.accept()
         with connection:
@@ -351,9 +352,8 @@ def test_a_server_that_asks_for_another_password_is_reported(answer, meaning):
 
     with create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as thread:
         thread.submit(refuse)
-        address = (
-            f"postgresql+psycopg://secret@127.0.0.1:{server.getsockname()[1]}/x?sslmode=disable&gssencmode=disable"
-        )
+        options = f"gssencmode=disable&sslmode={'require' if answer == b'N' else 'disable'}"
+        address = f"postgresql+psycopg://secret@127.0.0.1:{server.getsockname()[1]}/x?{options}"
         with pytest.raises(InboxError, match=meaning) as caught:
             InboxStore(address).accept(entry("a"))
     assert "secret" not in str(caught.value)

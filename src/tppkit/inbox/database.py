@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from inspect import iscoroutinefunction
@@ -37,17 +38,15 @@ _ENDED, _ABORTED = ("25P01", "3B001"), "25P02"
 _OWN_FAULTS = ("", "08", "25", "40", "53", "54", "55", "57", "58", "XX")
 _CLOSED_TEXTS = ("Cannot operate on a closed database", "the connection is closed")  # the drivers have no code for this
 
-_NO_TABLE = "call create_tables() first, or correct the address or the prefix"
-# What a SQLSTATE means, or a part of an error's text without one: SQLite's, and psycopg's if a connection fails.
+# What a SQLSTATE means, or a part of an error's text without one: SQLite's, and libpq's if a connection fails.
 _MEANINGS = {
-    "42P01": _NO_TABLE,
-    "no such table": _NO_TABLE,
-    "Connection refused": "no server listens on this port",
-    "No such file": "no server listens on this socket",
-    "resolve host": "the host name is unknown",
-    "authentication failed": "the user or the password is wrong",
+    "42P01|no such table": "call create_tables() first, or correct the address or the prefix",
+    "failed: (Connection refused|No such file)": "no server listens at this port or socket",
+    "(resolve|translate) host": "the host name is unknown",
+    "authentication failed|no pg_hba.conf entry": "the server rejects the user, the password or this host",
     "no password supplied": "the server asks for a password",
-    "does not exist": "the database or the user does not exist",
+    '(database|role) ".*" does not exist': "the database or the user does not exist",
+    "SSL|certificate": "TLS cannot be used as the address requires",
 }
 
 
@@ -292,7 +291,7 @@ def _described(error: Exception) -> str:
     cause, state = getattr(error, "orig", None) or error, _state_of(error)
     # Messages of other drivers may contain values.
     shown = str(cause) if type(cause).__module__ == "sqlite3" else state
-    meaning = next((meaning for known, meaning in _MEANINGS.items() if known in (state or str(cause))), "")
+    meaning = next((meaning for known, meaning in _MEANINGS.items() if re.search(known, state or str(cause))), "")
     return ": ".join(filter(None, (f"{type(cause).__name__} {shown}".strip(), meaning)))
 
 
