@@ -110,7 +110,7 @@ class Database:
         # In READ COMMITTED, a conflicting transaction waits; at stricter levels it would be aborted.
         self.engine = engine if self.is_sqlite else engine.execution_options(isolation_level="READ COMMITTED")
         close_at_fork(self.engine)
-        # SQLAlchemy sets the isolation level of a connection without converting the driver's errors. The last: surrogates in a text.
+        # SQLAlchemy does not convert the errors of setting the isolation level. A text with surrogates is a UnicodeEncodeError.
         self._errors = (SQLAlchemyError, engine.dialect.loaded_dbapi.Error, OSError, UnicodeEncodeError)
 
     @contextmanager
@@ -126,7 +126,7 @@ class Database:
             raise InboxError("inbox.unavailable", f"the inbox's database fails: {_described(e)}") from e
 
     def create_tables(self, metadata: MetaData) -> None:
-        """Create the tables that are absent.
+        """Create the tables that are absent; see `use_wal`.
 
         Raises:
             ConfigurationError: `inbox.schema`.

@@ -67,7 +67,7 @@ class InboxStore:
         self.engine = self.database.engine
 
     def create_tables(self) -> None:
-        """Create absent tables; writes nothing if all are present.
+        """Create absent tables, and switch the SQLite file of an address to WAL mode; writes nothing if both are done.
 
         Raises:
             ConfigurationError: `inbox.schema`, tables with these names are not an inbox's.
