@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -122,11 +122,7 @@ class AsyncInbox(Tasks):
     @contextmanager
     def _opened(self, within: AsyncTransaction) -> Iterator[Any]:
         manager = opened(within, AbstractAsyncContextManager)
-        connection = self._await(manager.__aenter__())
-        try:
+        with ExitStack() as stack:
+            connection = self._await(manager.__aenter__())
+            stack.push(lambda *error: self._await(manager.__aexit__(*error)))
             yield connection
-        except BaseException as e:
-            if not self._await(manager.__aexit__(type(e), e, e.__traceback__)):
-                raise
-        else:
-            self._await(manager.__aexit__(None, None, None))
