@@ -339,6 +339,7 @@ def test_a_database_or_user_that_does_not_exist_is_reported_without_its_name(rig
     ("answer", "meaning"),
     [
         (b"N", "TLS cannot be used as the address requires"),
+        (b"S", "TLS cannot be used as the address requires"),  # libpq then reads the file of the root certificate
         (b"R\0\0\0\x08\0\0\0\x03", "the server asks for a password"),
         (b'E\0\0\0\x45SFATAL\0C28P01\0Mpassword authentication failed for user "secret"\0\0', "rejects the user, the password"),
     ],
@@ -352,7 +353,7 @@ def test_what_a_server_answers_to_a_connection_is_reported_without_its_text(answ
 
     with create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as thread:
         thread.submit(refuse)
-        options = f"gssencmode=disable&sslmode={'require' if answer == b'N' else 'disable'}"
+        options = f"gssencmode=disable&sslrootcert=/secret&sslmode={'verify-full' if len(answer) == 1 else 'disable'}"
         address = f"postgresql+psycopg://secret@127.0.0.1:{server.getsockname()[1]}/x?{options}"
         with pytest.raises(InboxError, match=meaning) as caught:
             InboxStore(address).accept(entry("a"))
