@@ -46,7 +46,7 @@ _MEANINGS = {
     "authentication failed|no pg_hba.conf entry": "the server rejects the user, the password or this host",
     "no password supplied": "the server asks for a password",
     '(database|role) ".*" does not exist': "the database or the user does not exist",
-    "SSL|certificate": "TLS cannot be used as the address requires",
+    "connection to server .*(does not support SSL|certificate)": "TLS cannot be used as the address requires",
 }
 
 
