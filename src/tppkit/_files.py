@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from tppkit.errors import ConfigurationError, FormatError
 
@@ -20,6 +20,7 @@ PUBLIC = 0o644
 FOLDER = 0o755
 _DAY_S = 86_400
 FilePath = str | os.PathLike[str]
+FileIdentity = tuple[int, int]  # numbers of the file system, and of the file in it; a name is no part of it
 
 
 def as_path(path: FilePath) -> Path:
@@ -157,18 +158,6 @@ def remove_leftovers(path: Path) -> None:
         raise ConfigurationError("file.unwritable", f"{path.parent} cannot be cleaned: {e.strerror}") from e
 
 
-class FileIdentity(NamedTuple):
-    """The identity of a file, independent of its name.
-
-    Attributes:
-        device: number of its file system.
-        inode: its number in that file system.
-    """
-
-    device: int
-    inode: int
-
-
 def make_private(path: Path) -> FileIdentity:
     """Make an empty file that only its owner can read, unless the file exists, and return its identity.
 
@@ -217,7 +206,7 @@ def identity_of(file: Path | int) -> FileIdentity:
         OSError: the file cannot be examined.
     """
     found = os.stat(file)
-    return FileIdentity(found.st_dev, found.st_ino)
+    return found.st_dev, found.st_ino
 
 
 def make_folder(path: Path) -> None:

@@ -21,7 +21,7 @@ from tppkit.certificates import (
     oids,
 )
 from tppkit.certificates.certificate import MAX_CERTIFICATE_BYTES
-from tppkit.errors import ConfigurationError, FormatError
+from tppkit.errors import ConfigurationError, FormatError, Severity
 
 ISSUER_ALTERNATIVE_NAME = x509.ObjectIdentifier("2.5.29.18")
 BROKEN = x509.UnrecognizedExtension(ISSUER_ALTERNATIVE_NAME, b"\x30\x01")
@@ -217,9 +217,8 @@ def test_a_serial_number_that_is_not_positive_is_refused(issue, serial):
     assert refused.value.code == "certificate.malformed"
 
 
-def test_the_strict_reading_passes_what_is_well_formed_and_names_what_is_not(pki, issue):
-    pki.qwac.certificate.require_well_formed()
-    with pytest.raises(FormatError) as refused:
-        issue(Use.QWAC, qc=b"\x30\x02\x05\x00").require_well_formed()
-    assert refused.value.code == "qcstatements.malformed"
-    assert refused.value.offset is not None
+def test_what_is_malformed_is_named_with_its_place(pki, issue):
+    assert pki.qwac.certificate.findings == ()
+    (finding,) = issue(Use.QWAC, qc=b"\x30\x02\x05\x00").findings
+    assert (finding.code, finding.severity) == ("qcstatements.malformed", Severity.ERROR)
+    assert finding.offset is not None

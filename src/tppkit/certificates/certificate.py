@@ -103,16 +103,6 @@ class Subject:
         except (ValueError, UnsupportedAlgorithm) as e:
             raise FormatError("certificate.key-unreadable", f"the public key of {self.subject} cannot be read") from e
 
-    def require_well_formed(self) -> None:
-        """Reject malformed parts that the lenient parser accepted.
-
-        Raises:
-            FormatError: the code of the first error among `findings`.
-        """
-        for finding in self.findings:
-            if finding.severity is Severity.ERROR:
-                raise FormatError(finding.code, finding.message, clause=finding.clause, offset=finding.offset)
-
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """The malformed parts that the parser accepted."""
@@ -333,18 +323,6 @@ class EidasRequest(Subject):
     def extension_values(self) -> Mapping[str, bytes]:
         """DER of the value of each requested extension, by its dotted identifier; the first one of a duplicate."""
         return read_extension_values(self.der, requested_extensions(self.der, _parts(self.der, count=3)[-1]))
-
-    @property
-    def attributes(self) -> tuple[tuple[str, bytes], ...]:
-        """Identifier and DER of the values of each attribute, in order; one of them contains the requested extensions.
-
-        Raises:
-            FormatError: `der.malformed`, `der.unexpected-tag`.
-        """
-        last = _parts(self.der, count=3)[-1]
-        attributes = der.read_children(self.der, last) if last.tag == 0xA0 else ()
-        parts = [der.read_children(self.der, attribute) for attribute in attributes]
-        return tuple((der.read_oid(self.der, p[0]), self.der[p[1].offset : p[1].end]) for p in parts if len(p) == 2)
 
     def _find(self) -> list[Finding]:
         found = super()._find()

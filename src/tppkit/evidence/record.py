@@ -187,22 +187,17 @@ class EvidenceRecord:
         place = {name: getattr(self, name) for name in _UNPLACED}
         return self._written[:-1] + b"," + write_object({**place, **self.extra, **values})[1:] + b"\n"
 
-    def to_unplaced(self) -> bytes:
-        """Return the columns as JSON, without the place in a stream and without the leaf hash, which covers the place.
-
-        Raises:
-            FormatError: the record is not one that could be placed and read again; `json.too-large` if it is too long for a line.
-        """
-        return self.unplaced()[0]
-
     def unplaced(self, **extra: str) -> tuple[bytes, EvidenceRecord]:
-        """Return the result of `to_unplaced`, and the record that `from_unplaced` would read from it, without parsing it.
+        """Return the columns as JSON, without the place in a stream and without the leaf hash, which covers the place.
 
         Args:
             extra: see `from_unplaced`.
 
+        Returns:
+            The JSON, and the record that `from_unplaced` would read from it, without parsing it.
+
         Raises:
-            FormatError: see `to_unplaced`.
+            FormatError: the record is not one that could be placed and read again; `json.too-large` if it is too long for a line.
         """
         try:
             values = self._values()
@@ -240,7 +235,7 @@ class EvidenceRecord:
 
     @classmethod
     def from_unplaced(cls, raw: bytes, **extra: str) -> Self:
-        """Read the bytes of `to_unplaced`.
+        """Read the bytes of `unplaced`.
 
         Args:
             raw: the bytes.

@@ -149,11 +149,6 @@ def name_is_identifier(certificate: Subject, at: datetime) -> Fault | None:
     return message, {"nca_name": psd2.nca_name, "nca_id": psd2.nca_id}
 
 
-def is_nca_id(text: str) -> bool:
-    """Whether a text has the form of an authority's identifier."""
-    return _NCA_ID.fullmatch(text) is not None
-
-
 def are_name_and_id_exchanged(psd2: Psd2Statement) -> bool:
     """Whether NCAName is an identifier and NCAId a name: a known one, or a text that cannot be a misspelt identifier."""
     if not _NCA_ID.fullmatch(psd2.nca_name) or _NCA_ID.fullmatch(psd2.nca_id):
