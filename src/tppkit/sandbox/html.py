@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from datetime import datetime
 from importlib.resources import files
 from ipaddress import ip_address
 from typing import Any
@@ -35,6 +36,11 @@ _FORWARDED = ("x-forwarded-for", "forwarded", "x-real-ip", "x-forwarded-host", "
 def grouped(iban: str) -> str:
     """An IBAN in groups of four characters, the print format of ISO 13616."""
     return " ".join(iban[i : i + 4] for i in range(0, len(iban), 4))
+
+
+def shown_time(at: datetime | None) -> str:
+    """A time on a page, to the second; empty for None."""
+    return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
 
 
 _TEMPLATES = Environment(

@@ -13,6 +13,7 @@ from tppkit.sandbox.delivery_tables import latest_deliveries
 from tppkit.sandbox.gateway.link_tables import latest_links
 from tppkit.sandbox.gateway.tables import StoredTransaction, latest_orders, transactions_of_orders
 from tppkit.sandbox.gateway.webhooks import SENDER
+from tppkit.sandbox.html import shown_time
 
 _SHOWN = 50
 
@@ -26,7 +27,7 @@ def gateway_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
             "Gateway orders", ("Order", "Reference", "Status", "Amount", "Made by", "Transactions", "Created"),
             [
                 (one.id, one.terms.merchant_order_id or "", one.status.value, _amount(one.terms.amount, one.terms.currency),
-                 one.made_by or "", ", ".join(map(_attempt, transactions[one.id])), _time(one.created_at))
+                 one.made_by or "", ", ".join(map(_attempt, transactions[one.id])), shown_time(one.created_at))
                 for one in orders
             ],
         ),
@@ -34,7 +35,7 @@ def gateway_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
             "Payment links", ("Link", "Reference", "Status", "Amount", "Created", "Ends"),
             [
                 (one.id, one.terms.merchant_order_id, one.status.value, _amount(one.terms.amount, one.terms.currency),
-                 _time(one.created_at), _time(one.ends_at))
+                 shown_time(one.created_at), shown_time(one.ends_at))
                 for one in latest_links(db, _SHOWN)
             ],
         ),
@@ -42,7 +43,7 @@ def gateway_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
             "Webhooks", ("Receiver", "Order", "State", "Attempts", "Latest answer", "Next attempt"),
             [
                 (one.delivery.receiver, StatusChanged.from_wire(one.delivery.body).order_id, one.delivery.state, str(one.delivery.attempts),
-                 one.attempts[-1].text if one.attempts else "", _time(one.delivery.due_at))
+                 one.attempts[-1].text if one.attempts else "", shown_time(one.delivery.due_at))
                 for one in latest_deliveries(db, [SENDER], _SHOWN)
             ],
         ),
@@ -58,7 +59,3 @@ def _attempt(transaction: StoredTransaction) -> str:
 
 def _amount(amount: int, currency: str) -> str:
     return f"{amount_with_decimals(amount, currency)} {currency}"
-
-
-def _time(at: datetime | None) -> str:
-    return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"

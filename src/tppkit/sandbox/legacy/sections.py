@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from tppkit.sandbox.cell import Section
 from tppkit.sandbox.delivery_tables import latest_deliveries
-from tppkit.sandbox.html import grouped
+from tppkit.sandbox.html import grouped, shown_time
 from tppkit.sandbox.legacy.login_tables import latest_logins
 from tppkit.sandbox.legacy.sender import sender_name
 from tppkit.sandbox.legacy.settings import HOSTS
@@ -24,7 +24,7 @@ def legacy_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
         Section(
             "Legacy access", ("Token", "Host", "For", "State", "Asked for", "Account", "Ends"),
             [
-                (one.token, one.host, one.kind, _state(one, at), one.acc, grouped(one.iban or ""), _time(one.expires_at))
+                (one.token, one.host, one.kind, _state(one, at), one.acc, grouped(one.iban or ""), shown_time(one.expires_at))
                 for one in latest_access(db, _SHOWN)
             ],
         ),
@@ -32,7 +32,7 @@ def legacy_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
             "Legacy payments", ("Payment", "Host", "State", "Amount", "From", "To", "Requested"),
             [
                 (one.uuid, one.host, one.state.value, f"{one.order.amount.value} {one.order.amount.currency}", grouped(one.iban),
-                 f"{one.creditor_name}, {grouped(one.creditor_iban)}", _time(one.requested_at))
+                 f"{one.creditor_name}, {grouped(one.creditor_iban)}", shown_time(one.requested_at))
                 for one in latest_payments(db, _SHOWN)
             ],
         ),
@@ -40,7 +40,7 @@ def legacy_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
             "Logins", ("Address", "Host", "State", "Asked by", "Asked for", "Scanned", "Reason"),
             [
                 (one.url, one.host, one.state.value, one.request.name if one.request else "",
-                 ", ".join(one.request.perm) if one.request else "", _time(one.scanned_at), one.reason or "")
+                 ", ".join(one.request.perm) if one.request else "", shown_time(one.scanned_at), one.reason or "")
                 for one in latest_logins(db, _SHOWN)
             ],
         ),
@@ -48,7 +48,7 @@ def legacy_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
             "Callbacks", ("Address", "State", "Version", "Attempts", "Latest answer", "Next attempt"),
             [
                 (one.delivery.address, one.delivery.state, str(one.delivery.ver), str(one.delivery.attempts),
-                 one.attempts[-1].text if one.attempts else "", _time(one.delivery.due_at))
+                 one.attempts[-1].text if one.attempts else "", shown_time(one.delivery.due_at))
                 for one in deliveries
             ],
         ),
@@ -57,7 +57,3 @@ def legacy_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
 
 def _state(access: StoredAccess, at: datetime) -> str:
     return "expired" if access.state is AccessState.GRANTED and not access.is_valid(at) else access.state.value
-
-
-def _time(at: datetime | None) -> str:
-    return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"

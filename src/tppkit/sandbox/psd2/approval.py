@@ -14,7 +14,7 @@ from tppkit.protocol.psd2.consent import ConsentTrigger
 from tppkit.protocol.psd2.payment import Trigger, reported_status
 from tppkit.sandbox.bank.customers import Account, Customer
 from tppkit.sandbox.cell import Section
-from tppkit.sandbox.html import grouped
+from tppkit.sandbox.html import grouped, shown_time
 from tppkit.sandbox.psd2.consent_tables import StoredConsent, latest_consents
 from tppkit.sandbox.psd2.consents import (
     approve_consent,
@@ -82,12 +82,13 @@ def order_sections(db: Connection, at: datetime, *, rules: BankRules) -> tuple[S
     return (
         Section(
             "Payments", ("Payment", "State", "Amount", "To", "Requested by", "Last active"),
-            [(one.payment_id, _state(one), *_paid(one), _provider(one), _time(one)) for one in payments],
+            [(one.payment_id, _state(one), *_paid(one), _provider(one), shown_time(one.progress.active_at)) for one in payments],
         ),
         Section(
             "Consents", ("Consent", "State", "Account", "Until", "Requested by", "Last active"),
             [
-                (one.consent_id, _state(one), grouped(one.iban or ""), one.progress.valid_until.isoformat(), _provider(one), _time(one))
+                (one.consent_id, _state(one), grouped(one.iban or ""), one.progress.valid_until.isoformat(), _provider(one),
+                 shown_time(one.progress.active_at))
                 for one in consents
             ],
         ),
@@ -167,7 +168,3 @@ def _paid(payment: StoredPayment) -> tuple[str, str]:
 
 def _provider(order: Order) -> str:
     return f"{order.provider_name or ''} {order.organization}".strip()
-
-
-def _time(order: Order) -> str:
-    return f"{order.progress.active_at:%Y-%m-%d %H:%M:%S}"
