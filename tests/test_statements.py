@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Column, MetaData, String, Table, bindparam, create_engine, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 import tppkit
-from tppkit._statement import Statement
+from tppkit._statement import Statement, insert_or
 
 SOURCE = Path(tppkit.__file__).parent
 VERBS = {"select", "insert", "update", "delete"}
@@ -78,12 +77,7 @@ def test_no_function_that_runs_with_each_request_builds_a_statement():
 TABLE = Table("things", MetaData(), Column("key", String(8), primary_key=True), Column("note", String(8)))
 READ = Statement(select(TABLE).where(TABLE.c.key != bindparam("other")).order_by(TABLE.c.key))
 FORGET = Statement(update(TABLE).where(TABLE.c.key == bindparam("of_key")).values(note=None))
-ADD = Statement(
-    {
-        name: dialect.insert(TABLE).on_conflict_do_nothing().returning(TABLE.c.key)
-        for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
-    }
-)
+ADD = insert_or(TABLE, lambda into: into.on_conflict_do_nothing().returning(TABLE.c.key))
 
 
 def test_a_statement_runs_with_its_constants_and_the_values_given():

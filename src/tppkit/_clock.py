@@ -54,6 +54,16 @@ def from_microseconds(microseconds: int) -> datetime:
     return _EPOCH + microseconds * _MICROSECOND
 
 
+def optional_microseconds(at: datetime | None) -> int | None:
+    """Convert a time to the value of a column."""
+    return None if at is None else to_microseconds(at)
+
+
+def optional_time(microseconds: int | None) -> datetime | None:
+    """Convert the value of a column to a time."""
+    return None if microseconds is None else from_microseconds(microseconds)
+
+
 def format_time(at: datetime) -> str:
     """Format `at` as ISO 8601 in UTC with a `Z`, with microseconds only if they are not zero."""
     return as_utc(at).isoformat().replace("+00:00", "Z")

@@ -7,7 +7,8 @@ from contextlib import closing
 from operator import methodcaller
 from typing import Any, NamedTuple
 
-from sqlalchemy import CompoundSelect, Connection, Dialect, Select, TextClause
+from sqlalchemy import CompoundSelect, Connection, Dialect, Select, Table, TextClause
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import UpdateBase
 
@@ -130,3 +131,14 @@ class Statement:
 
     def _of(self, dialect: Dialect) -> Compilable:
         return self._statement[dialect.name] if isinstance(self._statement, Mapping) else self._statement
+
+
+def insert_or(table: Table, complete: Callable[[Any], UpdateBase]) -> Statement:
+    """Make an insert that does something else on a conflict, for SQLite and PostgreSQL.
+
+    Args:
+        table: the table.
+        complete: adds values, ON CONFLICT and RETURNING to the insert of a dialect.
+    """
+    dialects = (("sqlite", sqlite), ("postgresql", postgresql))
+    return Statement({name: complete(dialect.insert(table)) for name, dialect in dialects})

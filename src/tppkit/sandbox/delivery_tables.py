@@ -28,7 +28,7 @@ from sqlalchemy import (
     update,
 )
 
-from tppkit._clock import format_time, from_microseconds, to_microseconds
+from tppkit._clock import format_time, from_microseconds, optional_microseconds, optional_time, to_microseconds
 from tppkit._statement import Statement
 from tppkit._text import printable
 
@@ -247,7 +247,7 @@ def add_delivery(
 def next_due(db: Connection) -> datetime | None:
     """Return when the next attempt is due, or None."""
     (due_at,) = _NEXT.first(db, {})
-    return _time(due_at)
+    return optional_time(due_at)
 
 
 def latest_deliveries(db: Connection, senders: Collection[str], limit: int) -> tuple[Logged, ...]:
@@ -270,8 +270,8 @@ def settle_delivery(db: Connection, *, delivery: Delivery, result: Result, at: d
     """Write the result of an attempt, and release the next delivery of the stream."""
     values = {
         "of_id": delivery.id, "to_state": result.state, "to_attempts": delivery.attempts + result.counted,
-        "to_first_at": _microseconds(delivery.first_at or (at if result.counted else None)),
-        "to_due_at": _microseconds(result.due_at),
+        "to_first_at": optional_microseconds(delivery.first_at or (at if result.counted else None)),
+        "to_due_at": optional_microseconds(result.due_at),
     }  # fmt: skip
     _SETTLE.first(db, values)
     for ok, text in result.attempts:
@@ -285,15 +285,7 @@ def _deliveries(rows: Iterable[Any]) -> list[Delivery]:
     return [
         Delivery(
             row.id, row.sender, row.address, row.receiver, row.body, row.stream, row.ver, from_microseconds(row.added_at),
-            _time(row.first_at), row.attempts, row.state, _time(row.due_at),
+            optional_time(row.first_at), row.attempts, row.state, optional_time(row.due_at),
         )
         for row in rows
     ]  # fmt: skip
-
-
-def _microseconds(at: datetime | None) -> int | None:
-    return None if at is None else to_microseconds(at)
-
-
-def _time(microseconds: int | None) -> datetime | None:
-    return None if microseconds is None else from_microseconds(microseconds)

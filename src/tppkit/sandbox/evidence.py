@@ -9,9 +9,8 @@ from contextlib import suppress
 from functools import partial
 
 from sqlalchemy import Column, Connection, Integer, LargeBinary, MetaData, String, Table, bindparam, insert, select
-from sqlalchemy.dialects import postgresql, sqlite
 
-from tppkit._statement import Statement
+from tppkit._statement import insert_or
 from tppkit._text import printable
 from tppkit.errors import ArchiveError, ConfigurationError, TransportError
 from tppkit.evidence import EvidenceArchive, make_record
@@ -44,14 +43,13 @@ class Evidence:
         kept = Table(
             "kept_answers", tables, Column("key", LargeBinary, primary_key=True), Column("times", Integer, nullable=False)
         )  # fmt: skip
-        self._count = Statement(
-            {
-                name: dialect.insert(kept)
-                .values(key=bindparam("of_key"), times=1)
+        self._count = insert_or(
+            kept,
+            lambda into: (
+                into.values(key=bindparam("of_key"), times=1)
                 .on_conflict_do_update(index_elements=["key"], set_={"times": kept.c.times + 1})
                 .returning(kept.c.times)
-                for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
-            }
+            ),
         )
         bound = Table(
             "evidence_archive", tables, Column("id", Integer, primary_key=True, autoincrement=False),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from sqlalchemy import Boolean, Column, Connection, MetaData, String, Table, bindparam, select
-from sqlalchemy.dialects import postgresql, sqlite
 
-from tppkit._statement import Statement
+from tppkit._statement import insert_or
 
 TABLES = MetaData()
 _REACH = Table(
@@ -13,13 +12,11 @@ _REACH = Table(
     Column("country", String(2), primary_key=True), Column("reachable", Boolean, nullable=False),
 )  # fmt: skip
 _READ = select(_REACH.c.reachable).where(_REACH.c.country == bindparam("of_country"))
-_SET = Statement(
-    {
-        name: dialect.insert(_REACH)
-        .values(country=bindparam("country"), reachable=bindparam("reachable"))
-        .on_conflict_do_update(index_elements=["country"], set_={"reachable": bindparam("reachable")})
-        for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
-    }
+_SET = insert_or(
+    _REACH,
+    lambda into: into.values(country=bindparam("country"), reachable=bindparam("reachable")).on_conflict_do_update(
+        index_elements=["country"], set_={"reachable": bindparam("reachable")}
+    ),
 )
 
 

@@ -29,10 +29,9 @@ from sqlalchemy import (
     union_all,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
-from tppkit._clock import from_microseconds, to_microseconds
-from tppkit._statement import Statement
+from tppkit._clock import from_microseconds, optional_time, to_microseconds
+from tppkit._statement import Statement, insert_or
 from tppkit.errors import FormatError
 from tppkit.sandbox.bank.customers import find_account
 from tppkit.sandbox.bank.tables import BALANCES, BOOKINGS, ENTRIES, TRANSFERS
@@ -44,15 +43,13 @@ EXCHANGE = "bank:exchange"  # the bank's side of currency exchanges
 MAX_PENDING = 1000  # transfers of one account, which one answer lists
 
 _ADD_BOOKING, _ADD_ENTRY, _ADD_TRANSFER = insert(BOOKINGS), insert(ENTRIES), insert(TRANSFERS)
-_ADD_TO_BALANCE = Statement(
-    {
-        name: dialect.insert(BALANCES)
-        .values({column: bindparam(column) for column in ("account", "currency", "amount")})
-        .on_conflict_do_update(
-            index_elements=["account", "currency"], set_={"amount": BALANCES.c.amount + bindparam("amount")}
-        )
-        for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
-    }
+_ADD_TO_BALANCE = insert_or(
+    BALANCES,
+    lambda into: into.values(
+        {column: bindparam(column) for column in ("account", "currency", "amount")}
+    ).on_conflict_do_update(
+        index_elements=["account", "currency"], set_={"amount": BALANCES.c.amount + bindparam("amount")}
+    ),
 )
 _HELD = select(BALANCES.c.currency, BALANCES.c.amount).where(BALANCES.c.account == bindparam("of_account"))
 _BALANCES_OF = Statement(_HELD)
@@ -360,8 +357,7 @@ def delay_transfer(db: Connection, transfer: Transfer, *, due_at: datetime) -> N
 
 def next_due(db: Connection, source: str) -> datetime | None:
     """Return when the next pending transfer of an interface is due, or None."""
-    at = db.execute(_NEXT_DUE, {"of_source": source}).scalar_one()
-    return None if at is None else from_microseconds(at)
+    return optional_time(db.execute(_NEXT_DUE, {"of_source": source}).scalar_one())
 
 
 def due_transfers(db: Connection, source: str, at: datetime) -> tuple[Transfer, ...]:

@@ -24,7 +24,7 @@ from sqlalchemy import (
     update,
 )
 
-from tppkit._clock import from_microseconds, to_microseconds
+from tppkit._clock import from_microseconds, optional_microseconds, optional_time, to_microseconds
 from tppkit._statement import Statement
 from tppkit.protocol.gateway.bodies import PaymentLinkRequest
 from tppkit.protocol.gateway.states import LinkStatus
@@ -132,7 +132,7 @@ def orders_of_link(db: Connection, link_id: str) -> dict[str, tuple[str, ...]]:
 def next_due(db: Connection) -> datetime | None:
     """Return when the next link expires, or None."""
     (due,) = _NEXT_DUE.first(db, {})
-    return None if due is None else from_microseconds(due)
+    return optional_time(due)
 
 
 def due_links(db: Connection, until: datetime) -> tuple[str, ...]:
@@ -169,5 +169,5 @@ def _link(row: Any) -> StoredLink | None:
 def _changing(link: StoredLink) -> dict[str, Any]:
     return {
         "status": link.status.value, "modified_at": to_microseconds(link.modified_at), "completed_order_id": link.completed_order_id,
-        "due_at": None if link.due_at is None else to_microseconds(link.due_at),
+        "due_at": optional_microseconds(link.due_at),
     }  # fmt: skip

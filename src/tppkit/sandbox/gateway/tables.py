@@ -26,7 +26,7 @@ from sqlalchemy import (
     update,
 )
 
-from tppkit._clock import from_microseconds, to_microseconds
+from tppkit._clock import from_microseconds, optional_microseconds, optional_time, to_microseconds
 from tppkit._statement import Statement
 from tppkit.protocol.gateway.orders import OrderTerms
 from tppkit.protocol.gateway.states import OrderStatus
@@ -37,8 +37,6 @@ from tppkit.sandbox.gateway.transaction_tables import (
     TRANSACTIONS,
     StoredTransaction,
     add_transaction,
-    optional_microseconds,
-    optional_time,
     set_transaction,
     shown_transactions,
     transactions_of,

@@ -23,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 
-from tppkit._clock import from_microseconds, to_microseconds
+from tppkit._clock import from_microseconds, optional_microseconds, optional_time, to_microseconds
 from tppkit._statement import Statement
 from tppkit.protocol.gateway.authorisations import Authorisation
 from tppkit.protocol.gateway.orders import CaptureMode, Transaction
@@ -190,13 +190,3 @@ def _changing(transaction: StoredTransaction) -> dict[str, Any]:
         "charged_back": 0 if held is None else held.charged_back,
         "due_at": optional_microseconds(transaction.due_at),
     }
-
-
-def optional_microseconds(at: datetime | None) -> int | None:
-    """Convert a time to the value of a column."""
-    return None if at is None else to_microseconds(at)
-
-
-def optional_time(microseconds: int | None) -> datetime | None:
-    """Convert the value of a column to a time."""
-    return None if microseconds is None else from_microseconds(microseconds)

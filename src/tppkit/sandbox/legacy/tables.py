@@ -21,10 +21,9 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
-from tppkit._clock import from_microseconds, to_microseconds
-from tppkit._statement import Statement
+from tppkit._clock import from_microseconds, optional_microseconds, optional_time, to_microseconds
+from tppkit._statement import Statement, insert_or
 from tppkit.protocol.legacy import PaymentOrder
 from tppkit.sandbox.bank.tables import TRANSFERS
 
@@ -62,19 +61,14 @@ _PAYMENTS = Table(
     Column("decided_at", BigInteger),
     Column("record_id", String(64), nullable=False, unique=True),
 )  # fmt: skip
-_ENGINES = (("sqlite", sqlite), ("postgresql", postgresql))
 _CALLBACK_URL = select(_PROVIDER.c.callback_url)
-_SET_CALLBACK_URL = Statement(
-    {
-        name: dialect.insert(_PROVIDER)
-        .values(name="provider", callback_url=bindparam("callback_url"))
-        .on_conflict_do_update(index_elements=["name"], set_={"callback_url": bindparam("callback_url")})
-        for name, dialect in _ENGINES
-    }
+_SET_CALLBACK_URL = insert_or(
+    _PROVIDER,
+    lambda into: into.values(name="provider", callback_url=bindparam("callback_url")).on_conflict_do_update(
+        index_elements=["name"], set_={"callback_url": bindparam("callback_url")}
+    ),
 )
-_ADD_ACCESS = Statement(
-    {name: dialect.insert(_ACCESS).on_conflict_do_nothing().returning(_ACCESS.c.token) for name, dialect in _ENGINES}
-)
+_ADD_ACCESS = insert_or(_ACCESS, lambda into: into.on_conflict_do_nothing().returning(_ACCESS.c.token))
 _ONE_ACCESS = select(_ACCESS).where(_ACCESS.c.host == bindparam("of_host"), _ACCESS.c.token == bindparam("of_token"))
 _FIND_ACCESS, _LOCK_ACCESS = Statement(_ONE_ACCESS), _ONE_ACCESS.with_for_update()
 _SET_ACCESS = (
@@ -89,9 +83,7 @@ _ACCESS_TO = (
 )
 _LATEST_ACCESS = select(_ACCESS).order_by(_ACCESS.c.requested_at.desc(), _ACCESS.c.token).limit(bindparam("most"))
 
-_ADD_PAYMENT = Statement(
-    {name: dialect.insert(_PAYMENTS).on_conflict_do_nothing().returning(_PAYMENTS.c.uuid) for name, dialect in _ENGINES}
-)
+_ADD_PAYMENT = insert_or(_PAYMENTS, lambda into: into.on_conflict_do_nothing().returning(_PAYMENTS.c.uuid))
 _LOCK_PAYMENT = (
     select(_PAYMENTS)
     .where(_PAYMENTS.c.host == bindparam("of_host"), _PAYMENTS.c.uuid == bindparam("of_uuid"))
@@ -248,11 +240,10 @@ def lock_access(db: Connection, host: str, token: str) -> StoredAccess | None:
 
 def set_access(db: Connection, access: StoredAccess) -> None:
     """Store the state of an access request."""
-    ends = access.expires_at
     db.execute(
         _SET_ACCESS,
         {"of_host": access.host, "of_token": access.token, "to_state": access.state.value, "to_iban": access.iban}
-        | {"to_expires_at": None if ends is None else to_microseconds(ends)},
+        | {"to_expires_at": optional_microseconds(access.expires_at)},
     )
 
 
@@ -284,7 +275,7 @@ def lock_payment(db: Connection, host: str, uuid: str) -> StoredPayment | None:
 
 def set_payment(db: Connection, payment: StoredPayment) -> None:
     """Store the state of a payment."""
-    decided = None if payment.decided_at is None else to_microseconds(payment.decided_at)
+    decided = optional_microseconds(payment.decided_at)
     db.execute(
         _SET_PAYMENT, {"of_record": payment.record_id, "to_state": payment.state.value, "to_decided_at": decided}
     )
@@ -326,7 +317,7 @@ def _access(row: Any) -> StoredAccess | None:
         return None
     host, token, kind, acc, state, requested_at, iban, expires_at = row
     return StoredAccess(
-        host, token, kind, acc, AccessState(state), from_microseconds(requested_at), iban, _time(expires_at)
+        host, token, kind, acc, AccessState(state), from_microseconds(requested_at), iban, optional_time(expires_at)
     )  # fmt: skip
 
 
@@ -335,9 +326,5 @@ def _payment(row: Any) -> StoredPayment | None:
         return None
     return StoredPayment(
         row.host, row.uuid, row.token, PaymentOrder.from_wire(bytes(row.body), tolerant=True), row.iban, row.creditor_iban,
-        row.creditor_name, PaymentState(row.state), from_microseconds(row.requested_at), row.record_id, _time(row.decided_at),
+        row.creditor_name, PaymentState(row.state), from_microseconds(row.requested_at), row.record_id, optional_time(row.decided_at),
     )  # fmt: skip
-
-
-def _time(microseconds: int | None) -> datetime | None:
-    return None if microseconds is None else from_microseconds(microseconds)

@@ -21,10 +21,9 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from tppkit._clock import from_microseconds, to_microseconds
-from tppkit._statement import Statement
+from tppkit._statement import Statement, insert_or
 from tppkit.protocol.psd2 import ConsentRequest, ConsentStatus
 from tppkit.protocol.psd2.consent import ConsentProgress, ConsentTrigger
 from tppkit.sandbox.psd2.tables import TABLES
@@ -57,12 +56,7 @@ _PAGES = Table(
     Column("page", String(128), primary_key=True),
 )  # fmt: skip
 
-_ADD = Statement(
-    {
-        name: dialect.insert(_CONSENTS).on_conflict_do_nothing().returning(_CONSENTS.c.consent_id)
-        for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
-    }
-)
+_ADD = insert_or(_CONSENTS, lambda into: into.on_conflict_do_nothing().returning(_CONSENTS.c.consent_id))
 _BY_ID = Statement(select(_CONSENTS).where(_CONSENTS.c.consent_id == bindparam("of_consent")))
 # The lock prevents concurrent decisions about one consent; SQLite has only one writer.
 _LOCKED = select(_CONSENTS).where(_CONSENTS.c.consent_id == bindparam("of_consent")).with_for_update()
@@ -76,26 +70,20 @@ _SET = (
 _LATEST = select(func.max(_CONSENTS.c.active_at))
 _IDS = select(_CONSENTS.c.consent_id)
 _PAGE = select(_PAGES.c.page).where(*(column == bindparam(column.name) for column in _PAGES.c))
-_ADD_PAGE = Statement(
-    {
-        name: dialect.insert(_PAGES).on_conflict_do_nothing().returning(_PAGES.c.page)
-        for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
-    }
-)
+_ADD_PAGE = insert_or(_PAGES, lambda into: into.on_conflict_do_nothing().returning(_PAGES.c.page))
 _LATEST_ONES = select(_CONSENTS).order_by(_CONSENTS.c.active_at.desc(), _CONSENTS.c.consent_id).limit(bindparam("most"))
 # Returns no row if the limit of the day is reached.
-_COUNT = Statement(
-    {
-        name: dialect.insert(_READS)
-        .values(consent_id=bindparam("of_consent"), day=bindparam("of_day"), times=1)
+_COUNT = insert_or(
+    _READS,
+    lambda into: (
+        into.values(consent_id=bindparam("of_consent"), day=bindparam("of_day"), times=1)
         .on_conflict_do_update(
             index_elements=["consent_id", "day"],
             set_={"times": _READS.c.times + 1},
             where=_READS.c.times < bindparam("most", type_=Integer),
         )
         .returning(_READS.c.times)
-        for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
-    }
+    ),
 )
 
 

@@ -22,10 +22,9 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
-from tppkit._clock import from_microseconds, to_microseconds
-from tppkit._statement import Statement
+from tppkit._clock import from_microseconds, optional_microseconds, optional_time, to_microseconds
+from tppkit._statement import Statement, insert_or
 from tppkit.protocol.psd2 import PaymentProduct, TransactionStatus
 from tppkit.protocol.psd2.payment import Progress, Trigger
 from tppkit.sandbox.bank.tables import TRANSFERS
@@ -49,12 +48,7 @@ _PAYMENTS = Table(
     Column("moved_by", String(16)),
 )  # fmt: skip
 
-_ADD = Statement(
-    {
-        name: dialect.insert(_PAYMENTS).on_conflict_do_nothing().returning(_PAYMENTS.c.payment_id)
-        for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
-    }
-)
+_ADD = insert_or(_PAYMENTS, lambda into: into.on_conflict_do_nothing().returning(_PAYMENTS.c.payment_id))
 # The lock prevents concurrent decisions about one payment; SQLite has only one writer.
 _BY_ID = select(_PAYMENTS).where(_PAYMENTS.c.payment_id == bindparam("of_payment"))
 _FIND, _LOCK = Statement(_BY_ID), Statement(_BY_ID.with_for_update())
@@ -177,7 +171,7 @@ def _read(row: Any) -> StoredPayment | None:
     status, active_at, opened, approved_at, moved_by = rest
     progress = Progress(
         TransactionStatus(status), from_microseconds(active_at), bool(opened),
-        None if approved_at is None else from_microseconds(approved_at), None if moved_by is None else Trigger(moved_by),
+        optional_time(approved_at), None if moved_by is None else Trigger(moved_by),
     )  # fmt: skip
     return StoredPayment(
         payment_id, organization, PaymentProduct(product), bytes(body), link_token, redirect_uri, progress, provider_name
@@ -185,8 +179,7 @@ def _read(row: Any) -> StoredPayment | None:
 
 
 def _progress_columns(progress: Progress) -> dict[str, Any]:
-    approved = progress.approved_at
     return {
         "status": progress.status.value, "active_at": to_microseconds(progress.active_at), "opened": progress.opened,
-        "approved_at": None if approved is None else to_microseconds(approved), "moved_by": progress.moved_by and progress.moved_by.value,
+        "approved_at": optional_microseconds(progress.approved_at), "moved_by": progress.moved_by and progress.moved_by.value,
     }  # fmt: skip
