@@ -16,6 +16,7 @@ from tppkit._files import FilePath
 from tppkit.certificates import EidasCertificate
 from tppkit.client.identity_certificates import IdentityCertificates
 from tppkit.client.identity_sources import (
+    PARTS,
     Material,
     Password,
     Passwords,
@@ -145,14 +146,9 @@ class Identity:
             FormatError: `file.*`, `certificate.*`, `key.*`, `profile.key`.
             ConfigurationError: `identity.incomplete`, `key.unreadable`, `signer.close`, those of `Seal`, and those of `Identity`.
         """
-        paths = {
-            "QWAC": qwac,
-            "QWAC_KEY": qwac_key,
-            "QSEAL": qseal,
-            "QSEAL_KEY": qseal_key,
-            "SERVER_ANCHORS": server_anchors,
-        }
-        return cls._from_paths(paths, Passwords(password, qwac_password, qseal_password), signer, options, now)
+        paths = dict(zip(PARTS, (qwac, qwac_key, qseal, qseal_key, server_anchors), strict=True))
+        passwords = Passwords(password, qwac_password, qseal_password)
+        return cls._from(lambda: (read_files(paths), passwords), signer, options, now)
 
     @classmethod
     def from_pkcs12(
@@ -186,7 +182,8 @@ class Identity:
             ConfigurationError: see `from_files`.
         """
         paths = {"QWAC": qwac, "QSEAL": qseal, "SERVER_ANCHORS": server_anchors}
-        return cls._from_paths(paths, Passwords(password, qwac_password, qseal_password), signer, options, now)
+        passwords = Passwords(password, qwac_password, qseal_password)
+        return cls._from(lambda: (read_files(paths), passwords), signer, options, now)
 
     @classmethod
     def from_environment(
@@ -216,12 +213,7 @@ class Identity:
             FormatError: `file.*`, `pkcs12.*`, `certificate.*`.
             ConfigurationError: `identity.environment`; see `from_files`.
         """
-
-        def read(at: datetime) -> Material:
-            found, passwords = read_environment(environment, prefix=prefix)
-            return read_material(found, passwords=passwords, signer=signer, options=options, at=at)
-
-        return cls._from(read, now)
+        return cls._from(lambda: read_environment(environment, prefix=prefix), signer, options, now)
 
     @classmethod
     def from_memory(
@@ -243,32 +235,22 @@ class Identity:
 
         Arguments and errors are those of `from_files`. `reload` does not work; use `renew`.
         """
-        found = {
-            "QWAC": qwac,
-            "QWAC_KEY": qwac_key,
-            "QSEAL": qseal,
-            "QSEAL_KEY": qseal_key,
-            "SERVER_ANCHORS": server_anchors,
-        }
+        found = dict(zip(PARTS, (qwac, qwac_key, qseal, qseal_key, server_anchors), strict=True))
         passwords = Passwords(password, qwac_password, qseal_password)
         return cls._made_of(read_material(found, passwords=passwords, signer=signer, options=options, at=now()))
 
     @classmethod
-    def _from_paths(
+    def _from(
         cls,
-        paths: Mapping[str, FilePath | None],
-        passwords: Passwords,
+        find: Callable[[], tuple[Mapping[str, bytes | None], Passwords]],
         signer: SealSigner,
         options: SealOptions,
         now: Clock,
     ) -> Self:
         def read(at: datetime) -> Material:
-            return read_material(read_files(paths), passwords=passwords, signer=signer, options=options, at=at)
+            found, passwords = find()
+            return read_material(found, passwords=passwords, signer=signer, options=options, at=at)
 
-        return cls._from(read, now)
-
-    @classmethod
-    def _from(cls, read: Callable[[datetime], Material], now: Clock) -> Self:
         identity = cls._made_of(read(now()))
         identity._read = read
         return identity
