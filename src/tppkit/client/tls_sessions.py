@@ -23,52 +23,47 @@ MAX_SESSIONS = 64
 Peer = tuple[str | None, int | None]
 
 
-class _Deadline(NamedTuple):
-    end: float
-    clock: Callable[[], float]
-
-    def left(self) -> float:
-        left = self.end - self.clock()
-        if left <= 0:
-            raise TimeoutError("the time for the whole call is over")
-        return left
-
-
 # A context variable, because HTTP libraries cannot pass the deadline of a call to an existing connection.
-_DEADLINE: ContextVar[_Deadline | None] = ContextVar("tppkit_deadline", default=None)
+_DEADLINE: ContextVar[float | None] = ContextVar("tppkit_deadline", default=None)
 
 
 @contextmanager
-def deadline(seconds: float, *, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
+def deadline(seconds: float) -> Iterator[None]:
     """Limit the total time of reads and writes of this thread on TLS connections of an `Identity`, in a `with` block.
 
     Name resolution and TCP connection are limited by the HTTP library's connect timeout.
 
     Args:
         seconds: the time limit; an outer deadline that ends earlier stays in force.
-        clock: monotonic seconds.
 
     Raises:
         TimeoutError: from reads and writes after the limit; HTTP libraries convert it to their own timeout errors.
     """
     outer = _DEADLINE.get()
-    new = _Deadline(clock() + seconds, clock)
-    token = _DEADLINE.set(outer if outer is not None and outer.left() < seconds else new)
+    ends_first = outer is not None and _left(outer) < seconds
+    token = _DEADLINE.set(outer if ends_first else time.monotonic() + seconds)
     try:
         yield
     finally:
         _DEADLINE.reset(token)
 
 
+def _left(end: float) -> float:
+    left = end - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("the time for the whole call is over")
+    return left
+
+
 @contextmanager
 def _limited(connection: socket.socket) -> Iterator[None]:
     """Limit one operation on a connection to the remaining time of the call."""
-    running = _DEADLINE.get()
-    if running is None:
+    end = _DEADLINE.get()
+    if end is None:
         yield
         return
     before = connection.gettimeout()
-    left = running.left()
+    left = _left(end)
     connection.settimeout(left if before is None else min(before, left))
     try:
         yield
