@@ -13,6 +13,19 @@ from tppkit.errors import ConfigurationError, FormatError, TppkitError
 MAX_TEXT = 500
 MAX_CODE = 64
 MAX_ERROR_BYTES = 64 * 1024
+# Rows of every interface: requests that are malformed or incomplete, and a database that does not answer.
+COMMON_ROWS = (
+    ("header.", 400, "FORMAT_ERROR"),
+    ("body.unexpected", 400, "FORMAT_ERROR"),
+    ("query.", 400, "FORMAT_ERROR"),
+    ("message.too-large", 413, "FORMAT_ERROR"),
+    ("message.no-length", 411, "FORMAT_ERROR"),
+    ("message.", 400, "FORMAT_ERROR"),
+    ("transport.disconnected", 400, "FORMAT_ERROR"),  # the client may have closed its sending half only
+    ("json.", 400, "FORMAT_ERROR"),
+    ("model.", 400, "FORMAT_ERROR"),
+    ("database.unavailable", 503, "SERVICE_UNAVAILABLE"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ Source: gateway document, section 7, which shows neither codes nor bodies, so al
 
 from __future__ import annotations
 
-from tppkit.protocol.refusals import RefusalRow, Refusals, find_error, write_error
+from tppkit.protocol.refusals import COMMON_ROWS, RefusalRow, Refusals, find_error, write_error
 
 _ROWS = (
     ("credentials.malformed", 401, "UNAUTHORIZED"),
@@ -31,18 +31,9 @@ _ROWS = (
     ("machine.", 409, "STATUS_INVALID"),
     ("wallet.merchant", 400, "FORMAT_ERROR"),
     ("search.", 400, "SEARCH_INVALID"),
-    ("header.", 400, "FORMAT_ERROR"),
-    ("body.unexpected", 400, "FORMAT_ERROR"),
-    ("query.", 400, "FORMAT_ERROR"),
-    ("message.too-large", 413, "FORMAT_ERROR"),
-    ("message.no-length", 411, "FORMAT_ERROR"),
-    ("message.", 400, "FORMAT_ERROR"),
-    ("transport.disconnected", 400, "FORMAT_ERROR"),  # the client may have closed its sending half only
-    ("json.", 400, "FORMAT_ERROR"),
-    ("model.", 400, "FORMAT_ERROR"),
+    *COMMON_ROWS,
     ("endpoint.unknown", 404, "NOT_FOUND"),
     ("endpoint.method", 405, "METHOD_NOT_ALLOWED"),
-    ("database.unavailable", 503, "SERVICE_UNAVAILABLE"),
 )
 
 REFUSALS = Refusals(rows=tuple(RefusalRow(*row) for row in _ROWS), write=write_error, find=find_error)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tppkit.protocol.refusals import MAX_TEXT, Refusal, RefusalRow, Refusals
+from tppkit.protocol.refusals import COMMON_ROWS, MAX_TEXT, Refusal, RefusalRow, Refusals
 
 
 def _write(refusal: Refusal) -> bytes:
@@ -47,17 +47,9 @@ _ROWS = (
     ("jws.", 401, "SIGNATURE_INVALID"),
     ("structured.", 401, "SIGNATURE_INVALID"),
     ("base64.", 401, "SIGNATURE_INVALID"),
-    ("header.", 400, "FORMAT_ERROR"),
-    ("body.unexpected", 400, "FORMAT_ERROR"),
-    ("query.", 400, "FORMAT_ERROR"),
-    ("message.too-large", 413, "FORMAT_ERROR"),
-    ("message.no-length", 411, "FORMAT_ERROR"),
-    ("message.", 400, "FORMAT_ERROR"),
-    ("transport.disconnected", 400, "FORMAT_ERROR"),  # the client may have closed its sending half only
+    *COMMON_ROWS,
     ("transport.timeout", 408, "FORMAT_ERROR"),
     ("transport.busy", 503, "SERVICE_UNAVAILABLE"),
-    ("json.", 400, "FORMAT_ERROR"),
-    ("model.", 400, "FORMAT_ERROR"),
     ("request-id.reuse", 409, "REQUEST_ID_REUSE"),
     ("request-id.in-progress", 409, "STATUS_INVALID"),
     ("request-id.answered", 409, "STATUS_INVALID"),
@@ -76,7 +68,6 @@ _ROWS = (
     ("endpoint.method", 405, "SERVICE_INVALID"),
     ("role.missing", 403, "ROLE_INVALID"),
     ("archive.unusable", 503, "SERVICE_UNAVAILABLE"),
-    ("database.unavailable", 503, "SERVICE_UNAVAILABLE"),
     ("replay.unavailable", 503, "SERVICE_UNAVAILABLE"),
 )
 
