@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from pydantic import (
@@ -137,6 +138,11 @@ class WireModel(BaseModel):
     def to_object(self) -> dict[str, Any]:
         """The object as JSON values, without absent fields."""
         return self.model_dump(mode="json", by_alias=True)
+
+    @property
+    def unknown(self) -> Mapping[str, Any]:
+        """Fields that the document does not name, as they came."""
+        return MappingProxyType(self.model_extra or {})
 
     @model_serializer(mode="wrap")
     def _leave_out_absent(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:

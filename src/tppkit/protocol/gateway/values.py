@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -44,11 +43,6 @@ class GatewayModel(WireModel):
     """A JSON object of the gateway. Unknown fields and personal data are not shown by `repr`."""
 
     model_config = ConfigDict(populate_by_name=True)
-
-    @property
-    def unknown(self) -> Mapping[str, Any]:
-        """Fields that the document does not name, as they came."""
-        return MappingProxyType(self.model_extra or {})
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         shown = [name for name, field in type(self).model_fields.items() if field.repr]

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -42,11 +41,6 @@ class LegacyModel(WireModel):
     """A JSON object of the interface."""
 
     model_config = ConfigDict(populate_by_name=True)
-
-    @property
-    def unknown(self) -> Mapping[str, Any]:
-        """Fields that the document does not name, unchanged."""
-        return MappingProxyType(self.model_extra or {})
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         return [(name, getattr(self, name)) for name, field in type(self).model_fields.items() if field.repr]
