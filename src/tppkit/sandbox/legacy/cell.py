@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.legacy import LEGACY
+from tppkit.sandbox.bank.ledger import next_due
 from tppkit.sandbox.cell import Cell, Handler, Services
 from tppkit.sandbox.faults import Faults
 from tppkit.sandbox.host import Host
@@ -63,7 +65,7 @@ def legacy_cell(hosts: Mapping[str, LegacyHost], *, http: Callable[[], OutgoingH
         pages=lambda services: LegacyPages(services, hosts, senders).routes,
         sections=legacy_sections,
         control=lambda services: LegacyControl(services, senders).routes,
-        next_event=payments.next_execution,
+        next_event=partial(next_due, source=tables.SOURCE),
         run_due=payments.execute_payments,
         check=tables.check_payments,
         senders={sender_name(name): sender for name, sender in senders.items()},

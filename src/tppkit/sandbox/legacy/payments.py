@@ -22,7 +22,6 @@ from tppkit.sandbox.bank.ledger import (
     Transfer,
     book_transfer,
     drop_transfer,
-    next_due,
     start_transfer,
     takes_transfers,
     to_minor,
@@ -132,11 +131,6 @@ def decline_payment(db: Connection, payment: StoredPayment, *, at: datetime) -> 
     """
     _require_undecided(payment)
     return _move(db, replace(payment, decided_at=at), LifeCycle.DECLINED, at)
-
-
-def next_execution(db: Connection) -> datetime | None:
-    """Return when the next approved payment is executed."""
-    return next_due(db, SOURCE)
 
 
 def execute_payments(db: Connection, at: datetime) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from tppkit._clock import Clock
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.psd2 import PSD2
+from tppkit.sandbox.bank.ledger import next_due
 from tppkit.sandbox.cell import Cell, Handler, Services
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.psd2 import accounts, consents, payments, tables
@@ -16,7 +17,7 @@ from tppkit.sandbox.psd2.approval import order_sections
 from tppkit.sandbox.psd2.consent_tables import consent_ids, latest_consent_time
 from tppkit.sandbox.psd2.control import consent_control, payment_control
 from tppkit.sandbox.psd2.pages import ApprovalPages
-from tppkit.sandbox.psd2.payments import execute_payments, next_execution
+from tppkit.sandbox.psd2.payments import execute_payments
 from tppkit.sandbox.psd2.settings import Psd2Settings
 from tppkit.seals import SealPolicy
 from tppkit.web import SealGate
@@ -51,7 +52,7 @@ def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, n
         pages=lambda services: ApprovalPages(services, settings).routes,
         sections=partial(order_sections, rules=settings.rules),
         control=lambda services: (*payment_control(services, settings), *consent_control(services, settings)),
-        next_event=next_execution,
+        next_event=partial(next_due, source=tables.SOURCE),
         run_due=partial(execute_payments, rules=settings.rules),
         check=tables.check_payments,
         subjects=lambda db: (*tables.payment_ids(db), *consent_ids(db)),

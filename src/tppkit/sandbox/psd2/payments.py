@@ -31,7 +31,6 @@ from tppkit.sandbox.bank.ledger import (
     book_transfer,
     delay_transfer,
     drop_transfer,
-    next_due,
     start_transfer,
     takes_transfers,
     to_minor,
@@ -194,11 +193,6 @@ def decline_payment(db: Connection, payment: StoredPayment, *, at: datetime) -> 
     require_open(payment)
     progress = _moved(payment.progress, Trigger.DECLINED)
     return _store(db, payment, replace(progress, opened=True, active_at=at))
-
-
-def next_execution(db: Connection) -> datetime | None:
-    """Return when the next approved payment is executed."""
-    return next_due(db, SOURCE)
 
 
 def execute_payments(db: Connection, at: datetime, *, rules: BankRules) -> None:
