@@ -24,7 +24,7 @@ from tppkit._addresses import Address, is_public, parse_address
 from tppkit._encoding import shown
 from tppkit.errors import TransportError
 
-MAX_ANSWER_BYTES = 64 * 1024
+MAX_ANSWER_BYTES = 64 * 1024  # with the head
 MAX_ADDRESSES = 4  # of a host, tried in turn
 RESOLVING_AT_ONCE = 8
 _READ_BYTES = 16 * 1024
@@ -98,7 +98,7 @@ class OutgoingHttp:
 
     async def request(
         self, method: str, url: str, *, headers: Sequence[tuple[str, str]] = (), body: bytes = b"", timeout_s: float,
-        answer_s: float | None = None, max_bytes: int = MAX_ANSWER_BYTES, with_body: bool = True,
+        answer_s: float | None = None, with_body: bool = True,
     ) -> Received:  # fmt: skip
         """Send a request, with the path and query as they are written, and read the answer.
 
@@ -109,7 +109,6 @@ class OutgoingHttp:
             body: its body.
             timeout_s: for resolution, connection, TLS and the whole answer, on the machine's clock.
             answer_s: a separate time limit for sending and the answer, which begins when the connection is made.
-            max_bytes: maximum length of the answer, its head included.
             with_body: if False, do not wait for the answer's body.
 
         Raises:
@@ -128,7 +127,7 @@ class OutgoingHttp:
                 try:
                     writer.write(_head(method, address, headers, body) + body)
                     await writer.drain()
-                    return await _read_answer(reader, max_bytes, with_body)
+                    return await _read_answer(reader, with_body)
                 finally:
                     writer.transport.abort()  # a normal close could wait for the receiver
         except TimeoutError as e:
@@ -189,15 +188,15 @@ def _head(method: str, address: Address, headers: Sequence[tuple[str, str]], bod
     return "\r\n".join([f"{method} {path} HTTP/1.1", *(f"{n}: {v}" for n, v in fields), "", ""]).encode("ascii")
 
 
-async def _read_answer(reader: asyncio.StreamReader, max_bytes: int, with_body: bool) -> Received:
+async def _read_answer(reader: asyncio.StreamReader, with_body: bool) -> Received:
     answer = _Answer()
     parser = answer.parser
     size = 0
     while not answer.is_whole and (with_body or not answer.status):
         data = await reader.read(_READ_BYTES)
         size += len(data)
-        if size > max_bytes:
-            raise TransportError("outgoing.too-large", f"the answer is longer than {max_bytes} bytes")
+        if size > MAX_ANSWER_BYTES:
+            raise TransportError("outgoing.too-large", f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
         if data:
             parser.feed_data(data)
         elif answer.ends_with_connection:

@@ -127,14 +127,13 @@ class PkiServer:
     Args:
         folder: The folder that `pki create` made.
         port: 0 chooses a free port.
-        now: Returns the current time, aware.
 
     Raises:
         ConfigurationError: `port.unavailable`, and those of `PkiServices`.
     """
 
-    def __init__(self, folder: Path, *, port: int, now: Callable[[], datetime] = utc_now) -> None:
-        services = PkiServices(folder, now=now)
+    def __init__(self, folder: Path, *, port: int) -> None:
+        services = PkiServices(folder, now=utc_now)
         bound = listen("127.0.0.1", port)
         base = f"http://localhost:{bound.getsockname()[1]}"
         self.addresses = {

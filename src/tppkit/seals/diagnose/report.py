@@ -9,6 +9,7 @@ from typing import Any
 
 from tppkit.seals.diagnose.mistakes import Part
 
+_MAX_VISIBLE = 16_384
 _MARKS = str.maketrans({"\n": "␊\n", "\r": "␍", "\t": "␉", " ": "·", "\0": "␀"})
 
 
@@ -107,13 +108,8 @@ class Diagnosis:
         }
 
 
-def visible(raw: bytes, *, limit: int = 16_384) -> str:
-    """Bytes as text in which white space and line ends can be seen, and nothing can move a cursor.
-
-    Args:
-        raw: the bytes.
-        limit: what is longer is cut.
-    """
-    text = raw[:limit].decode("utf-8", "backslashreplace").translate(_MARKS)
+def visible(raw: bytes) -> str:
+    """The first 16 KiB as text in which white space and line ends can be seen, and nothing can move a cursor."""
+    text = raw[:_MAX_VISIBLE].decode("utf-8", "backslashreplace").translate(_MARKS)
     shown = "".join([c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode("ascii") for c in text])
-    return shown + ("…" if len(raw) > limit else "")
+    return shown + ("…" if len(raw) > _MAX_VISIBLE else "")
