@@ -7,7 +7,6 @@ Sources: ETSI TS 119 612 clause 5 and annex B, XML Signature 1.1, ETSI EN 319 13
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from datetime import datetime, timedelta
 
@@ -15,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from tppkit._clock import as_utc, format_time
+from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate
 from tppkit.testpki.certificate import Issued
 from tppkit.testpki.pki import Pki
@@ -144,11 +144,11 @@ def make_trusted_lists(pki: Pki, *, at: datetime, sequence: int = 1) -> dict[str
     lotl_signer, list_signer = pki.members["lotl-signer"], pki.members["list-signer"]
     own = _POINTER.format(
         location=_escaped(f"{pki.services_url}/{lotl_file}"), territory="EU", kind="EUlistofthelists",
-        signer=_base64(lotl_signer.certificate.der),
+        signer=encode_base64(lotl_signer.certificate.der),
     )  # fmt: skip
     other = _POINTER.format(
         location=_escaped(f"{pki.services_url}/{national_file}"), territory=_TERRITORY, kind="EUgeneric",
-        signer=_base64(list_signer.certificate.der),
+        signer=encode_base64(list_signer.certificate.der),
     )  # fmt: skip
     services = _service(pki, pki.qwac_ca.certificate, "TEST qualified website certificates", "ForWebSiteAuthentication")
     services += _service(pki, pki.qseal_ca.certificate, "TEST qualified seal certificates", "ForeSeals")
@@ -170,8 +170,8 @@ def make_trusted_lists(pki: Pki, *, at: datetime, sequence: int = 1) -> dict[str
 
 def _service(pki: Pki, certificate: EidasCertificate, name: str, information: str) -> str:
     return _SERVICE.format(
-        name=name, certificate=_base64(certificate.der), subject=_escaped(str(certificate.subject)),
-        key_identifier=_base64(certificate.extensions.subject_key_identifier or b""), since=format_time(pki.not_before),
+        name=name, certificate=encode_base64(certificate.der), subject=_escaped(str(certificate.subject)),
+        key_identifier=encode_base64(certificate.extensions.subject_key_identifier or b""), since=format_time(pki.not_before),
         information=information,
     )  # fmt: skip
 
@@ -201,8 +201,8 @@ def _sign(document: str, signer: Issued, *, at: datetime) -> bytes:
         value = b"".join(number.to_bytes(size, "big") for number in decode_dss_signature(value))
     signature = _SIGNATURE.format(
         information=information,
-        value=_base64(value),
-        certificate=_base64(signer.certificate.der),
+        value=encode_base64(value),
+        certificate=encode_base64(signer.certificate.der),
         properties=properties,
     )
     body = document.removesuffix("</TrustServiceStatusList>")
@@ -214,9 +214,5 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\r", "&#xD;")
 
 
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
 def _digest(data: bytes) -> str:
-    return _base64(hashlib.sha256(data).digest())
+    return encode_base64(hashlib.sha256(data).digest())
