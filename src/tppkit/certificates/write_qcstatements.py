@@ -43,7 +43,7 @@ def write_qc_statements(
         _statement(oids.QC_COMPLIANCE) if compliance else b"",
         _statement(oids.QC_SSCD) if sscd else b"",
         _statement(oids.QC_PDS, write_pds(pds)) if pds else b"",
-        _statement(oids.QC_TYPE, der.write_element(der.SEQUENCE, der.write_oid(type_oid))),
+        _statement(oids.QC_TYPE, der.write_sequence(der.write_oid(type_oid))),
         _statement(oids.QC_LIMIT_VALUE, write_limit_value(limit_value)) if limit_value else b"",
         _statement(oids.QC_RETENTION_PERIOD, der.write_integer(retention_years))
         if retention_years is not None
@@ -54,11 +54,11 @@ def write_qc_statements(
         _semantics(semantics, name_registration_authorities) if semantics or name_registration_authorities else b"",
         _statement(oids.QC_PSD2, write_psd2(psd2)) if psd2 else b"",
     ]
-    return der.write_element(der.SEQUENCE, *statements)
+    return der.write_sequence(*statements)
 
 
 def _statement(oid: str, *info: bytes) -> bytes:
-    return der.write_element(der.SEQUENCE, der.write_oid(oid), *info)
+    return der.write_sequence(der.write_oid(oid), *info)
 
 
 def write_limit_value(limit: LimitValue) -> bytes:
@@ -67,47 +67,38 @@ def write_limit_value(limit: LimitValue) -> bytes:
     currency = (
         der.write_integer(int(limit.currency)) if numeric else der.write_text(limit.currency, tag=der.PRINTABLE_STRING)
     )
-    return der.write_element(der.SEQUENCE, currency, der.write_integer(limit.amount), der.write_integer(limit.exponent))
+    return der.write_sequence(currency, der.write_integer(limit.amount), der.write_integer(limit.exponent))
 
 
 def _countries(countries: tuple[str, ...]) -> bytes:
-    return der.write_element(
-        der.SEQUENCE, *(der.write_text(country, tag=der.PRINTABLE_STRING) for country in countries)
-    )
+    return der.write_sequence(*(der.write_text(country, tag=der.PRINTABLE_STRING) for country in countries))
 
 
 def _oids(dotted: tuple[str, ...]) -> bytes:
-    return der.write_element(der.SEQUENCE, *map(der.write_oid, dotted))
+    return der.write_sequence(*map(der.write_oid, dotted))
 
 
 def _semantics(identifier: str | None, authorities: tuple[str, ...]) -> bytes:
     names = [der.write_element(0x86, authority.encode("ascii")) for authority in authorities]  # GeneralName, a URI
     parts = [der.write_oid(identifier)] if identifier else []
-    parts += [der.write_element(der.SEQUENCE, *names)] if names else []
-    return _statement(oids.QCS_SYNTAX_V2, der.write_element(der.SEQUENCE, *parts))
+    parts += [der.write_sequence(*names)] if names else []
+    return _statement(oids.QCS_SYNTAX_V2, der.write_sequence(*parts))
 
 
 def write_pds(locations: tuple[PdsLocation, ...]) -> bytes:
     """The DER of a list of PKI disclosure statements."""
-    return der.write_element(der.SEQUENCE, *map(_pds, locations))
+    return der.write_sequence(*map(_pds, locations))
 
 
 def _pds(location: PdsLocation) -> bytes:
-    return der.write_element(
-        der.SEQUENCE,
-        der.write_text(location.url, tag=der.IA5_STRING),
-        der.write_text(location.language, tag=der.PRINTABLE_STRING),
+    return der.write_sequence(
+        der.write_text(location.url, tag=der.IA5_STRING), der.write_text(location.language, tag=der.PRINTABLE_STRING)
     )
 
 
 def write_psd2(statement: Psd2Statement) -> bytes:
     """The DER of a PSD2QcType."""
-    roles = (
-        der.write_element(der.SEQUENCE, der.write_oid(role.oid), der.write_text(role.name)) for role in statement.roles
-    )
-    return der.write_element(
-        der.SEQUENCE,
-        der.write_element(der.SEQUENCE, *roles),
-        der.write_text(statement.nca_name),
-        der.write_text(statement.nca_id),
+    roles = (der.write_sequence(der.write_oid(role.oid), der.write_text(role.name)) for role in statement.roles)
+    return der.write_sequence(
+        der.write_sequence(*roles), der.write_text(statement.nca_name), der.write_text(statement.nca_id)
     )
