@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import ValidationError
 
@@ -76,14 +76,10 @@ class CsvRows(Generic[Model]):
     Source: RFC 4180.
     """
 
+    media_type: ClassVar = "text/csv"
     columns: tuple[str, ...]
     model: type[Model]
     max_record_bytes: int = MAX_RECORD_BYTES
-
-    @property
-    def media_type(self) -> str:
-        """The Content-Type."""
-        return "text/csv"
 
     def chunks(self, rows: Iterable[Model]) -> Iterator[bytes]:
         """See `Streamed.chunks`."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -93,7 +93,7 @@ class WireModel(BaseModel):
         Payer.from_wire(b'{"name": "Ada"}').to_wire()
     """
 
-    model_config = ConfigDict(frozen=True, extra="allow", strict=True, hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True, hide_input_in_errors=True, populate_by_name=True)
 
     @classmethod
     @without_frames
@@ -215,13 +215,9 @@ class Json(Generic[Model]):
         max_bytes: a longer body is rejected.
     """
 
+    media_type: ClassVar = "application/json"
     model: type[Model]
     max_bytes: int = MAX_BODY_BYTES
-
-    @property
-    def media_type(self) -> str:
-        """The Content-Type."""
-        return "application/json"
 
     def write(self, value: Model) -> bytes:
         """The object as compact JSON."""
@@ -241,10 +237,7 @@ class Json(Generic[Model]):
 class Nothing:
     """No body. A request with a body is rejected; the body of an answer is ignored."""
 
-    @property
-    def media_type(self) -> None:
-        """No Content-Type."""
-        return None
+    media_type: ClassVar = None
 
     def write(self, value: None) -> bytes:
         """No bytes."""
@@ -269,13 +262,9 @@ class JsonArray(Generic[Model]):
         max_bytes: a longer body is rejected.
     """
 
+    media_type: ClassVar = "application/json"
     model: type[Model]
     max_bytes: int = MAX_ARRAY_BYTES
-
-    @property
-    def media_type(self) -> str:
-        """The Content-Type."""
-        return "application/json"
 
     def write(self, value: tuple[Model, ...]) -> bytes:
         """The objects as compact JSON."""

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from tppkit._currency import MINOR_UNITS, minor_units
 from tppkit.errors import FormatError
@@ -41,8 +41,6 @@ NO_CONTROLS = rf"^[^{_CONTROLS}]*$"  # without surrogates, which some engines of
 
 class GatewayModel(WireModel):
     """A JSON object of the gateway. Unknown fields and personal data are not shown by `repr`."""
-
-    model_config = ConfigDict(populate_by_name=True)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         shown = [name for name, field in type(self).model_fields.items() if field.repr]

@@ -16,7 +16,6 @@ from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
-    ConfigDict,
     Field,
     PlainSerializer,
     PlainValidator,
@@ -39,8 +38,6 @@ _COUNTRY = re.compile(r"[A-Z]{3}")
 
 class LegacyModel(WireModel):
     """A JSON object of the interface."""
-
-    model_config = ConfigDict(populate_by_name=True)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         return [(name, getattr(self, name)) for name, field in type(self).model_fields.items() if field.repr]

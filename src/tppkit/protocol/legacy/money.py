@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Context, Decimal, InvalidOperation
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from tppkit._currency import minor_units
 from tppkit._encoding import parse_json, shown
@@ -105,10 +105,7 @@ class BalanceBody:
     Its value is a mapping of currency codes to `Decimal`.
     """
 
-    @property
-    def media_type(self) -> str:
-        """The Content-Type."""
-        return "application/json"
+    media_type: ClassVar = "application/json"
 
     def write(self, value: Mapping[str, Decimal]) -> bytes:
         """The object as compact JSON.

@@ -28,7 +28,7 @@ class PaymentProduct(StrEnum):
 class Psd2Model(WireModel):
     """A JSON object of the interface; names in camelCase."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(alias_generator=to_camel)
 
 
 # Assumption payment-amount.
