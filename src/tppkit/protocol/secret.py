@@ -30,5 +30,4 @@ class Secret(SecretStr):
     def __reduce__(self) -> NoReturn:
         raise TypeError("a secret is not pickled")
 
-    def __getstate__(self) -> NoReturn:
-        raise TypeError("a secret is not pickled")
+    __getstate__ = __reduce__
