@@ -20,7 +20,6 @@ from tppkit.client.identity_sources import (
     Material,
     Password,
     Passwords,
-    SealOptions,
     SealSigner,
     close_signer,
     read_environment,
@@ -31,6 +30,7 @@ from tppkit.client.tls_context import IdentityContext, IdentityContexts
 from tppkit.errors import ConfigurationError, Finding
 from tppkit.httpsig.signers import Signer
 from tppkit.seals import Seal
+from tppkit.seals.seal import SealOptions
 
 WARN_DAYS = 30
 

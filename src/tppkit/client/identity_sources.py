@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TypedDict
 
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
@@ -22,10 +21,9 @@ from tppkit.certificates.pkcs12_files import is_pkcs12
 from tppkit.certificates.sources import MAX_SOURCE_BYTES, read_sources
 from tppkit.client.identity_certificates import IdentityCertificates, order_chain
 from tppkit.errors import ConfigurationError, FormatError, TppkitError
-from tppkit.httpsig.components import Origin
 from tppkit.httpsig.signers import Signer, load_pkcs12, load_private_key
-from tppkit.seals import Seal, SealProfile
-from tppkit.seals.seal import require_seal_type
+from tppkit.seals import Seal
+from tppkit.seals.seal import SealOptions, require_seal_type
 
 _LOG = logging.getLogger("tppkit.client")
 Password = bytes | str | Callable[[], bytes | str] | None
@@ -58,22 +56,6 @@ def _ask(password: Password) -> bytes | str | None:
 
 
 PARTS = ("QWAC", "QWAC_KEY", "QSEAL", "QSEAL_KEY", "SERVER_ANCHORS")
-
-
-class SealOptions(TypedDict, total=False):
-    """Options of `Seal`.
-
-    Attributes:
-        profile: the bank's dialect, which also chooses the algorithm for a key; by default that of the PSD2 document.
-        key_id: the client id or address, for a dialect whose keyId cannot be derived from the certificate.
-        origin: the origin of the bank, for a dialect that covers scheme or authority.
-        verify_own: verify each signature before it is sent.
-    """
-
-    profile: SealProfile
-    key_id: str | None
-    origin: Origin | None
-    verify_own: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypedDict, Unpack
 
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
@@ -81,6 +81,22 @@ def make_layout(profile: SealProfile, certificate: EidasCertificate) -> Layout:
     )
 
 
+class SealOptions(TypedDict, total=False):
+    """Options of `Seal`.
+
+    Attributes:
+        profile: the bank's dialect, which also chooses the algorithm for a key; by default that of the PSD2 document.
+        key_id: the client id or address, for a dialect whose keyId cannot be derived from the certificate.
+        origin: the origin of the bank, for a dialect that covers scheme or authority.
+        verify_own: verify each signature before it is sent.
+    """
+
+    profile: SealProfile
+    key_id: str | None
+    origin: Origin | None
+    verify_own: bool
+
+
 class Seal:
     """A QSealC and the signer of its key, prepared for many requests in one dialect.
 
@@ -122,42 +138,31 @@ class Seal:
         cls,
         certificate: EidasCertificate,
         key: PrivateKeyTypes,
-        *,
-        profile: SealProfile = PSD2_V1,
-        key_id: str | None = None,
-        origin: Origin | None = None,
-        verify_own: bool = False,
+        **options: Unpack[SealOptions],
     ) -> Self:
         """Make a seal with a key in memory, with the dialect's algorithm for the key.
 
         Args:
             certificate: the QSealC.
             key: its private key.
-            profile: see the constructor.
-            key_id: see the constructor.
-            origin: see the constructor.
-            verify_own: see the constructor.
+            options: see the constructor.
 
         Raises:
             The errors of the constructor; FormatError: `profile.key`, the dialect has no algorithm for such a key.
         """
-        signer = KeySigner(key, algorithm=profile.algorithm_for(certificate).name)
-        return cls(certificate, signer, profile=profile, key_id=key_id, origin=origin, verify_own=verify_own)
+        algorithm = options.get("profile", PSD2_V1).algorithm_for(certificate)
+        return cls(certificate, KeySigner(key, algorithm=algorithm.name), **options)
 
     @classmethod
     async def make_async(
         cls,
         certificate: EidasCertificate,
         signer: Signer,
-        *,
-        profile: SealProfile = PSD2_V1,
-        key_id: str | None = None,
-        origin: Origin | None = None,
-        verify_own: bool = False,
+        **options: Unpack[SealOptions],
     ) -> Self:
         """Make a seal with a signer that has `sign_async`. Arguments and errors are the constructor's."""
         seal = cls.__new__(cls)
-        seal._make_ready(certificate, signer, profile, key_id, origin, verify_own)
+        seal._make_ready(certificate, signer, **options)
         seal._require_key(await seal.sign_async(_PROBE))
         return seal
 
@@ -168,10 +173,10 @@ class Seal:
         self,
         certificate: EidasCertificate,
         signer: Signer,
-        profile: SealProfile,
-        key_id: str | None,
-        origin: Origin | None,
-        verify_own: bool,
+        profile: SealProfile = PSD2_V1,
+        key_id: str | None = None,
+        origin: Origin | None = None,
+        verify_own: bool = False,
     ) -> None:
         if signer.public_key != certificate.public_key:
             raise ConfigurationError("seal.key-mismatch", f"the signer's key is not the key of {certificate.subject}")
