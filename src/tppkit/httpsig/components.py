@@ -123,14 +123,6 @@ def _path_and_query(message: Message, component: Component) -> tuple[str, str]:
     return path, f"?{query}"
 
 
-def _path(message: Message, component: Component, _origin: Origin) -> str:
-    return _path_and_query(message, component)[0]
-
-
-def _query(message: Message, component: Component, _origin: Origin) -> str:
-    return _path_and_query(message, component)[1]
-
-
 def _target_uri(message: Message, component: Component, origin: Origin) -> str:
     _path_and_query(message, component)
     return f"{origin.scheme}://{origin.authority}{message.target}"
@@ -140,8 +132,8 @@ _DERIVED: Mapping[str, Callable[[Message, Component, Origin], str]] = MappingPro
     {
         "@method": lambda message, _component, _origin: message.method,
         "@request-target": lambda message, _component, _origin: message.target,
-        "@path": _path,
-        "@query": _query,
+        "@path": lambda message, component, _origin: _path_and_query(message, component)[0],
+        "@query": lambda message, component, _origin: _path_and_query(message, component)[1],
         "@scheme": lambda _message, _component, origin: origin.scheme,
         "@authority": lambda _message, _component, origin: origin.authority,
         "@target-uri": _target_uri,

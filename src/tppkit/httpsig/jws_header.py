@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -123,7 +124,7 @@ def read_jws_header(encoded: str) -> JwsHeader:
         algorithm=_read_algorithm(header),
         covered=_read_signed_data(header),
         signed_at=_read_time(header),
-        key_id=_read_key_id(header),
+        key_id=_text(header, "kid"),
         certificates=_read_certificates(header),
         certificate_sha256=_read_thumbprint(header),
         encoded=encoded,
@@ -158,10 +159,6 @@ def _check_offered_keys(header: Mapping[str, Any]) -> None:
     for name in _OFFERED_KEYS:
         if name in header:
             raise FormatError("jws.offered-key", f"the protected header has a key of the sender in {name}")
-
-
-def _read_key_id(header: Mapping[str, Any]) -> str | None:
-    return _text(header, "kid")
 
 
 def _text(header: Mapping[str, Any], name: str) -> str | None:
@@ -255,7 +252,7 @@ _PARAMETERS: Mapping[str, Callable[[Mapping[str, Any]], object]] = MappingProxyT
         "alg": _read_algorithm,
         "sigD": _read_signed_data,
         "sigT": _read_time,
-        "kid": _read_key_id,
+        "kid": partial(_text, name="kid"),
         "x5c": _read_certificates,
         "x5t#S256": _read_thumbprint,
     }
