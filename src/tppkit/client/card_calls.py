@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from pydantic import SecretStr
 
@@ -31,17 +31,18 @@ class CardCalls(Calls):
     """Builds the requests of an interface with card data; sends nothing.
 
     Args:
-        interface: its rows and errors.
-        base_url: `https://host[:port]`, with a path prefix if a gateway needs one.
+        base_url: `https://host[:port]`, with a path prefix where a proxy needs one.
         api_key: the key of the project.
 
     Raises:
         ConfigurationError: `client.base-url`, `credentials.malformed`.
     """
 
-    def __init__(self, interface: Interface, base_url: str, *, api_key: SecretStr | str) -> None:
+    interface: ClassVar[Interface]
+
+    def __init__(self, base_url: str, *, api_key: SecretStr | str) -> None:
         self._key = BasicCredentials(api_key)
-        super().__init__(interface, base_url, credentials=self._key)
+        super().__init__(self.interface, base_url, credentials=self._key)
 
     def peer_error(self, call: Call[Any], answer: ServerAnswer) -> tuple[str | None, str | None]:
         """Return code and text of an error answer, with asterisks for the key and for the card data of the request."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from pydantic import SecretStr
-
 from tppkit._encoding import shown
 from tppkit.client.calls import Call, Lookup, PagedCall, StreamCall
 from tppkit.client.card_calls import CardCalls
@@ -84,18 +82,9 @@ class After(NamedTuple):
 
 
 class GatewayCalls(CardCalls):
-    """Builds the requests of the payment gateway; sends nothing.
+    """Builds the requests of the payment gateway; sends nothing. Arguments and errors are those of `CardCalls`."""
 
-    Args:
-        base_url: `https://host[:port]`, with a path prefix where a proxy needs one.
-        api_key: the key of the project.
-
-    Raises:
-        ConfigurationError: `client.base-url`, `credentials.malformed`.
-    """
-
-    def __init__(self, base_url: str, *, api_key: SecretStr | str) -> None:
-        super().__init__(GATEWAY, base_url, api_key=api_key)
+    interface = GATEWAY
 
     def create_order(self, order: OrderRequest) -> Call[Order]:
         """Create an order: POST /v1/orders/. It is sent once, and never repeated by this client.

@@ -43,18 +43,9 @@ class StoreResult(NamedTuple):
 
 
 class VaultCalls(CardCalls):
-    """Builds the requests of the card vault; sends nothing.
+    """Builds the requests of the card vault; sends nothing. Arguments and errors are those of `CardCalls`."""
 
-    Args:
-        base_url: `https://host[:port]`, with a path prefix where a proxy needs one.
-        api_key: the key of the project.
-
-    Raises:
-        ConfigurationError: `client.base-url`, `credentials.malformed`.
-    """
-
-    def __init__(self, base_url: str, *, api_key: SecretStr | str) -> None:
-        super().__init__(VAULT, base_url, api_key=api_key)
+    interface = VAULT
 
     def store_card(self, card: CardRequest) -> Call[StoreResult]:
         """Store a card: POST /v1/cards/, within 300 seconds of the order's creation. It is sent once.
