@@ -23,7 +23,7 @@ from tppkit.seals.diagnose.evidence import (
     step_evidence,
 )
 from tppkit.seals.diagnose.examination import Examination
-from tppkit.seals.diagnose.mistakes import MISTAKES, REFUSED, Finding
+from tppkit.seals.diagnose.mistakes import MISTAKES, Finding
 from tppkit.seals.diagnose.refusals import Refusal, Verifier
 from tppkit.seals.diagnose.report import Diagnosis, Outcome
 from tppkit.seals.diagnose.search import MAX_WORK, Search
@@ -140,8 +140,8 @@ def _name_signed(examination: Examination, *, was_replaced: bool) -> None:
 
 def _examine_rest(examination: Examination) -> None:
     refused = examination.verifier.refusal(examination.message, examination.certificate, any_signature=True)
-    if refused is not None and refused.code in REFUSED:
-        examination.find(REFUSED[refused.code], refused.message)
+    if refused is not None and refused.code == "signature.uncovered":
+        examination.find("uncovered", refused.message)
     elif refused is not None:
         examination.refusals.append(refused)
 

@@ -105,9 +105,6 @@ _ROWS: tuple[tuple[str, Part, str, str], ...] = (
      "Seal in the dialect of the bank that is called (--profile)."),
 )  # fmt: skip
 
-# The rows that the verifier's own refusals prove, by their codes.
-REFUSED: Mapping[str, str] = MappingProxyType({"signature.uncovered": "uncovered"})
-
 MISTAKES: Mapping[str, Mistake] = MappingProxyType({row[0]: Mistake(*row) for row in _ROWS})
 
 
