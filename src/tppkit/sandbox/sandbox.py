@@ -31,7 +31,7 @@ from tppkit.sandbox.bank.seed import seed_bank
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.clock import TABLES as CLOCK_TABLES
 from tppkit.sandbox.clock import Events, SandboxClock
-from tppkit.sandbox.consistency import Consistency
+from tppkit.sandbox.consistency import ledger_control
 from tppkit.sandbox.control import control_host
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.deliveries import Deliveries
@@ -219,14 +219,14 @@ class SandboxHosts:
             pages = [route for cell in cells for route in cell.pages(services)]
             self.pages = Starlette(routes=[index_page(services, cells, self.requests), *pages])
             self.pages.router.redirect_slashes = False  # a redirect would lead to the name in the Host header
-            consistency = Consistency(services, cells, settings.directory / ARCHIVE)
             shared_routes = (
                 *self.clock.control(self._catch_up),
                 *faults.control({name: sender.faults for name, sender in senders.items()}),
                 *bank_control(self.database, self.events),
+                ledger_control(services, cells, settings.directory / ARCHIVE),
             )
             routes = [row for cell in cells for row in cell.control(services)]
-            self.control = control_host([*shared_routes, *consistency.control, *self.requests.control, *routes])
+            self.control = control_host([*shared_routes, *self.requests.control, *routes])
             self._opened = opened.pop_all()
 
     async def _catch_up(self) -> datetime | None:
