@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
@@ -25,6 +26,7 @@ from tppkit.sandbox.legacy.tables import AccessState, PaymentState, StoredAccess
 _SHOWN = 200
 
 Found = TypeVar("Found", StoredAccess, StoredPayment)
+Lock = Callable[[Connection, str, str], Found]  # with a host, and a token or uuid
 
 
 class LegacyControl:
@@ -43,28 +45,35 @@ class LegacyControl:
     def __init__(self, services: Services, senders: Mapping[str, LegacySender]) -> None:
         self._services = services
         self._senders = senders
-        actions = {
-            "/legacy/access/{token}/approve": self._in_transaction(self._approve_access, "customer", "iban", "host"),
-            "/legacy/access/{token}/decline": self._in_transaction(self._decline_access, "host"),
-            "/legacy/access/{token}/revoke": self._in_transaction(self._revoke_access, "host"),
-            "/legacy/payments/{uuid}/approve": self._in_transaction(self._approve_payment, "host"),
-            "/legacy/payments/{uuid}/decline": self._in_transaction(self._decline_payment, "host"),
-        }
         self.routes = (
             Control("POST", "/legacy/provider", self._set_provider),
             Control("POST", "/legacy/login", self._log_in),
             Control("GET", "/legacy/deliveries", self._list_deliveries),
-            *(Control("POST", path, action) for path, action in actions.items()),
-        )
+            self._action("access/{token}/approve", lock_any_access, AccessState.REQUESTED, _approve_access, "customer", "iban"),
+            self._action("access/{token}/decline", lock_any_access, AccessState.REQUESTED,
+                         lambda db, access, at, fields: _access(decline_access(db, access))),
+            self._action("access/{token}/revoke", lock_any_access, AccessState.GRANTED,
+                         lambda db, access, at, fields: _access(revoke_access(db, access))),
+            self._action("payments/{uuid}/approve", lock_any_payment, PaymentState.REQUESTED,
+                         lambda db, payment, at, fields: _payment(approve_payment(db, payment, at=at))),
+            self._action("payments/{uuid}/decline", lock_any_payment, PaymentState.REQUESTED,
+                         lambda db, payment, at, fields: _payment(decline_payment(db, payment, at=at))),
+        )  # fmt: skip
 
-    def _in_transaction(
-        self, action: Callable[[Connection, Mapping[str, str], Mapping[str, Any]], Any], *names: str
-    ) -> Callable[[Mapping[str, str], Any], Awaitable[Any]]:
+    def _action(
+        self, path: str, lock: Lock[Found], state: str, act: Callable[[Connection, Found, datetime, Mapping[str, str]], Any],
+        *names: str,
+    ) -> Control:  # fmt: skip
+        """The route of an action about an access or a payment that may be in this state; its body can have `names` and `host`."""
+
         async def answer(parameters: Mapping[str, str], body: Any) -> Any:
-            fields = _fields(body, *names)
-            return await self._services.events.write(lambda db: action(db, parameters, fields))
+            fields = _fields(body, *names, "host")
+            (id_,) = parameters.values()
+            return await self._services.events.write(
+                lambda db: act(db, _find(lock, db, fields, id_, state), self._services.now(), fields)
+            )
 
-        return answer
+        return Control("POST", f"/legacy/{path}", answer)
 
     async def _set_provider(self, parameters: Mapping[str, str], body: Any) -> Any:
         unset = body == {"callback_url": None}
@@ -105,31 +114,12 @@ class LegacyControl:
         found = await self._services.database.read(lambda db: latest_deliveries(db, senders, _SHOWN))
         return [one.as_object() for one in found]
 
-    def _approve_access(self, db: Connection, parameters: Mapping[str, str], fields: Mapping[str, Any]) -> Any:
-        access = _find(lock_any_access, db, fields, parameters["token"], AccessState.REQUESTED)
-        at = self._services.now()
-        return _access(approve_access(db, access, fields.get("customer"), fields.get("iban"), at=at))
 
-    def _decline_access(self, db: Connection, parameters: Mapping[str, str], fields: Mapping[str, Any]) -> Any:
-        return _access(
-            decline_access(db, _find(lock_any_access, db, fields, parameters["token"], AccessState.REQUESTED))
-        )
-
-    def _revoke_access(self, db: Connection, parameters: Mapping[str, str], fields: Mapping[str, Any]) -> Any:
-        return _access(revoke_access(db, _find(lock_any_access, db, fields, parameters["token"], AccessState.GRANTED)))
-
-    def _approve_payment(self, db: Connection, parameters: Mapping[str, str], fields: Mapping[str, Any]) -> Any:
-        payment = _find(lock_any_payment, db, fields, parameters["uuid"], PaymentState.REQUESTED)
-        return _payment(approve_payment(db, payment, at=self._services.now()))
-
-    def _decline_payment(self, db: Connection, parameters: Mapping[str, str], fields: Mapping[str, Any]) -> Any:
-        payment = _find(lock_any_payment, db, fields, parameters["uuid"], PaymentState.REQUESTED)
-        return _payment(decline_payment(db, payment, at=self._services.now()))
+def _approve_access(db: Connection, access: StoredAccess, at: datetime, fields: Mapping[str, str]) -> Any:
+    return _access(approve_access(db, access, fields.get("customer"), fields.get("iban"), at=at))
 
 
-def _find(
-    lock: Callable[[Connection, str, str], Found], db: Connection, fields: Mapping[str, Any], id_: str, state: str
-) -> Found:
+def _find(lock: Lock[Found], db: Connection, fields: Mapping[str, Any], id_: str, state: str) -> Found:
     """Find a token or uuid on the named host; without a name, prefer the host where it is in this state."""
     host, found, error = _host(fields), [], None
     for name in HOSTS if host is None else (host,):
