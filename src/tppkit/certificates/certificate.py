@@ -314,12 +314,6 @@ class EidasRequest(Subject):
         )
 
     @property
-    def subject_der(self) -> bytes:
-        """DER of the requested name, as in the request."""
-        part = _parts(self.der, count=3)[1]
-        return self.der[part.offset : part.end]
-
-    @property
     def extension_values(self) -> Mapping[str, bytes]:
         """DER of the value of each requested extension, by its dotted identifier; the first one of a duplicate."""
         return read_extension_values(self.der, requested_extensions(self.der, _parts(self.der, count=3)[-1]))

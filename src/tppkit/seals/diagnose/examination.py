@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from tppkit.certificates import EidasCertificate
+from tppkit.certificates.differences import public_key_info
 from tppkit.errors import FormatError
 from tppkit.httpsig.algorithms import Algorithm, key_kind
 from tppkit.httpsig.message import Message
@@ -40,7 +41,7 @@ class Examination:
 
     def __init__(self, message: Message, *, verifier: Verifier, certificates: Sequence[EidasCertificate]) -> None:
         known = dict.fromkeys((*certificates, *([verifier.qwac] if verifier.qwac is not None else [])))
-        self.candidates = tuple([one for one in known if _has_key(one)])
+        self.candidates = tuple([one for one in known if public_key_info(one) is not None])
         self.unusable = tuple([one for one in known if one not in self.candidates])
         self.given = self.message = message
         self.verifier = verifier
@@ -62,10 +63,3 @@ class Examination:
             names = self.profile.algorithms_of(key_kind(owner.public_key))
             return names.get(named) or self.profile.algorithm_for(owner)
         return None
-
-
-def _has_key(certificate: EidasCertificate) -> bool:
-    try:
-        return certificate.public_key is not None
-    except FormatError:
-        return False
