@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
+from typing import cast
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
@@ -203,9 +204,7 @@ def _verifier(key: CertificatePublicKeyTypes, row: Algorithm) -> Verify:
             return lambda signature, data: verify_ec(signature, hashed(data).digest(), ecdsa)
         size = key.key_size // 8
         return lambda signature, data: verify_ec(der_from_raw(signature, size=size), hashed(data).digest(), ecdsa)
-    if isinstance(key, ed25519.Ed25519PublicKey):
-        return key.verify
-    raise FormatError("key.unsupported", f"a {type(key).__name__} is not a supported key")
+    return cast("ed25519.Ed25519PublicKey", key).verify  # `algorithms_for` refuses other keys
 
 
 def _pkcs1_verifier(key: rsa.RSAPublicKey, digest_info: bytes, hashed: Callable[[bytes], hashlib._Hash]) -> Verify:
