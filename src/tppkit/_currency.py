@@ -28,14 +28,10 @@ _WITHOUT = frozenset(
     ["XAG", "XAU", "XBA", "XBB", "XBC", "XBD", "XDR", "XPD", "XPT", "XSU", "XUA"]
 )  # metals and units of account
 
+# The decimals of amounts: 2 for EUR, 0 for JPY, 3 for BHD; without metals and units of account.
 MINOR_UNITS: Mapping[str, int] = MappingProxyType(
     {code: decimals for decimals, codes in _DECIMALS.items() for code in codes.split()}
 )
-
-
-def minor_units(code: str) -> int | None:
-    """Return the decimals of an amount: 2 for EUR, 0 for JPY, 3 for BHD; None for metals, units of account and unknown codes."""
-    return MINOR_UNITS.get(code)
 
 
 def is_currency(code: str) -> bool:

@@ -7,7 +7,7 @@ import unicodedata
 from dataclasses import dataclass
 from decimal import Decimal
 
-from tppkit._currency import is_currency, minor_units
+from tppkit._currency import MINOR_UNITS, is_currency
 from tppkit._encoding import shown
 from tppkit._iban import is_iban, is_phone
 from tppkit.errors import FormatError
@@ -60,7 +60,7 @@ class Payment:
         if not isinstance(amount, Decimal):
             raise FormatError("qr.amount", f"the amount is of type {type(amount).__name__}, not Decimal")
         parse_amount(str(amount))
-        decimals = minor_units(self.currency)
+        decimals = MINOR_UNITS.get(self.currency)
         if -int(amount.as_tuple().exponent) > (2 if decimals is None else decimals):
             raise FormatError("qr.amount", f"the amount {amount} has more decimals than {self.currency} has")
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from tppkit._currency import MINOR_UNITS, minor_units
+from tppkit._currency import MINOR_UNITS
 from tppkit.errors import FormatError
 from tppkit.protocol.browser_addresses import is_browser_address
 from tppkit.protocol.gateway.card_data import Purpose
@@ -96,7 +96,7 @@ def read_duration(text: str) -> timedelta:
 
 def amount_with_decimals(amount: int, currency: str) -> str | None:
     """An amount of the smallest unit in the main unit: 1234 EUR is `12.34`, 500 JPY `500`; None without ISO 4217 decimals."""
-    decimals = minor_units(currency)
+    decimals = MINOR_UNITS.get(currency)
     if decimals is None:
         return None
     digits = str(amount).rjust(decimals + 1, "0")
@@ -104,7 +104,7 @@ def amount_with_decimals(amount: int, currency: str) -> str | None:
 
 
 def _check_currency(value: str) -> str:  # assumption gateway-currencies
-    if minor_units(value) is None:
+    if value not in MINOR_UNITS:
         raise ValueError("not a currency of ISO 4217 with minor units")
     return value
 

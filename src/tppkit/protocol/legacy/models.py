@@ -24,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from tppkit._currency import minor_units
+from tppkit._currency import MINOR_UNITS
 from tppkit._encoding import parse_json
 from tppkit._iban import is_iban, is_phone
 from tppkit._text import hidden_character
@@ -90,7 +90,7 @@ def _check_order_amounts(value: Any) -> dict[str, Decimal]:  # assumptions tx-am
     if len(amounts) != 1:
         raise ValueError("not exactly one currency")
     ((code, amount),) = amounts.items()
-    decimals = minor_units(code)
+    decimals = MINOR_UNITS.get(code)
     if decimals is None:
         raise ValueError("not a currency of ISO 4217 with minor units")
     if amount <= 0 or -int(amount.as_tuple().exponent) > decimals:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any, ClassVar, NamedTuple, Self
 
-from tppkit._currency import minor_units
+from tppkit._currency import MINOR_UNITS
 from tppkit._encoding import parse_json, shown
 from tppkit.errors import FormatError
 from tppkit.protocol.wire import MAX_BODY_BYTES
@@ -86,7 +86,7 @@ def _without_tail(value: object, code: str) -> Decimal:
     exponent = int(value.as_tuple().exponent)
     if value.adjusted() >= _LARGEST or not -_MAX_DIGITS <= exponent <= _LARGEST:
         raise ValueError("an amount is too large or has too many digits")
-    decimals = minor_units(code)
+    decimals = MINOR_UNITS.get(code)
     if decimals is None:
         return value
     rounded = value.quantize(Decimal(1).scaleb(-decimals), context=_EXACT)
