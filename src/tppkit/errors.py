@@ -36,10 +36,6 @@ from tppkit._text import printable
 from tppkit.codes import CODES
 
 
-def _no_values() -> Mapping[str, str]:
-    return MappingProxyType({})
-
-
 class Severity(StrEnum):
     """The weight of a finding: only an error makes a check fail."""
 
@@ -69,7 +65,7 @@ class Finding:
     severity: Severity
     message: str
     clause: str | None = None
-    values: Mapping[str, str] = field(default_factory=_no_values, hash=False)
+    values: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False)
     offset: int | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
