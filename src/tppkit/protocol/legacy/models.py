@@ -209,9 +209,9 @@ class AccessGranted(LegacyModel):
     exp: Annotated[str, AfterValidator(_check_time)]
 
     @classmethod
-    def until(cls, token: str, expires_at: datetime, *, zone: tzinfo = UTC) -> Self:
+    def until(cls, token: str, expires_at: datetime) -> Self:
         """The grant of a token until a time, aware."""
-        return cls(token=token, exp=write_local_time(expires_at, zone))
+        return cls(token=token, exp=write_local_time(expires_at))
 
     def expires_at(self, zone: tzinfo = UTC) -> datetime:
         """`exp` as a time, aware UTC.

@@ -94,9 +94,9 @@ def read_local_time(text: str, zone: tzinfo = UTC) -> datetime:
         raise ValueError("not a time as yyyy-MM-dd HH:mm:ss") from None
 
 
-def write_local_time(at: datetime, zone: tzinfo = UTC) -> str:
-    """Write an aware time as `yyyy-MM-dd HH:mm:ss` in a time zone."""
-    return at.astimezone(zone).isoformat(" ", "seconds")[:19]
+def write_local_time(at: datetime) -> str:
+    """Write an aware time as `yyyy-MM-dd HH:mm:ss` in UTC."""
+    return at.astimezone(UTC).isoformat(" ", "seconds")[:19]
 
 
 def read_time_stamp(seconds: int) -> datetime:
