@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import BinaryIO, Self
 
 from tppkit._files import (
@@ -135,9 +134,7 @@ class EvidenceArchive:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -18,7 +18,6 @@ from datetime import datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Any, Self
 
 import httpx
@@ -238,9 +237,7 @@ class Sandbox:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _issue(self, roles: Sequence[str], organization: str | None) -> Identity:

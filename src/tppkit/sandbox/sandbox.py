@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -256,9 +255,7 @@ class SandboxHosts:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._opened.close()
 
 
