@@ -2,7 +2,7 @@
 
 What they need to know is in the environment: `CALLBACK_KEY` (the service's public key), `CALLBACK_KEPT` (a file that gets one line
 for each acknowledged callback: what was proven), `CALLBACK_PREFIX` (what is taken off the front of paths), `CALLBACK_PROXIES` (a
-trusted proxy of `guarded`), `CALLBACK_RAW` (its address comes from no header).
+trusted proxy of `guarded` and `guarded_wsgi`), `CALLBACK_RAW` (its address comes from no header).
 """
 
 from __future__ import annotations
@@ -82,11 +82,19 @@ def dispatched() -> DispatcherMiddleware:
     return DispatcherMiddleware(wsgi_rest, {"/app": wsgi()})
 
 
-def guarded() -> CallbackMiddleware:
+def guarded_gate() -> CallbackGate:
     proxies = os.environ.get("CALLBACK_PROXIES", "").split()
     peers = CallbackPeers(
         parse_networks(["203.0.113.0/28"]),
         trusted_proxies=parse_networks(proxies),
         address_is_raw=bool(os.environ.get("CALLBACK_RAW")),
     )
-    return CallbackMiddleware(asgi_rest, gate=CallbackGate(Inbox(receiver(), MemoryStore()), peers=peers))
+    return CallbackGate(Inbox(receiver(), MemoryStore()), peers=peers)
+
+
+def guarded() -> CallbackMiddleware:
+    return CallbackMiddleware(asgi_rest, gate=guarded_gate())
+
+
+def guarded_wsgi() -> WsgiCallbackMiddleware:
+    return WsgiCallbackMiddleware(wsgi_rest, gate=guarded_gate())

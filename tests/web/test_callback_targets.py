@@ -93,15 +93,17 @@ def test_another_url_of_ours_does_not_verify_and_what_is_not_an_address_is_the_a
 
 
 _UVICORN = ("-m", "uvicorn", "--factory", "callback_apps:guarded", "--port", "{port}", "--http", "httptools")
-# uvicorn replaces the client's address by default when the connection comes from 127.0.0.1.
+_BEHIND_PROXY = {"CALLBACK_PROXIES": "127.0.0.1", "CALLBACK_RAW": "1"}
+_KEEPING = "--no-clear-untrusted-proxy-headers"
+# uvicorn replaces the client's address by default when the connection comes from 127.0.0.1; waitress removes X-Forwarded-For.
 GUARDED = {
     "replaced": Server(_UVICORN),
     "replaced, proxies": Server(_UVICORN, environment={"CALLBACK_PROXIES": "10.0.0.1"}),
     "replaced by the proxy's": Server(_UVICORN, environment={"CALLBACK_PROXIES": "198.51.100.1"}),
     "as it is": Server((*_UVICORN, "--no-proxy-headers")),
-    "as it is, proxies": Server(
-        (*_UVICORN, "--no-proxy-headers"), environment={"CALLBACK_PROXIES": "127.0.0.1", "CALLBACK_RAW": "1"}
-    ),
+    "as it is, proxies": Server((*_UVICORN, "--no-proxy-headers"), environment=_BEHIND_PROXY),
+    "removed": server("waitress", "callback_apps:guarded_wsgi()", environment=_BEHIND_PROXY),
+    "kept": server("waitress", "callback_apps:guarded_wsgi()", _KEEPING, environment=_BEHIND_PROXY),
 }
 # nginx passes X-Forwarded-For on as it came unless configured otherwise.
 PASSING = "server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://127.0.0.1:{upstream}; }} }}"
@@ -109,6 +111,7 @@ ADDING = PASSING.replace("; }} }}", "; proxy_set_header X-Forwarded-For $proxy_a
 
 
 def test_an_address_from_a_header_counts_only_behind_a_trusted_proxy(tmp_path):
+    assert _KEEPING in (Path(__file__).parents[2] / "docs" / "callbacks.md").read_text("utf-8")
     key, numbers = write_service_key(tmp_path), count()
 
     def status(port: int, forwarded: str) -> int:
@@ -124,5 +127,5 @@ def test_an_address_from_a_header_counts_only_behind_a_trusted_proxy(tmp_path):
             for name in GUARDED:
                 for port in (ports[name], fronts[name, PASSING], fronts[name, ADDING]):
                     found = [status(port, forwarded) for forwarded in ("203.0.113.7:80", "203.0.113.7")]
-                    assert found == ([200, 200] if name == "as it is, proxies" else [403, 403]), name
+                    assert found == ([200, 200] if name in ("as it is, proxies", "kept") else [403, 403]), name
                     assert status(port, "203.0.113.7, 198.51.100.1:80") == 403, name
