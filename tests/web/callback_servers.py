@@ -49,7 +49,7 @@ def server(name: str, app: str, *options: str, **more: Any) -> Server:
         "uvicorn": ("uvicorn", *factory, "--port", "{port}", "--no-proxy-headers", "--http", kind or "httptools", given),
         "hypercorn": ("hypercorn", "-b", "127.0.0.1:{port}", app),
         "granian": ("granian", *factory, "--interface", kind or "asgi", "--port", "{port}", "--no-log", given),
-        "gunicorn": ("gunicorn", "--no-control-socket", "-b", "127.0.0.1:{port}", app),
+        "gunicorn": ("gunicorn", "--no-control-socket", "-k", kind or "sync", "-b", "127.0.0.1:{port}", app),
         "waitress": ("waitress", "--listen=127.0.0.1:{port}", *(("--call",) if is_made else ()), given),
         "werkzeug": ("", simple + "from werkzeug.serving import run_simple; run_simple('127.0.0.1', {port}, app)"),
         "wsgiref": (

@@ -19,7 +19,10 @@ _NUMBERS = count()
 
 _ASGI, _WSGI = "callback_apps:asgi()", "callback_apps:wsgi()"
 SERVERS = {
-    **{name: server(name, _ASGI) for name in ("uvicorn h11", "uvicorn httptools", "hypercorn", "granian asgi")},
+    **{
+        name: server(name, _ASGI)
+        for name in ("uvicorn h11", "uvicorn httptools", "hypercorn", "granian asgi", "gunicorn asgi")
+    },
     **{name: server(name, _WSGI) for name in ("granian wsgi", "gunicorn", "waitress", "werkzeug", "wsgiref")},
 }
 # Each has `/app` in front of its paths in its own way. uvicorn adds its root path to what it receives.
@@ -30,6 +33,7 @@ BELOW_APP = {
     "hypercorn": server("hypercorn", _ASGI, "--root-path", "/app", on_wire="/app"),
     "granian asgi": server("granian asgi", _ASGI, "--url-path-prefix", "/app", on_wire="/app"),
     "granian wsgi": server("granian wsgi", _WSGI, "--url-path-prefix", "/app", on_wire="/app"),
+    "gunicorn asgi": server("gunicorn asgi", _ASGI, "--root-path", "/app", on_wire="/app"),
     "gunicorn": server("gunicorn", _WSGI, on_wire="/app", environment={"SCRIPT_NAME": "/app"}),
     "waitress": server("waitress", _WSGI, "--url-prefix=/app", on_wire="/app"),
     "waitress, stripped": server("waitress", _WSGI, environment=_STRIPPED),

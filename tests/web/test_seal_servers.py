@@ -29,7 +29,10 @@ from tppkit.callbacks import sign_callback
 from tppkit.seals import Message, Seal
 from tppkit.testpki import Pki
 
-ASGI = {name: server(name, "asgi_app:app") for name in ("uvicorn httptools", "uvicorn h11", "hypercorn", "granian")}
+ASGI = {
+    name: server(name, "asgi_app:app")
+    for name in ("uvicorn httptools", "uvicorn h11", "hypercorn", "granian", "gunicorn asgi")
+}
 WSGI = {name: server(name, "wsgi_app:app") for name in ("gunicorn", "waitress")}
 NO_RAW_TARGET = {name: server(name, "wsgi_app:app") for name in ("wsgiref", "granian wsgi")}
 ODD_TARGET = "/psd2/v1/a%2Fb//%C5%BE/%2e?x=%2F&y=+&z"
@@ -76,7 +79,7 @@ def test_a_client_that_waits_to_send_its_body_gets_100_continue_only_if_its_head
 
 DIRECT = {f"{name} direct": server(name, "asgi_app:direct") for name in ASGI}
 CALLBACKS = {
-    **{name: server(name, "callback_apps:asgi()") for name in ("uvicorn", "hypercorn", "granian")},
+    **{name: server(name, "callback_apps:asgi()") for name in ("uvicorn", "hypercorn", "granian", "gunicorn asgi")},
     **{name: server(name, "callback_apps:wsgi()") for name in ("gunicorn", "waitress")},
 }
 LATE_TRAILERS = b"Content-Encoding: gzip\r\nX-Request-ID: other\r\nrequestid: other\r\nScript-Name: /x\r\n"
@@ -145,6 +148,7 @@ _MOUNT = {"TPPKIT_MOUNT": "/bank"}
 MOUNTED = {
     "hypercorn": server("hypercorn", "asgi_app:app", "--root-path", "/bank", environment=_MOUNT),
     "granian": server("granian", "asgi_app:app", "--url-path-prefix", "/bank", environment=_MOUNT),
+    "gunicorn asgi": server("gunicorn asgi", "asgi_app:app", "--root-path", "/bank", environment=_MOUNT),
     "gunicorn": server("gunicorn", "wsgi_app:app", environment={**_MOUNT, "SCRIPT_NAME": "/bank"}),
     "waitress": server("waitress", "wsgi_app:app", "--url-prefix=/bank", environment=_MOUNT),
 }
@@ -212,7 +216,7 @@ def test_the_forced_script_name_of_django_needs_no_mount(ports, bank_pki, live_s
 _NUMBERS = count()
 
 BOTH_WSGI = {name: server(name, "both_apps:wsgi()") for name in ("gunicorn", "waitress", "werkzeug")}
-BOTH_ASGI = {name: server(name, "both_apps:asgi()") for name in ("uvicorn", "hypercorn", "granian")}
+BOTH_ASGI = {name: server(name, "both_apps:asgi()") for name in ("uvicorn", "hypercorn", "granian", "gunicorn asgi")}
 CHUNKED = "Transfer-Encoding: chunked"
 # The header that frames the body, and what is sent of it before the client stops sending.
 BROKEN = {
@@ -227,7 +231,7 @@ BROKEN = {
 
 
 # These do not answer a client that stops sending, or do not even ask the application.
-CLOSING = ("waitress", "uvicorn", "hypercorn")
+CLOSING = ("waitress", "uvicorn", "hypercorn", "gunicorn asgi")
 
 
 class Live(NamedTuple):
