@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from threading import Lock, RLock
 from typing import Any
 
@@ -13,52 +12,50 @@ from tppkit.errors import InboxError
 
 
 class FairPool(QueuePool):
-    """A pool that gives each returned connection to the thread that has waited longest.
+    """A pool with a limit, which gives each returned connection to the thread that has waited longest.
 
     In a QueuePool, the thread that returns a connection can take it again before a waiting thread wakes up, so some wait in vain.
-
-    Args:
-        creator: see `QueuePool`, also for other arguments.
-        pool_size: how many connections stay open.
-        max_overflow: how many more there may be.
     """
 
-    def __init__(self, creator: Any, pool_size: int = 5, max_overflow: int = 10, **kwargs: Any) -> None:
-        super().__init__(creator, pool_size, max_overflow, **kwargs)
-        self._free, self._waiting = pool_size + max_overflow, deque[Any]()  # held locks, one for each waiting thread
-        self._mutex = (
-            RLock()
-        )  # a thread that holds it may collect a connection that was never closed, and then returns it
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._places = self._pool.maxsize + self._max_overflow
+        # A lock for each thread, in order. The first ones have a connection; the others wait until theirs is released.
+        self._turns: list[Any] = []
+        self._held: dict[ConnectionPoolEntry, Any] = {}
+        # Reentrant, because a connection that nobody closed may be collected, and so returned, while its thread holds this.
+        self._mutex = RLock()
 
     def _do_get(self) -> ConnectionPoolEntry:
         turn = Lock()
         turn.acquire()
-        with self._mutex:
-            if self._free:
-                self._free -= 1
-                turn.release()
-            else:
-                self._waiting.append(turn)
         try:
-            if not turn.acquire(timeout=self.timeout()):
-                message = (
-                    f"other threads have kept the connections for {self.timeout():g} seconds; does a handler hang?"
-                )
+            with self._mutex:
+                self._turns.append(turn)
+                must_wait = len(self._turns) > self._places
+            if must_wait and not turn.acquire(timeout=self.timeout()):
+                message = f"no connection became free within {self.timeout():g} seconds: too many threads wait, or a handler hangs"
                 raise InboxError("inbox.unavailable", message)
-            return super()._do_get()
+            record = super()._do_get()
+            self._held[record] = turn
         except BaseException:
-            self._leave(turn)
+            self._end(turn)
             raise
+        return record
 
     def _do_return_conn(self, record: ConnectionPoolEntry) -> None:
-        super()._do_return_conn(record)
-        self._leave()
+        turn = self._held.pop(record, None)
+        try:
+            super()._do_return_conn(record)
+        finally:
+            self._end(turn)
 
-    def _leave(self, turn: Any = None) -> None:
+    def _end(self, turn: Any) -> None:
+        """Let the next thread have a connection, unless this turn has ended before."""
         with self._mutex:
-            if turn in self._waiting:
-                self._waiting.remove(turn)
-            elif self._waiting:
-                self._waiting.popleft().release()
-            else:
-                self._free += 1
+            if turn not in self._turns:
+                return
+            place = self._turns.index(turn)
+            del self._turns[place]
+            if place < self._places <= len(self._turns):
+                self._turns[self._places - 1].release()
