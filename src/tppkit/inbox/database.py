@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from inspect import iscoroutinefunction
@@ -42,11 +43,11 @@ _CLOSED_TEXTS = ("Cannot operate on a closed database", "the connection is close
 _MEANINGS = {
     "42P01|no such table": "call create_tables() first, or correct the address or the prefix",
     "failed: (Connection refused|No such file)": "no server listens at this port or socket",
-    "(resolve|translate) host": "the host name is unknown",
-    "authentication failed|no pg_hba.conf entry": "the server rejects the user, the password or this host",
+    "(resolve|translate) host": "the host name cannot be resolved",
+    "authentication failed|no pg_hba.conf entry": "the server rejects the user, the password, this host or the encryption",
     "no password supplied": "the server asks for a password",
     '(database|role) ".*" does not exist': "the database or the user does not exist",
-    "connection to server .*(does not support SSL|certificate)": "TLS cannot be used as the address requires",
+    r"port \d+ failed: .*(does not support SSL|certificate)": "TLS cannot be used as the address requires",
 }
 
 
@@ -111,7 +112,11 @@ class Database:
         self.engine = engine if self.is_sqlite else engine.execution_options(isolation_level="READ COMMITTED")
         close_at_fork(self.engine)
         # SQLAlchemy does not convert the errors of setting the isolation level. A text with surrogates is a UnicodeEncodeError.
-        self._errors = (SQLAlchemyError, engine.dialect.loaded_dbapi.Error, OSError, UnicodeEncodeError)
+        drivers = (
+            engine.dialect.loaded_dbapi.Error,
+            sqlite3.Error,
+        )  # a caller may pass a connection of another database
+        self._errors = (SQLAlchemyError, *drivers, OSError, UnicodeEncodeError)
 
     @contextmanager
     def typed_errors(self) -> Iterator[None]:
@@ -228,7 +233,10 @@ class Database:
                 message = f"a {type(within).__name__} is not a connection of the inbox's kind of database"
                 raise ConfigurationError("inbox.no-transaction", message)
             if not _has_transaction(driver, is_sqlite=self.is_sqlite):
-                message = "the connection commits each statement by itself, or returns no results because it is in pipeline mode"
+                message = "the connection commits each statement by itself, so the done flag would be committed before the effect"
+                raise ConfigurationError("inbox.no-transaction", message)
+            if getattr(getattr(driver, "info", None), "pipeline_status", 0):
+                message = "the connection is in psycopg's pipeline mode, which returns no rows before its end"
                 raise ConfigurationError("inbox.no-transaction", message)
             yield within if is_core else _driver_connection(driver, self.engine.dialect)
 
@@ -291,7 +299,8 @@ def _described(error: Exception) -> str:
     cause, state = getattr(error, "orig", None) or error, _state_of(error)
     # Messages of other drivers may contain values.
     shown = str(cause) if type(cause).__module__ == "sqlite3" else state
-    meaning = next((meaning for known, meaning in _MEANINGS.items() if re.search(known, state or str(cause))), "")
+    text = state or str(cause).partition("\n")[0]  # psycopg appends the failures of other addresses
+    meaning = next((meaning for known, meaning in _MEANINGS.items() if re.search(known, text)), "")
     return ": ".join(filter(None, (f"{type(cause).__name__} {shown}".strip(), meaning)))
 
 
@@ -302,10 +311,9 @@ def _state_of(error: BaseException) -> str:
 
 
 def _has_transaction(driver: Any, *, is_sqlite: bool) -> bool:
-    """Whether a driver's connection is in a transaction, or begins one with the next statement, and returns results at once."""
+    """Whether a driver's connection is in a transaction, or begins one with the next statement."""
     if is_sqlite:
         mode = getattr(driver, "autocommit", -1)  # from Python 3.12 on; -1: isolation_level decides
         return driver.in_transaction or not (driver.isolation_level is None if mode == -1 else mode)
-    info = getattr(driver, "info", None)  # of psycopg
-    is_in_transaction = getattr(info, "transaction_status", 0) or not getattr(driver, "autocommit", False)
-    return bool(is_in_transaction and not getattr(info, "pipeline_status", 0))
+    status = getattr(getattr(driver, "info", None), "transaction_status", 0)
+    return status != 0 or not getattr(driver, "autocommit", False)
