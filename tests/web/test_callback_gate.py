@@ -369,6 +369,14 @@ def test_a_transaction_of_the_caller_that_cannot_be_opened_is_not_the_senders_fa
     assert one.receive(callback(), LOCAL).status == asyncio.run(waiting.receive(callback(), LOCAL)).status == 503
 
 
+def test_a_within_that_opens_no_transaction_is_named(own, caplog):
+    inbox = Inbox(RECEIVER, own[0])
+    one = CallbackGate(inbox, handler=lambda *_: None, within=object, now=lambda: AT)
+    waiting = AsyncCallbackGate(AsyncInbox(RECEIVER, own[0]), handler=coroutine, within=object, now=lambda: AT)
+    assert one.receive(callback(), LOCAL).status == asyncio.run(waiting.receive(callback(), LOCAL)).status == 503
+    assert [record.message.count("[inbox.no-transaction]") for record in caplog.records] == [1, 1]
+
+
 async def coroutine(*_: object) -> None:
     """A handler that must be awaited."""
 

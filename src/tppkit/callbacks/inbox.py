@@ -177,7 +177,7 @@ class Inbox:
             return receipt
         callback, entry, _ = incoming
         outcome: Outcome | None = None
-        with opened(within, AbstractContextManager) as connection:
+        with manager_of(within, AbstractContextManager) as connection:
             outcome = self.store.handle_within(
                 entry, lambda _, db: handler(callback, db), at=callback.received_at, within=connection
             )
@@ -287,7 +287,7 @@ class EntryHandler:
         return self._handler(self._entries.restore(entry), connection)
 
 
-def opened(within: Callable[[], T], kind: type[Any]) -> T:
+def manager_of(within: Callable[[], T], kind: type[Any]) -> T:
     """Return the context manager that opens a transaction of the caller.
 
     Raises:

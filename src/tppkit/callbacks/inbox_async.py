@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tppkit._extras import missing_extra
 from tppkit.callbacks.handlers import awaited
-from tppkit.callbacks.inbox import Inbox, Receipt, opened
+from tppkit.callbacks.inbox import Inbox, Receipt, manager_of
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
@@ -121,7 +121,7 @@ class AsyncInbox(Tasks):
 
     @contextmanager
     def _opened(self, within: AsyncTransaction) -> Iterator[Any]:
-        manager = opened(within, AbstractAsyncContextManager)
+        manager = manager_of(within, AbstractAsyncContextManager)
         with ExitStack() as stack:
             connection = self._await(manager.__aenter__())
             stack.push(lambda *error: self._await(manager.__aexit__(*error)))

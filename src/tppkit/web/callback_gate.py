@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 from typing import Any
 
 from tppkit._clock import Clock, utc_now
@@ -31,7 +31,7 @@ from tppkit.callbacks import (
     handler_by_kind,
 )
 from tppkit.callbacks.handlers import EventHandler, awaited, own_cancellation
-from tppkit.callbacks.inbox import Count, Handler
+from tppkit.callbacks.inbox import Count, Handler, manager_of
 from tppkit.callbacks.inbox import Transaction as OpenTransaction
 from tppkit.callbacks.inbox_async import AsyncHandler, AsyncTransaction
 from tppkit.errors import CallbackRejected, ConfigurationError
@@ -182,11 +182,11 @@ class CallbackGate(_Gate):
             return self._inbox.handle(received, effect, at=self.now())
 
         @contextmanager
-        def opened() -> Iterator[Any]:
-            with _application(raised), within() as connection:
+        def transaction() -> Iterator[Any]:
+            with _application(raised), manager_of(within, AbstractContextManager) as connection:
                 yield connection
 
-        return self._inbox.handle_within(received, effect, at=self.now(), within=opened)
+        return self._inbox.handle_within(received, effect, at=self.now(), within=transaction)
 
 
 class AsyncCallbackGate(_Gate):
@@ -244,12 +244,12 @@ class AsyncCallbackGate(_Gate):
             return await self._inbox.handle(received, effect, at=self.now())
 
         @asynccontextmanager
-        async def opened() -> AsyncIterator[Any]:
+        async def transaction() -> AsyncIterator[Any]:
             with _application(raised):
-                async with within() as connection:
+                async with manager_of(within, AbstractAsyncContextManager) as connection:
                     yield connection
 
-        return await self._inbox.handle_within(received, effect, at=self.now(), within=opened)
+        return await self._inbox.handle_within(received, effect, at=self.now(), within=transaction)
 
 
 @contextmanager
