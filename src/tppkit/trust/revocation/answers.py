@@ -165,20 +165,19 @@ def weigh(
     current = final or _current(proving)
     best = max(current, key=lambda one: (one[0].this_update, one[1] is Proof.REVOKED), default=None)
     dates = [when for one in answers for when in (one.revoked_at, one.invalid_since) if when is not None]
-    ends = max(at, min([certificate.not_after, *(shift(when, -_INSTANT) for when in dates if when > at)]))
+    before_next = max(at, min([certificate.not_after, *(shift(when, -_INSTANT) for when in dates if when > at)]))
     if best is None:
         is_stale = any(proof in (Proof.GOOD, Proof.STALE) for _, proof in proofs)
-        return Verdict(Proof.STALE if is_stale else Proof.NOTHING, held, at, ends)
+        return Verdict(Proof.STALE if is_stale else Proof.NOTHING, held, at, before_next)
     answer, proof = best
     was_held = any(other.reason == ON_HOLD for other in answers)
-    begins = at if was_held else certificate.not_before
-    begins = max([begins, *(when for when in dates if when <= at)])
-    lost = [
+    begins = max([at if was_held else certificate.not_before, *(when for when in dates if when <= at)])
+    ends = max(at, min(before_next, answer.fresh_until(max_age)))
+    invalid = [
         one.invalid_since for one in answers
         if one.invalid_since is not None and one.revoked_at is not None and one.revoked_at > at
     ]  # fmt: skip
-    ends = max(at, min(ends, answer.fresh_until(max_age)))
-    return Verdict(proof, answer, begins, ends, invalid_since=min(lost, default=None))
+    return Verdict(proof, answer, begins, ends, invalid_since=min(invalid, default=None))
 
 
 def _prove(answer: Answer, certificate: EidasCertificate, at: datetime, max_age: timedelta | None) -> Proof:

@@ -121,7 +121,10 @@ class _Revocation(NamedTuple):
 
 
 def _worst(entries: Sequence[CrlEntry]) -> _Revocation | None:
-    """The earliest date, and a final reason rather than a hold; None if no entry revokes; since always if there are too many."""
+    """The earliest date, and a final reason rather than a hold; None if no entry revokes.
+
+    With more entries than are read, the certificate counts as revoked since always.
+    """
     if len(entries) > MAX_ENTRIES:
         return _Revocation(SINCE_ALWAYS, None, None)
     combined = [_Revocation(entry.revoked_at, entry.reason, entry.invalid_since) for entry in entries]

@@ -154,7 +154,7 @@ def _read_extensions(
     `cryptography` shows those of a single response only if there is exactly one.
     """
     data = basic_response(response)["tbs_response_data"]
-    extensions = [single["single_extensions"] for single in data["responses"]]
+    extensions = {place: data["responses"][place]["single_extensions"] for place in (index, *revoking)}
     both = (*extensions[index], *data["response_extensions"])
     critical = [extension["extn_id"].dotted for extension in both if extension["critical"].native]
     invalid = [_read_date(extensions[place], INVALIDITY_DATE) for place in revoking]

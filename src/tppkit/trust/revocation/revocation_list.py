@@ -106,7 +106,7 @@ class Crl:
         return self.distribution_point is not None and self.distribution_point.indirect_crl
 
     def entries_of(self, serial: int, issuer: ComparableName) -> list[CrlEntry]:
-        """The entries of the issuer's certificate with this serial number, at most one more than `MAX_ENTRIES`."""
+        """The entries of the issuer's certificate with this serial number; one more than `MAX_ENTRIES` if there are too many."""
         key = serial if issuer == self.issuer else (issuer, serial)
         first, repeated = self.index()
         places = repeated.get(key) or ([first[key]] if key in first else [])
