@@ -18,7 +18,7 @@ from tppkit.errors import TransportError
 from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationPolicy, RevocationScope, Source
 from tppkit.trust.path.window import Window
-from tppkit.trust.revocation.fetched import MAX_FETCHES, FetchedAnswers
+from tppkit.trust.revocation.fetched import MAX_FETCHES, FetchedAnswers, FetchNeeded, without_fetching
 from tppkit.trust.revocation.outcome import Inquiry
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
@@ -94,6 +94,16 @@ def test_what_is_not_known_is_requested_once_while_fresh(judging, leaf, issuing)
     for minutes in range(0, 60, 10):
         assert code(paths, leaf, AT + timedelta(minutes=minutes)) is None
     assert [url for url, _ in responder.asked] == [OCSP_URL]
+
+
+def test_a_check_on_an_event_loop_uses_what_is_known_and_fetches_nothing(judging, leaf, issuing):
+    responder = Responder(ocsp=make_ocsp(leaf, issuing, at=AT).der)
+    paths = judging(fetch=responder)
+    with pytest.raises(FetchNeeded):
+        without_fetching(lambda at: code(paths, leaf, at), AT)
+    assert not responder.asked
+    assert code(paths, leaf) is None
+    assert without_fetching(lambda at: code(paths, leaf, at), AT + HOUR) is None
 
 
 def test_a_stale_answer_is_requested_again(judging, leaf, issuing):
