@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import Lock, RLock
 from typing import Any
 
@@ -51,11 +52,10 @@ class FairPool(QueuePool):
             self._end(turn)
 
     def _end(self, turn: Any) -> None:
-        """Let the next thread have a connection, unless this turn has ended before."""
+        """Remove a turn, unless it has ended before, and let those that are now among the first have a connection."""
         with self._mutex:
-            if turn not in self._turns:
-                return
-            place = self._turns.index(turn)
-            del self._turns[place]
-            if place < self._places <= len(self._turns):
-                self._turns[self._places - 1].release()
+            if turn in self._turns:
+                self._turns.remove(turn)
+            for first in self._turns[: self._places]:
+                with suppress(RuntimeError):  # it was released before
+                    first.release()
