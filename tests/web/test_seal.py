@@ -59,6 +59,15 @@ def test_a_sealed_request_reaches_its_handler_with_what_was_proven_and_the_serve
     assert scope == before
 
 
+def test_white_space_that_a_server_leaves_around_a_value_is_not_part_of_it(door, app, good, pki):
+    spaced = Message(*good[:2], tuple((name, f" \t{value}\t ") for name, value in good.headers), good.body)
+    assert call(door(), scope_of(spaced, pki.qwac), [good.body]).status == 201
+    handed = dict(app.scopes[0]["headers"])
+    assert handed[b"x-request-id"] == verified_request(app.scopes[0]).request_id.encode() == REQUEST_ID.encode()
+    told = call(door(), scope_of(spaced, pki.qwac), [b"other"])
+    assert (told.status, told.headers["x-request-id"]) == (401, REQUEST_ID)
+
+
 @given(cuts=st.lists(st.integers(0, len(BODY)), max_size=6))
 def test_a_body_in_any_pieces_is_the_same_body(cuts, pki, seal, paths):
     app, good = Recorder(), sealed(seal)

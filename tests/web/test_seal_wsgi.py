@@ -74,6 +74,13 @@ def test_a_sealed_request_reaches_its_handler(name, prefix, door, app, good):
     assert app.closed == 1
 
 
+def test_white_space_that_a_server_leaves_around_a_value_is_not_part_of_it(door, app, good):
+    spaced = {name: f"\t {value} " for name, value in environ_of(good).items() if name.startswith(("HTTP_", "CONTENT"))}
+    assert call(door(), environ_of(good) | spaced)[0] == 201
+    assert (app.environs[0]["HTTP_X_REQUEST_ID"], app.bodies) == (REQUEST_ID, [BODY])
+    assert app.environs[0]["CONTENT_TYPE"] == "application/json"
+
+
 @pytest.mark.parametrize(
     "targets",
     [{}, {"RAW_URI": ""}, {"RAW_URI": TARGET, "REQUEST_URI": TARGET + "&y"}],

@@ -42,6 +42,7 @@ class WsgiSealMiddleware:
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Handle one request."""
         source = WsgiSource(environ)
+        environ = source.environ
         try:
             _, pending = self._gate.enter(source)
             for piece in read_pieces(environ, max_bytes=self._gate.max_body_bytes):

@@ -87,7 +87,8 @@ class AsgiSource:
 
     Attributes:
         extensions: see `Source`.
-        raw_headers: The header fields as they came. A copy: uvicorn with httptools later appends trailers to the scope's list.
+        raw_headers: The header fields without white space around a value, which some servers leave (RFC 9110 section 5.5). A copy:
+            uvicorn with httptools later appends trailers to the scope's list.
     """
 
     __slots__ = ("_headers", "_names", "_scope", "_target", "extensions", "raw_headers")
@@ -95,7 +96,7 @@ class AsgiSource:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self.extensions: Mapping[str, Any] = scope.get("extensions") or {}
-        self.raw_headers: tuple[tuple[bytes, bytes], ...] = tuple(scope.get("headers", ()))
+        self.raw_headers = tuple([(name, value.strip(b" \t")) for name, value in scope.get("headers", ())])
         self._headers = tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in self.raw_headers])
         self._names = frozenset([name.lower() for name, _ in self._headers])
         self._target: bytes | None = None
@@ -167,33 +168,39 @@ class WsgiSource:
 
     Args:
         environ: with `RAW_URI` or `REQUEST_URI`. Scheme and host of a target in absolute form (RFC 9112 section 3.2.2) are removed.
+
+    Attributes:
+        environ: A copy without white space around the values of header fields (RFC 9110 section 5.5).
     """
 
-    __slots__ = ("_environ",)
+    __slots__ = ("environ",)
 
     extensions: Mapping[str, Any] = {}
 
     def __init__(self, environ: Scope) -> None:
-        self._environ = environ
+        self.environ = dict(environ)
+        for key, value in environ.items():
+            if key.startswith("HTTP_") or key in _OWN_KEYS.values():
+                self.environ[key] = value.strip(" \t")
 
     @property
     def method(self) -> str:
         """See `Source`."""
-        return str(self._environ["REQUEST_METHOD"])
+        return str(self.environ["REQUEST_METHOD"])
 
     @property
     def mount(self) -> str:
         """See `Source`."""
-        return str(self._environ.get("SCRIPT_NAME") or "")
+        return str(self.environ.get("SCRIPT_NAME") or "")
 
     @property
     def is_http1(self) -> bool:
         """See `Source`."""
-        return str(self._environ.get("SERVER_PROTOCOL", "HTTP/1.1")).startswith("HTTP/1")
+        return str(self.environ.get("SERVER_PROTOCOL", "HTTP/1.1")).startswith("HTTP/1")
 
     def raw_target(self) -> bytes:
         """See `Source`."""
-        targets = {self._environ[name] for name in WSGI_TARGETS if self._environ.get(name)}
+        targets = {self.environ[name] for name in WSGI_TARGETS if self.environ.get(name)}
         if len(targets) != 1:
             raise FormatError(
                 "message.no-raw-path",
@@ -206,8 +213,8 @@ class WsgiSource:
 
     def decoded_target(self) -> tuple[bytes, str]:
         """See `Source`."""
-        path = self._environ.get("SCRIPT_NAME", "") + self._environ.get("PATH_INFO", "")
-        return path.encode("latin-1", "replace"), self._environ.get("QUERY_STRING", "")
+        path = self.environ.get("SCRIPT_NAME", "") + self.environ.get("PATH_INFO", "")
+        return path.encode("latin-1", "replace"), self.environ.get("QUERY_STRING", "")
 
     def head(self) -> Message:
         """See `Source`."""
@@ -215,9 +222,9 @@ class WsgiSource:
 
     def headers(self) -> tuple[tuple[str, str], ...]:
         """See `Source`."""
-        own = ((name, self._environ.get(key)) for name, key in _OWN_KEYS.items())
+        own = ((name, self.environ.get(key)) for name, key in _OWN_KEYS.items())
         return (
-            *((_header_name(key), value) for key, value in self._environ.items() if key.startswith("HTTP_")),
+            *((_header_name(key), value) for key, value in self.environ.items() if key.startswith("HTTP_")),
             *((name, value) for name, value in own if value),
         )
 
@@ -229,15 +236,15 @@ class WsgiSource:
         """See `Source`."""
         own = _OWN_KEYS.get(name.lower())
         if own is not None:
-            value = self._environ.get(own) or None
+            value = self.environ.get(own) or None
         else:
-            value = self._environ.get("HTTP_" + name.upper().replace("-", "_"))
+            value = self.environ.get("HTTP_" + name.upper().replace("-", "_"))
         return () if value is None else (value,)
 
     def address(self) -> str | None:
         """See `Source`."""
-        original: Scope = self._environ.get("werkzeug.proxy_fix.orig", self._environ)
-        family = getattr(self._environ.get("gunicorn.socket"), "family", None)
+        original: Scope = self.environ.get("werkzeug.proxy_fix.orig", self.environ)
+        family = getattr(self.environ.get("gunicorn.socket"), "family", None)
         address = original.get("REMOTE_ADDR")
         return _tcp_address(address) if address else (UNIX if family == socket.AF_UNIX else None)
 
