@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from uuid import uuid4
 
 import httpx
@@ -32,7 +33,15 @@ from tppkit.protocol.gateway import (
     TransactionRequest,
     is_paid,
 )
-from tppkit.protocol.psd2 import BookingStatus, ConsentRequest, PaymentInitiated, PaymentInitiation, TransactionStatus
+from tppkit.protocol.psd2 import (
+    BankRules,
+    BookingStatus,
+    ConsentRequest,
+    PaymentInitiated,
+    PaymentInitiation,
+    PaymentProduct,
+    TransactionStatus,
+)
 from tppkit.sandbox import Sandbox
 from tppkit.testpki import certificate_pem, make_pki, make_provider
 from tppkit.trust import PathVerifier, make_anchors
@@ -172,6 +181,31 @@ def test_waiting_moves_the_banks_clock_and_takes_no_real_time():
         assert asyncio.run(wait()) == TransactionStatus.RJCT
         with pytest.raises(RequestRefused, match="seconds"):
             bank.advance(-timedelta(seconds=1))
+
+
+def test_the_banks_rules_are_a_setting():
+    rules = BankRules(
+        inactivity=timedelta(seconds=60), instant_execution=timedelta(seconds=3), normal_execution=timedelta(seconds=90),
+        instant_cap=Decimal("12.49"), technical_validation=True,
+    )  # fmt: skip
+
+    def states(seconds: float, *payments: str, product: PaymentProduct = PaymentProduct.SEPA) -> list[str]:
+        bank.advance(timedelta(seconds=seconds))
+        return [client.payment_status(one, product=product).transaction_status.value for one in payments]
+
+    with Sandbox(rules=rules) as bank, bank.client() as client:
+        with pytest.raises(RequestRefused, match="PRODUCT_INVALID"):
+            client.initiate_payment(PAYMENT, product=PaymentProduct.INSTANT)
+        opened, left = (client.initiate_payment(PAYMENT).payment_id for _ in range(2))
+        bank.control("POST", f"/payments/{opened}/open")
+        assert states(59, opened, left) == ["ACTC", "RCVD"]
+        bank.approve(opened)
+        assert states(89, opened, left) == ["ACSP", "RJCT"]
+        assert states(1, opened) == ["ACSC"]
+    with Sandbox(rules=replace(rules, instant_cap=Decimal("12.50"))) as bank, bank.client() as client:
+        instant = client.initiate_payment(PAYMENT, product=PaymentProduct.INSTANT).payment_id
+        bank.approve(instant)
+        assert [states(step, instant, product=PaymentProduct.INSTANT) for step in (2, 1)] == [["ACSP"], ["ACSC"]]
 
 
 def test_two_banks_share_nothing():

@@ -14,9 +14,9 @@ import httpx
 import pytest
 from raw_provider import INSTANT, PAYMENT, OpenBank, advance, control, decide
 
+from tppkit.protocol.psd2 import BankRules
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.bank.ledger import MAX_PENDING
-from tppkit.sandbox.psd2.settings import BankRules
 
 AMPLE, SHOP, SMALL = "LT029999900000000001", "LT459999900000000003", "LT189999900000000004"  # SMALL holds 8.40 EUR
 

@@ -8,9 +8,8 @@ from uuid import uuid4
 import pytest
 from raw_provider import INSTANT, PAYMENT, PAYMENTS, SEPA, altered, assert_refused
 
-from tppkit.protocol.psd2 import PSD2
+from tppkit.protocol.psd2 import PSD2, BankRules
 from tppkit.protocol.wire import MAX_BODY_BYTES
-from tppkit.sandbox.psd2.settings import BankRules
 from tppkit.seals import Message
 
 ROWS = {row.name: row for row in PSD2.endpoints}

@@ -33,6 +33,7 @@ from tppkit.client.vault import AsyncVaultClient, VaultClient
 from tppkit.errors import RequestRefused, TransportError
 from tppkit.evidence import EvidenceRecord, read_lines
 from tppkit.protocol.gateway import Order
+from tppkit.protocol.psd2 import BankRules
 from tppkit.sandbox.control import CONTROL_REFUSALS
 from tppkit.sandbox.sandbox import ARCHIVE, SandboxHosts, SandboxSettings
 from tppkit.sandbox.server import LISTENERS, Addresses, logged_app
@@ -56,6 +57,7 @@ class Sandbox:
     Args:
         pki: issues the certificates of clients and bank; by default one for the whole process.
         seed: makes ids reproducible; by default they are random.
+        rules: the bank's rules, for example its instant cap and how long an execution takes.
 
     Attributes:
         pki: issues certificates.
@@ -71,7 +73,7 @@ class Sandbox:
             final = client.wait_for_payment(initiated.payment_id)
     """
 
-    def __init__(self, *, pki: Pki | None = None, seed: int | None = None) -> None:
+    def __init__(self, *, pki: Pki | None = None, seed: int | None = None, rules: BankRules | None = None) -> None:
         self.pki = _process_pki() if pki is None else pki
         self._identities: dict[tuple[tuple[str, ...], str | None], Identity] = {}
         self._issuing = threading.Lock()
@@ -79,7 +81,7 @@ class Sandbox:
             self.directory = Path(opened.enter_context(TemporaryDirectory(prefix="tppkit-sandbox-")))
             folder = self.directory / "pki"
             _write_pki(self.pki, folder)
-            settings = SandboxSettings(self.directory, pki=folder, seed=seed)
+            settings = SandboxSettings(self.directory, pki=folder, seed=seed, rules=rules or BankRules())
             urls = {row.name: _url(row.offset, tls=row.tls(settings) is not None) for row in LISTENERS}
             self._hosts = opened.enter_context(
                 SandboxHosts(settings, approval_url=urls["approval"], psd2_url=urls["psd2"])

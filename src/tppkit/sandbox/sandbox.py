@@ -24,6 +24,7 @@ from tppkit.callbacks import parse_networks
 from tppkit.certificates import OrganizationPolicy
 from tppkit.evidence import EvidenceArchive
 from tppkit.httpsig.components import parse_origin
+from tppkit.protocol.psd2 import BankRules
 from tppkit.sandbox.bank import customers, instant, tables
 from tppkit.sandbox.bank.control import bank_control
 from tppkit.sandbox.bank.seed import seed_bank
@@ -50,7 +51,7 @@ from tppkit.sandbox.legacy.settings import open_hosts
 from tppkit.sandbox.legacy.tables import set_callback_url
 from tppkit.sandbox.outgoing_http import OutgoingHttp, receivers_tls
 from tppkit.sandbox.psd2.cell import psd2_cell
-from tppkit.sandbox.psd2.settings import BankRules, Psd2Settings
+from tppkit.sandbox.psd2.settings import Psd2Settings
 from tppkit.sandbox.public_address import is_loopback_address, parse_server_name, server_identity
 from tppkit.sandbox.request_log import LatestRequests
 from tppkit.sandbox.revocations import CurrentQwacs, FolderRevocations

@@ -39,12 +39,23 @@ def tppkit_pki() -> Pki:
     return make_pki(at=utc_now())
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker of `tppkit_bank`."""
+    config.addinivalue_line(
+        "markers", "tppkit_bank(*, rules=BankRules(), seed=None): the arguments of the Sandbox of tppkit_bank"
+    )
+
+
 @pytest.fixture
-def tppkit_bank(tppkit_pki: Pki) -> Iterator[Sandbox]:
-    """A bank in this process for one test, with the PKI of `tppkit_pki`; needs the extra `sandbox`."""
+def tppkit_bank(request: pytest.FixtureRequest, tppkit_pki: Pki) -> Iterator[Sandbox]:
+    """A bank in this process for one test, with the PKI of `tppkit_pki`; needs the extra `sandbox`.
+
+    The nearest marker gives further arguments of `Sandbox`: `@pytest.mark.tppkit_bank(rules=BankRules(technical_validation=True))`.
+    """
     from tppkit.sandbox import Sandbox
 
-    with Sandbox(pki=tppkit_pki) as bank:
+    marker = request.node.get_closest_marker("tppkit_bank")
+    with Sandbox(pki=tppkit_pki, **(marker.kwargs if marker else {})) as bank:
         yield bank
 
 

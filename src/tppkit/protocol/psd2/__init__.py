@@ -20,6 +20,9 @@ from tppkit.protocol.psd2.consent import CONSENT, ConsentStatus
 from tppkit.protocol.psd2.interface import PSD2
 from tppkit.protocol.psd2.models import (
     AccountReference,
+    ApprovalLinks,
+    Href,
+    InstructedAmount,
     PaymentDetails,
     PaymentInitiated,
     PaymentInitiation,
@@ -27,11 +30,11 @@ from tppkit.protocol.psd2.models import (
     PaymentStatus,
 )
 from tppkit.protocol.psd2.payment import PAYMENT, TransactionStatus
-from tppkit.protocol.psd2.rules import BookingStatus
+from tppkit.protocol.psd2.rules import BankRules, BookingStatus
 
 __all__ = [
-    "ALL_ACCOUNTS", "CONSENT", "PAYMENT", "PSD2", "Access", "Account", "AccountList", "AccountReference", "Balance",
-    "BalanceReport", "BookingStatus", "Consent", "ConsentCreated", "ConsentRequest", "ConsentState", "ConsentStatus", "Money",
-    "PaymentDetails", "PaymentInitiated", "PaymentInitiation", "PaymentProduct", "PaymentStatus", "Transaction",
-    "TransactionPage", "TransactionReport", "TransactionStatus",
+    "ALL_ACCOUNTS", "CONSENT", "PAYMENT", "PSD2", "Access", "Account", "AccountList", "AccountReference", "ApprovalLinks",
+    "Balance", "BalanceReport", "BankRules", "BookingStatus", "Consent", "ConsentCreated", "ConsentRequest", "ConsentState",
+    "ConsentStatus", "Href", "InstructedAmount", "Money", "PaymentDetails", "PaymentInitiated", "PaymentInitiation",
+    "PaymentProduct", "PaymentStatus", "Transaction", "TransactionPage", "TransactionReport", "TransactionStatus",
 ]  # fmt: skip

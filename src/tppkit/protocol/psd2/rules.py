@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from datetime import date
+from dataclasses import dataclass
+from datetime import date, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from ipaddress import ip_address
@@ -19,6 +20,27 @@ from tppkit.protocol.psd2.models import PaymentInitiation, PaymentProduct
 PAGE_SIZE = 100  # booked entries of a page; assumption transactions-pages
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class BankRules:
+    """The rules of a bank that the document leaves open; each is an assumption row.
+
+    Attributes:
+        inactivity: time without activity after which an undecided payment or consent expires.
+        instant_execution: duration of an execution on the instant rail.
+        normal_execution: duration of an execution as a normal transfer.
+        instant_cap: highest instant amount in EUR.
+        instant_unreachable: IBAN countries without instant payments; `POST /instant` overrides it.
+        technical_validation: whether payments that the customer opens pass through ACTC.
+    """
+
+    inactivity: timedelta = timedelta(seconds=300)
+    instant_execution: timedelta = timedelta(seconds=10)
+    normal_execution: timedelta = timedelta(hours=1)
+    instant_cap: Decimal = Decimal("100000.00")
+    instant_unreachable: frozenset[str] = frozenset()
+    technical_validation: bool = False
 
 
 def parse_request_id(text: str | None) -> str:

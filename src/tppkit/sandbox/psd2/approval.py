@@ -9,7 +9,7 @@ from typing import TypeAlias
 from sqlalchemy import Connection
 
 from tppkit.errors import LocalProtocolError
-from tppkit.protocol.psd2 import PaymentInitiation
+from tppkit.protocol.psd2 import BankRules, PaymentInitiation
 from tppkit.protocol.psd2.consent import ConsentTrigger
 from tppkit.protocol.psd2.payment import Trigger, reported_status
 from tppkit.sandbox.bank.customers import Account, Customer
@@ -36,7 +36,6 @@ from tppkit.sandbox.psd2.payments import (
     open_payment,
     up_to_date,
 )
-from tppkit.sandbox.psd2.settings import BankRules
 from tppkit.sandbox.psd2.tables import StoredPayment, latest_payments
 
 _SHOWN = 50

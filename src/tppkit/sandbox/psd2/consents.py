@@ -11,7 +11,15 @@ from sqlalchemy import Connection
 
 from tppkit._encoding import shown
 from tppkit.errors import LocalProtocolError
-from tppkit.protocol.psd2 import CONSENT, Consent, ConsentCreated, ConsentRequest, ConsentState, ConsentStatus
+from tppkit.protocol.psd2 import (
+    CONSENT,
+    BankRules,
+    Consent,
+    ConsentCreated,
+    ConsentRequest,
+    ConsentState,
+    ConsentStatus,
+)
 from tppkit.protocol.psd2 import endpoints as rows
 from tppkit.protocol.psd2.accounts import ConsentLinks
 from tppkit.protocol.psd2.consent import ConsentProgress, ConsentTrigger, cap_valid_until, due_consent_trigger
@@ -29,7 +37,6 @@ from tppkit.sandbox.psd2.consent_tables import (
     set_consent,
 )
 from tppkit.sandbox.psd2.payments import approval_link
-from tppkit.sandbox.psd2.settings import BankRules
 from tppkit.sandbox.psd2.tables import is_id
 
 

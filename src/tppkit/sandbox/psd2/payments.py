@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from tppkit._encoding import shown
 from tppkit.errors import LocalProtocolError
 from tppkit.protocol.psd2 import (
+    BankRules,
     PaymentDetails,
     PaymentInitiated,
     PaymentInitiation,
@@ -36,7 +37,7 @@ from tppkit.sandbox.bank.ledger import (
     to_minor,
 )
 from tppkit.sandbox.cell import Answer, Handler, HostCall
-from tppkit.sandbox.psd2.settings import BankRules, Psd2Settings
+from tppkit.sandbox.psd2.settings import Psd2Settings
 from tppkit.sandbox.psd2.tables import (
     SOURCE,
     StoredPayment,
