@@ -231,11 +231,11 @@ def test_files_that_make_a_body_too_large_are_rejected():
      "-s " * 1_900, '^"' + 'a"b"' * 30_000 + '"', '^"' + "\\" * 130_000, '^"' + '""a' * 40_000 + '"'],
     ids=["word", "quoted", "escaped", "at-signs", "letters", "options", "cmd-words", "cmd-backslashes", "cmd-quotes"],
 )  # fmt: skip
-def test_the_longest_command_is_read_in_bounded_time(text):
+def test_the_longest_command_is_read_in_linear_time(text):
     started = time.process_time()
     with suppress(FormatError):
         parse_curl(f"curl {text}")
-    assert time.process_time() - started < 30
+    assert time.process_time() - started < 1
 
 
 @given(st.text() | st.text(alphabet="-dHX@'\"$\\\n=:/ahtps; ^%&\r", max_size=60).map(f"curl {URL} ".__add__))

@@ -11,22 +11,23 @@ Whatever a shell would expand, redirect or run is rejected.
 from __future__ import annotations
 
 import re
-import shlex
+from collections.abc import Callable, Iterator
 
 from tppkit._encoding import shown
 from tppkit.errors import FormatError
 
-# Linux limits an argument to 128 KiB. `shlex` takes time by the square of a word's length, and getopt by that of their number.
+# Linux limits an argument to 128 KiB. getopt takes time by the square of the number of words.
 MAX_COMMAND_LENGTH = 128 * 1024
 MAX_WORDS = 2_000
 WHITE_SPACE = " \t\r\n"  # of a shell, which keeps other spaces
 
 _SHELL = re.compile(
-    r"'[^']*'"
+    r"'(?P<single>[^']*)'"
     r"|\$'(?P<ansi>(?:[^'\\]|\\.)*)'"
     r'|"(?P<double>(?:[^"\\$`]|\\.)*)"'
-    r"|\\(?:(?P<joined>\r?\n)|[^\r\n])"
-    r"|(?P<special>[\"'\\$`|&;<>(){}\[\]*\r\n]|(?<![^\s=:])~|(?<!\S)#)",
+    r"|\\(?:(?P<joined>\r?\n)|(?P<escaped>[^\r\n]))"
+    r"|(?P<special>[\"'\\$`|&;<>(){}\[\]*\r\n]|(?<![^\s=:])~|(?<!\S)#)"
+    r"|(?P<space>[ \t]+)|(?P<plain>[^\"'\\$`|&;<>(){}\[\]*\r\n~# \t]+|[~#])",
     re.DOTALL,
 )
 _IN_DOUBLE = re.compile(r'\\(?:([$`"\\])|\r?\n)')
@@ -37,7 +38,8 @@ _IS_CMD = re.compile(r"""[^'\\]*?[ \t]\^["\r\n]""")
 _CARET = re.compile(r'\^(?:\n(?P<next>.?)|(?P<escaped>.))|(?P<quoted>"[^"\n]*")|(?P<special>[\^"&|<>\n])', re.DOTALL)
 _VARIABLE = re.compile(r"%[A-Za-z_][A-Za-z0-9_]*%")
 _C_WORD = re.compile(
-    r'"(?P<quoted>(?:[^"\\]|\\.|"")*)"|(?P<plain>(?:[^ \t"\\]|\\++(?!"))+)|(?P<special>\\*")', re.DOTALL
+    r'"(?P<quoted>(?:[^"\\]|\\.|"")*)"|(?P<plain>(?:[^ \t"\\]|\\++(?!"))+)|(?P<space>[ \t]+)|(?P<special>\\*")',
+    re.DOTALL,
 )
 _BEFORE_QUOTE = re.compile(r'(?<!\\)(\\*)(""|"|\Z)')
 
@@ -62,25 +64,39 @@ def split_command(text: str) -> list[str]:
     if _IS_CMD.match(text):
         if _VARIABLE.search(text):
             raise FormatError("curl.shell", "cmd.exe would replace %NAME% with a variable: write its value")
-        quoted = _C_WORD.sub(_c_word, _CARET.sub(_caret, text.replace("\r\n", "\n")))
+        pieces = _pieces(_C_WORD, _CARET.sub(_caret, text.replace("\r\n", "\n")), _c_piece)
     else:
-        quoted = _SHELL.sub(_shell, text)
-    if "\0" in quoted:
+        pieces = _pieces(_SHELL, text, _shell_piece)
+    parts: list[list[str]] = [[]]
+    for piece in pieces:
+        if piece is not None:
+            parts[-1].append(piece)
+        elif parts[-1]:
+            parts.append([])
+    words = ["".join(part) for part in parts if part]
+    if any("\0" in word for word in words):
         raise FormatError("curl.shell", "the command contains a NUL, which no argument can contain")
-    words = shlex.split(quoted)
     if len(words) > MAX_WORDS:
         raise FormatError("curl.shell", f"the command has more than {MAX_WORDS} words")
     return words
 
 
-def _shell(match: re.Match[str]) -> str:
-    """Rewrite a part that `shlex` does not read as a shell does."""
-    _reject_special(match)
+def _pieces(pattern: re.Pattern[str], text: str, read: Callable[[re.Match[str]], str]) -> Iterator[str | None]:
+    """The pieces of words, and None for the space between two words."""
+    for match in pattern.finditer(text):
+        _reject_special(match)
+        if match["space"]:
+            yield None
+        elif match.lastgroup != "joined":
+            yield read(match)
+
+
+def _shell_piece(match: re.Match[str]) -> str:
     if match["ansi"] is not None:
-        return shlex.quote(_ANSI.sub(_ansi_character, match["ansi"]))
+        return _ANSI.sub(_ansi_character, match["ansi"])
     if match["double"] is not None:
-        return shlex.quote(_IN_DOUBLE.sub(r"\1", match["double"]))
-    return "" if match["joined"] else match[0]
+        return _IN_DOUBLE.sub(r"\1", match["double"])
+    return match["single"] or match["escaped"] or match["plain"] or ""
 
 
 def _reject_special(match: re.Match[str]) -> None:
@@ -107,9 +123,6 @@ def _caret(match: re.Match[str]) -> str:
     return match["quoted"] or match["escaped"] or match["next"] or ""
 
 
-def _c_word(match: re.Match[str]) -> str:
-    """Quote for `shlex` what the C runtime of Windows reads; source: Microsoft, "Parsing C command-line arguments"."""
-    _reject_special(match)
-    if match["plain"]:
-        return shlex.quote(match["plain"])
-    return shlex.quote(_BEFORE_QUOTE.sub(lambda found: found[1][1::2] + found[2][:1], match["quoted"]))
+def _c_piece(match: re.Match[str]) -> str:
+    """What the C runtime of Windows reads; source: Microsoft, "Parsing C command-line arguments"."""
+    return match["plain"] or _BEFORE_QUOTE.sub(lambda found: found[1][1::2] + found[2][:1], match["quoted"])

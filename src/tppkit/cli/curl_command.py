@@ -46,6 +46,7 @@ _CHANGE_THE_TRANSFER = (
 )  # fmt: skip
 _SHORT_OPTIONS = "".join(letter + ":" * name.endswith("=") for letter, name in _LETTERS.items())
 _LONG_OPTIONS = [*_LETTERS.values(), *_CHANGE_THE_REQUEST, *_CHANGE_THE_TRANSFER]
+_CLUSTER = re.compile(f"-[{''.join(letter for letter, name in _LETTERS.items() if not name.endswith('='))}]{{100}}")
 _LONG_NAMES = {f"-{letter}": f"--{name.removesuffix('=')}" for letter, name in _LETTERS.items()}
 
 _CREDENTIALS = re.compile(r"[^/?#]*://[^/?#]*@")
@@ -71,6 +72,8 @@ def parse_curl(text: str, *, read_file: ReadFile | None = None, as_found: bool =
     words = split_command(text.removeprefix("\ufeff").lstrip(WHITE_SPACE).removeprefix("$ "))
     if not words or words[0] not in ("curl", "curl.exe"):
         raise FormatError("curl.option", "the command is not curl")
+    if any(map(_CLUSTER.match, words)):  # getopt takes time by the square of their number
+        raise FormatError("curl.option", "a word of the command has 100 option letters")
     try:
         parsed, addresses = getopt.gnu_getopt(words[1:], _SHORT_OPTIONS, _LONG_OPTIONS)
     except getopt.GetoptError as e:
