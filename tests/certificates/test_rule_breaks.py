@@ -374,6 +374,7 @@ def test_every_rule_has_a_certificate_that_breaks_it():
 FINE: list[tuple[Use, Change]] = [
     (QWAC, {"serial": (1 << 159) - 1}),
     (SEAL, qc(SEAL, limit_value=LimitValue("EUR", 10000, -2))),
+    (SEAL, qc(SEAL, limit_value=LimitValue("HRK", 10000, -2))),
     (SEAL, qc(SEAL, retention_years=0)),
     (SEAL, qc(SEAL, psd2={"nca_name": "Banco de España"})),
     (SEAL, qc(SEAL, psd2={"nca_name": "Kredītiestāžu ŪĪ № 1, Æß (ĳ)"})),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from tppkit._currency import is_currency
+from tppkit._currency import FORMER, is_currency
 from tppkit._encoding import shown
 from tppkit._iso_codes import COUNTRIES, LANGUAGES
 from tppkit.certificates import oids
@@ -152,7 +152,8 @@ def limit_value(certificate: EidasCertificate, at: datetime) -> Fault | None:
     limit = certificate.qc.limit_value
     if limit is None:
         return None
-    if limit.amount >= 0 and (is_currency(limit.currency) or _CURRENCY_NUMBER.fullmatch(limit.currency)):
+    is_code = is_currency(limit.currency) or limit.currency in FORMER
+    if limit.amount >= 0 and (is_code or _CURRENCY_NUMBER.fullmatch(limit.currency)):
         return None
     stated = f"{limit.amount} x 10^{limit.exponent} {limit.currency}"
     return f"the limit {shown(stated)} is negative or not in a currency of ISO 4217", {"limit_value": stated}
