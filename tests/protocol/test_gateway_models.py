@@ -84,6 +84,12 @@ def test_an_order_with_a_wrong_value_is_refused(fields):
     assert refused.value.code == "model.invalid"
 
 
+@pytest.mark.parametrize("field", ["return_url", "failure_url", "webhook_url"])
+def test_an_address_that_is_too_long_is_refused_by_its_length(field):
+    with pytest.raises(FormatError, match="longer than 2048 characters"):
+        OrderRequest.from_wire(raw(REQUEST | {field: "https://shop.example/?state=" + "a" * 2050}))
+
+
 def test_a_refusal_does_not_repeat_the_value():
     with pytest.raises(FormatError) as refused:
         OrderRequest.from_wire(raw(REQUEST | {"currency": "sesame", "transactions": [{"capture_mode": "sesame"}]}))

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.psd2 import PSD2, PaymentInitiation, PaymentProduct
 from tppkit.protocol.psd2.endpoints import PAYMENT_STATUS
@@ -153,12 +154,19 @@ def test_a_browser_returns_to_web_pages_and_applications(text):
      "data:text/html,x", "file:///etc/passwd", "blob:https://a/b", "about:blank", "vbscript:x", "view-source:https://a", "ftp://a",
      "ssh://a", "shell:x", "smb://a", "ldap://a", "telnet://a", "mhtml:x", "res://x", "hcp://x", "feed:x", "chrome-untrusted://x", "C:/x",
      "ws://a", "intent://a#Intent;end", "android-app://a", "chrome-extension://a", "moz-extension://a", "ms-settings:a", "search-ms:a",
-     "livescript:a", "https://[", "https://[::1", "https://a:65536/", "com.app://[x", "com.app://a:b",
+     "livescript:a", "itms-services://?action=download-manifest&url=https://a", "itms-appss://a", "market://details?id=a", "urn:a:b",
+     "ms-windows-store://a", "facetime-audio:a", "x-apple.systempreferences:a", "tel:1", "news:a", "content://a",
+     "https://[", "https://[::1", "https://a:65536/", "com.app://[x", "com.app://a:b",
      "mailto:a@b", "/back", "//tpp.example", "tpp.example/back", "app:", "1app:x", "app:a b", "app:caf\u00e9",
      "app:x\r\nA: b", "app:" + "x" * 2045],
 )  # fmt: skip
 def test_a_browser_is_sent_nowhere_else(text):
     assert fault(parse_redirect_uri, text) == "header.redirect-uri"
+
+
+def test_an_address_that_is_too_long_is_rejected_by_its_length():
+    with refused(FormatError, "header.redirect-uri", match="longer than 2048 characters"):
+        parse_redirect_uri("https://tpp.example/?state=" + "a" * 2048)
 
 
 @pytest.mark.parametrize("text", ["192.0.2.7", "0.0.0.0", "::1", "2001:DB8::1", "::ffff:192.0.2.7"])

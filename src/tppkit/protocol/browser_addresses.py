@@ -12,32 +12,36 @@ MAX_BROWSER_ADDRESS = 2048
 _HTTP = re.compile(r"http://(?:\[([0-9a-f:]+)\]|([0-9a-z.]+))(?::[0-9]{1,5})?(?:[/?#]|$)", re.IGNORECASE)
 _HTTPS = re.compile(r"https://[^/?#@\\]+(?:[/?#]|$)", re.IGNORECASE)
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):[^:]", re.IGNORECASE)
-# Assumptions redirect-uri and return-addresses. Browsers handle these schemes themselves, or they do not open an application of the caller.
-_NO_APPLICATION = frozenset(
-    {
-        "about", "android-app", "blob", "chrome", "chrome-untrusted", "data", "feed", "file", "filesystem", "ftp", "hcp", "http", "https",
-        "intent", "jar", "javascript", "ldap", "livescript", "mailto", "mhtml", "res", "resource", "search", "shell", "smb", "sms", "ssh",
-        "tel", "telnet", "vbscript", "view-source", "ws", "wss",
-    }
-)  # fmt: skip
-# Windows and its search; extensions of browsers; drive letters.
-_SYSTEM = re.compile(r"(?:ms|search)-.*|.*-extension|[a-z]")
+# Assumptions redirect-uri and return-addresses. Browsers or systems handle these schemes themselves.
+_NO_APPLICATION = """
+    about acap afp android-app android-resource app-prefs app-settings blob callto chrome chrome-untrusted cid cifs
+    content data dav davs dict dns facetime feed file filesystem ftp ftps geo gopher hcp help http https imap intent ipp
+    ipps itms itmss jar javascript ldap ldaps livescript macappstore macappstores mailto maps market message mhtml mid
+    mk mms mmsto news nfs nntp package pop prefs rdp res resource rtsp search sftp shell shortcuts sip sips smb sms
+    smsto ssh stun tel telnet telprompt tftp turn urn vbscript view-source vnc wais webcal ws wss xmpp
+"""
+# Windows and its search, iOS and its stores; extensions of browsers; drive letters.
+_SYSTEM = re.compile(r"(?:facetime|itms|microsoft|ms|search|x-apple|x-web)-.*|x-apple\..*|.*-extension|[a-z]")
 
 
-def is_browser_address(text: str) -> bool:
-    """Whether a browser can be sent to this address: at most 2048 characters of printable ASCII without a space.
+def browser_address_fault(text: str) -> str | None:
+    """Return why no browser can be sent to this address, or None: at most 2048 characters of printable ASCII without a space.
 
     Accepts https, http on loopback, and schemes of applications such as `com.example.app:/done`.
     """
+    if len(text) > MAX_BROWSER_ADDRESS:
+        return f"longer than {MAX_BROWSER_ADDRESS} characters"
     usable = _HTTPS.match(text) or _is_loopback_http(text) or _is_of_application(text)
     is_plain = text.isascii() and text.isprintable() and " " not in text
-    return bool(usable) and is_plain and len(text) <= MAX_BROWSER_ADDRESS and _has_authority_form(text)
+    if usable and is_plain and _has_authority_form(text):
+        return None
+    return "not an https address, an application's own scheme, or http on loopback"
 
 
 def _is_of_application(text: str) -> bool:
     match = _SCHEME.match(text)
     scheme = match[1].lower() if match else ""
-    return bool(scheme) and scheme not in _NO_APPLICATION and not _SYSTEM.fullmatch(scheme)
+    return bool(scheme) and scheme not in _NO_APPLICATION.split() and not _SYSTEM.fullmatch(scheme)
 
 
 def _has_authority_form(text: str) -> bool:

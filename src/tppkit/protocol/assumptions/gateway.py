@@ -221,8 +221,8 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "return-addresses", "gateway", "which addresses return_url and failure_url can have",
-        "those of redirect-uri: https, an application's own scheme, and http on loopback", "browsers are sent there, and section 2.2 has"
-        " uri only", "protocol.gateway.values.PageAddress",
+        "those of redirect-uri: https, an application's own scheme, and http on loopback, at most 2048 characters",
+        "browsers are sent there, and section 2.2 has uri only", "protocol.gateway.values.PageAddress",
     ),
     Assumption(
         "recurring-place", "gateway", "the place of recurring_type and first_network_transaction_id, and what initiate takes",

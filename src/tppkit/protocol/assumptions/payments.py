@@ -209,7 +209,7 @@ PAYMENTS: tuple[Assumption, ...] = (
     Assumption(
         "redirect-uri", "psd2", "which addresses TPP-Redirect-URI can have",
         "https, an application's own scheme, and http on loopback, at most 2048 characters of printable ASCII; never javascript, data,"
-        " file, blob, about, intent and other schemes that a browser or system reads itself",
+        " file, blob, about, intent, market, itms-services, urn and other schemes that a browser or system reads itself",
         "applications get their users back by their own scheme (RFC 8252); a script or a file must not run in the bank's name",
         "protocol.psd2.rules.parse_redirect_uri",
     ),

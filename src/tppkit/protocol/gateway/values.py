@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from tppkit._currency import MINOR_UNITS
 from tppkit.errors import FormatError
-from tppkit.protocol.browser_addresses import is_browser_address
+from tppkit.protocol.browser_addresses import browser_address_fault
 from tppkit.protocol.gateway.card_data import Purpose
 from tppkit.protocol.wire import WireModel, written
 
@@ -159,19 +159,22 @@ def _check_reference(value: str) -> str:
 
 
 def _check_address(value: str) -> str:  # assumption gateway-addresses
+    if len(value) > MAX_ADDRESS:
+        raise ValueError(f"longer than {MAX_ADDRESS} characters")
     try:
         parts = urlsplit(value)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.username is None and parts.port != 0
     except ValueError:
         usable = False
-    if not usable or len(value) > MAX_ADDRESS or not value.isascii() or not value.isprintable() or " " in value:
+    if not usable or not value.isascii() or not value.isprintable() or " " in value:
         raise ValueError("not an absolute http or https address without user information")
     return value
 
 
 def _check_page(value: str) -> str:  # assumption return-addresses
-    if not is_browser_address(value):
-        raise ValueError("not an https address, an application's own scheme, or http on loopback")
+    why = browser_address_fault(value)
+    if why is not None:
+        raise ValueError(why)
     return value
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tppkit._encoding import shown
 from tppkit.errors import FormatError, LocalProtocolError
-from tppkit.protocol.browser_addresses import is_browser_address
+from tppkit.protocol.browser_addresses import browser_address_fault
 from tppkit.protocol.psd2.accounts import parse_date
 from tppkit.protocol.psd2.models import PaymentInitiation, PaymentProduct
 
@@ -70,12 +70,9 @@ def parse_redirect_uri(text: str | None) -> str | None:
     Raises:
         FormatError: `header.redirect-uri`.
     """
-    if text is not None and not is_browser_address(text):
-        raise FormatError(
-            "header.redirect-uri",
-            "the TPP-Redirect-URI is not an https address, an application's own scheme or http on loopback, "
-            "of at most 2048 characters",
-        )
+    why = None if text is None else browser_address_fault(text)
+    if why is not None:
+        raise FormatError("header.redirect-uri", f"the TPP-Redirect-URI is {why}")
     return text
 
 
