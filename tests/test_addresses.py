@@ -18,6 +18,11 @@ def test_host_and_port_are_normalised_and_the_rest_is_unchanged():
     )
 
 
+@pytest.mark.parametrize("host", ["my_tpp", "_tpp_.my_net.example"])
+def test_names_of_containers_may_have_underscores(host):
+    assert parse_signed_address(f"https://{host}:8443/cb/", what="it").host == host
+
+
 @pytest.mark.parametrize(
     "url", ["https://tpp.example", "https://TPP.example/", "https://tpp.example/%25", "https://tpp.example/%20"]
 )

@@ -63,7 +63,6 @@ REFUSED = [
     ("LOGIN:shop.example:080/", "qr.address-host"),
     ("LOGIN:shop.example:65536/", "qr.address-host"),
     ("LOGIN:shop.example:٨/", "qr.address-host"),
-    ("LOGIN:shop_example/", "qr.address-host"),
     ("LOGIN:shop..example/", "qr.address-host"),
     ("LOGIN:shop.example./", "qr.address-host"),
     ("LOGIN:-shop.example/", "qr.address-host"),

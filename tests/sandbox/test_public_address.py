@@ -62,6 +62,7 @@ def test_links_have_the_public_url(url, psd2, approval, open_bank, bank_pki):
         (None, (), set()),
         (f"https://{PUBLIC}", ("a.example.com", "*.b.example.com"), {PUBLIC, "a.example.com", "*.b.example.com"}),
         ("https://192.0.2.7", (), {"192.0.2.7"}),
+        ("https://bank_sandbox", ("*.my_net",), {"bank_sandbox", "*.my_net"}),
     ],
 )
 def test_the_server_certificate_has_the_names_that_clients_use(public_url, dns, names, open_bank, bank_pki):

@@ -259,6 +259,11 @@ def test_a_provider_that_no_certificate_could_name_is_rejected(argument, value):
     assert refused.value.code == CODES[argument]
 
 
+def test_a_name_that_is_refused_for_its_underscore_is_rejected_by_it():
+    with pytest.raises(ConfigurationError, match="without underscores"):
+        make_provider(dns_name="my_tpp.example")
+
+
 @pytest.mark.parametrize(
     "arguments", [{"name": "n" * 64}, {"name": "é" * 64}, {"nca_name": "é" * 256}, {"dns_name": "a" * 60 + ".lt"}]
 )

@@ -132,7 +132,7 @@ def _names_in(pem: bytes) -> set[str]:
 
 
 def _is_name(text: str) -> bool:
-    return is_dns_name(text.removeprefix("*."))
+    return is_dns_name(text.removeprefix("*.").replace("_", "x"))  # containers have names with underscores
 
 
 def _is_ip(text: str) -> bool:

@@ -203,6 +203,8 @@ def _require_name(name: str, *, what: str, limit: int) -> str:
 
 def _require_dns_name(name: str) -> str:
     if not is_dns_name(name) or len(name) > _NAME_LIMIT:  # it is also the common name
-        message = f"{shown(name)} is not a DNS name in lower case of 1 to {_NAME_LIMIT} characters"
+        message = (
+            f"{shown(name)} is not a DNS name in lower case, without underscores, of 1 to {_NAME_LIMIT} characters"
+        )
         raise ConfigurationError("pki.dns-name", message)
     return name

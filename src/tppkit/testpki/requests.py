@@ -162,7 +162,7 @@ def _require_names(request: EidasRequest) -> x509.SubjectAlternativeName:
     names = request.extensions.dns_names
     for text in names:
         if not is_dns_name(text):
-            message = f"{shown(text)} is not a DNS name in lower case: make a new request (pki csr --dns)"
+            message = f"{shown(text)} is not a DNS name in lower case, without underscores: make a new request (pki csr --dns)"
             raise ConfigurationError("pki.dns-name", message)
     asked = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
     if not names or request.extension_values[oids.SUBJECT_ALTERNATIVE_NAME] != asked.public_bytes():

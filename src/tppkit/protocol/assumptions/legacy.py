@@ -42,8 +42,9 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "qr-address", "legacy", "the form of the callback address in login codes, and of addresses in scan links",
-        "https, a host name in ASCII or an IP address, a port if any, path and query in ASCII with percent-encoded UTF-8; no user"
-        " name, fragment or dot segment, nothing invisible in encoded form; in login codes also a lower-case host, a path, and"
+        "https, a host name in ASCII (also with underscores) or an IP address, a port if any, path and query in ASCII with"
+        " percent-encoded UTF-8; no user name, fragment or dot segment,"
+        " nothing invisible in encoded form; in login codes also a lower-case host, a path, and"
         ' decoded no space or one of % { } # \\ " < >',
         "the address is signed as a text, so clients must not change it on the way",
         "_addresses.parse_address and parse_signed_address; CallbackAddress goes by the second too",
