@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from list_builder import Listed, ListFacts, State, list_of_lists, pointer, sign, write_list
 
 from refusals import refused
-from tppkit.errors import ConfigurationError, FormatError, VerificationError
+from tppkit.errors import ConfigurationError, FormatError, Severity, VerificationError
 from tppkit.testpki import make_provider
 from tppkit.testpki.profiles import qwac_extensions
 from tppkit.trust import load_trusted_lists, verify_trusted_list
@@ -167,13 +167,24 @@ def test_a_national_list_of_another_signer_is_reported(folder, web_ca, commissio
     assert failures(folder) == [("a.xml", "PT", "trusted-list.signer")]
 
 
-@pytest.mark.parametrize(
-    "facts",
-    [ListFacts(operator="Another operator"), ListFacts(type="http://uri.etsi.org/TrstSvc/TrustedList/TSLType/Other")],
-)
-def test_a_list_that_is_not_the_one_named_is_reported(folder, operator, facts):
+def test_a_list_of_another_type_than_the_one_named_is_reported(folder, operator):
+    facts = ListFacts(type="http://uri.etsi.org/TrstSvc/TrustedList/TSLType/Other")
     (folder / "a.xml").write_bytes(sign(write_list(facts), operator))
     assert failures(folder) == [("a.xml", "PT", "trusted-list.not-named")]
+
+
+def test_an_operator_of_another_name_is_a_notice_as_the_signer_decides(folder, operator, commission):
+    data = sign(write_list(ListFacts(operator="Another operator")), operator)
+    for name in ("a.xml", "copy.xml"):
+        (folder / name).write_bytes(data)
+    lists = load_trusted_lists(folder)
+    assert lists.failures == ()
+    ((notice,),) = [one.findings for one in lists.lists]
+    assert (notice.code, notice.severity) == ("trusted-list.operator", Severity.NOTICE)
+    assert "is of Another operator, where" in notice.message
+    assert "names Scheme operator of PT" in notice.message
+    (folder / "copy.xml").write_bytes(sign(write_list(ListFacts(operator="Another operator")), commission))
+    assert failures(folder) == [("copy.xml", "PT", "trusted-list.signer")]
 
 
 def test_a_certificate_whose_countrys_list_is_bad_gets_that_reason(folder, pki, operator, commission):

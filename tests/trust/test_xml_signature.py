@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import copy
+import hashlib
 import re
 import time
 from types import SimpleNamespace
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from list_builder import Listed, ListFacts, State, sign, write_list
 from lxml import etree
 from signxml import SignatureConfiguration, XMLVerifier
@@ -157,11 +160,159 @@ def test_a_list_around_a_signed_list_is_refused(signed, operator):
     assert refusal(around, operator).code == FORM
 
 
-def test_a_reference_to_the_list_by_its_identifier_is_refused(operator):
-    """It would cover whichever element carries the identifier, not the document."""
-    by_identifier = sign(write_list(ListFacts(identifier="List")), operator)
-    assert b'URI="#List"' in by_identifier
-    assert refusal(by_identifier, operator).code == FORM
+@pytest.fixture(scope="module")
+def by_identifier(operator) -> bytes:
+    """A list whose signature refers to the root element by its identifier, as annex B allows."""
+    data = sign(write_list(ListFacts(identifier="List")), operator)
+    assert b'URI="#List"' in data
+    return data
+
+
+def test_a_reference_to_the_root_element_by_its_identifier_covers_the_list(by_identifier, operator):
+    assert verify(by_identifier, operator)[0] == operator.certificate
+    changed = by_identifier.replace(b">PT<", b">ES<", 1)
+    assert refusal(changed, operator).code == "trusted-list.signature"
+
+
+def _move_below_another_root(root, signature):
+    original = copy.deepcopy(root)
+    original.remove(original.find(f"{DS}Signature"))
+    etree.SubElement(signature, f"{DS}Object").append(original)
+    root.find("{*}SchemeInformation/{*}SchemeTerritory").text = "ES"
+
+
+BY_IDENTIFIER = {
+    "the signed list inside the signature": lambda root, s: (_move_below_another_root(root, s), root.attrib.pop("Id")),
+    "the same, under both roots": _move_below_another_root,
+    "under another attribute": lambda root, s: root.set("id", root.attrib.pop("Id")) or root[0].set("ID", "List"),
+    "of no element": lambda root, s: root.attrib.pop("Id"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", BY_IDENTIFIER.values(), ids=BY_IDENTIFIER)
+def test_an_identifier_of_another_element_than_the_root_does_not_cover_the_list(by_identifier, operator, edit):
+    assert refusal(edited(by_identifier, edit), operator).code == FORM
+
+
+@pytest.mark.parametrize("below", ["the root element", "the signature"])
+def test_what_is_read_is_what_the_identifier_covers(by_identifier, operator, below):
+    """A second scheme information in front of the signed one, where a reader would find it first."""
+
+    def prepend(root, signature):
+        false = copy.deepcopy(root[0])
+        false.find("{*}SchemeTerritory").text = "ES"
+        (root if below == "the root element" else signature).insert(0, false)
+
+    if below == "the root element":
+        assert refusal(edited(by_identifier, prepend), operator).code == "trusted-list.signature"
+    else:  # not covered, so it is not in the tree that is read
+        _, root = verify(edited(by_identifier, prepend), operator)
+        assert [found.text for found in root.findall(".//{*}SchemeTerritory")] == ["PT"]
+
+
+def signed_again(data: bytes, operator, edit) -> bytes:
+    """The document after `edit(root, signature)`, with a right digest for each part and a right signature."""
+
+    def edit_and_sign(root, signature):
+        edit(root, signature)
+        for reference in signature.iter(f"{DS}Reference"):
+            part = root.xpath("//*[@Id = $id]", id=reference.get("URI")[1:]) or [None]
+            if part[0] is None or part[0] is root:
+                continue
+            transforms = [one.get("Algorithm") for one in reference.iter(f"{DS}Transform")]
+            octets = etree.tostring(part[0], method="c14n", exclusive=EXCLUSIVE in transforms, with_comments=False)
+            reference.find(f"{DS}DigestValue").text = base64.b64encode(hashlib.sha256(octets).digest())
+        octets = etree.tostring(signature.find(f"{DS}SignedInfo"), method="c14n", exclusive=True, with_comments=False)
+        r, s = decode_dss_signature(operator.key.sign(octets, ec.ECDSA(hashes.SHA256())))
+        size = (operator.key.key_size + 7) // 8
+        value = r.to_bytes(size, "big") + s.to_bytes(size, "big")
+        signature.find(f"{DS}SignatureValue").text = base64.b64encode(value)
+
+    return edited(data, edit_and_sign)
+
+
+def _transforms(*algorithms: str):
+    """An edit that gives the reference to the signed properties these transforms."""
+
+    def edit(root, signature):
+        transforms = signature.find(f".//{DS}Reference[@Type]/{DS}Transforms")
+        transforms[:] = [transforms.makeelement(f"{DS}Transform", Algorithm=one) for one in algorithms]
+        if not algorithms:
+            transforms.getparent().remove(transforms)
+
+    return edit
+
+
+CANONICAL = "http://www.w3.org/TR/2001/REC-xml-c14n-20010315"
+ENVELOPED = "http://www.w3.org/2000/09/xmldsig#enveloped-signature"
+
+
+@pytest.mark.parametrize("transforms", [(), (CANONICAL,), (EXCLUSIVE,)])
+def test_a_part_of_the_signature_may_be_canonicalized_in_three_ways(signed, operator, transforms):
+    data = signed_again(signed, operator, _transforms(*transforms))
+    assert verify(data, operator)[0] == operator.certificate
+    changed = re.sub(rb"(SigningTime>)20", rb"\g<1>19", data)
+    assert refusal(changed, operator).code == "trusted-list.signature"
+    XMLVerifier().verify(
+        data, x509_cert=operator.certificate.x509,
+        expect_config=SignatureConfiguration(expect_references=3, verification_time=operator.certificate.not_before),
+    )  # fmt: skip
+
+
+def _reference(**attributes: str):
+    """An edit that adds a copy of the reference to the list, with other attributes."""
+
+    def edit(root, signature):
+        original = next(one for one in signature[0] if one.get("URI") == "")
+        another = copy.deepcopy(original)
+        another.attrib.update(attributes)
+        original.addnext(another)
+        return another
+
+    return edit
+
+
+def _whole_as_part(uri: str):
+    def edit(root, signature):
+        root.set("Id", "List")
+        transforms = _reference(URI=uri)(root, signature).find(f"{DS}Transforms")
+        del transforms[0]
+
+    return edit
+
+
+FORMS = {
+    "XPath": _transforms("http://www.w3.org/TR/1999/REC-xpath-19991116"),
+    "XSLT": _transforms("http://www.w3.org/TR/1999/REC-xslt-19991116"),
+    "with comments": _transforms(f"{CANONICAL}#WithComments"),
+    "exclusive with comments": _transforms(f"{EXCLUSIVE}WithComments"),
+    "Canonical XML 1.1": _transforms("http://www.w3.org/2006/12/xml-c14n11"),
+    "base64": _transforms("http://www.w3.org/2000/09/xmldsig#base64"),
+    "enveloped alone": _transforms(ENVELOPED),
+    "enveloped for a part": _transforms(ENVELOPED, EXCLUSIVE),
+    "canonicalized twice": _transforms(EXCLUSIVE, CANONICAL),
+    "the list covered twice": _reference(),
+    "the list covered twice, once by its identifier": lambda root, s: root.set("Id", "List") or _reference(URI="#List")(root, s),
+    "the list as a part": _whole_as_part(""),
+    "the list as a part, by its identifier": _whole_as_part("#List"),
+    "only a part of the list covered": lambda root, s: (
+        root[0].set("Id", "Part"), next(one for one in s[0] if one.get("URI") == "").set("URI", "#Part"),
+    ),
+    "the list not canonicalized exclusively": lambda root, s: s.findall(TRANSFORM)[1].set("Algorithm", CANONICAL),
+    "the list with its signature": lambda root, s: s.find(f".//{DS}Transforms").remove(s.find(TRANSFORM)),
+    "properties twice": lambda root, s: s[0].append(copy.deepcopy(s[0].find(f"{DS}Reference[@Type]"))),
+    "the type on another part": lambda root, s: [
+        one.set("URI", "#Other") for one in s[0].findall(f"{DS}Reference[@Type]") if not s.find(f"{DS}KeyInfo").set("Id", "Other")
+    ],
+    "xml:lang above a part in Canonical XML": lambda root, s: (
+        s.set("{http://www.w3.org/XML/1998/namespace}lang", "en"), _transforms()(root, s),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", FORMS.values(), ids=FORMS)
+def test_a_form_that_the_standard_does_not_have_is_refused_even_if_its_signer_made_it(signed, operator, edit):
+    assert refusal(signed_again(signed, operator, edit), operator).code == FORM
 
 
 @pytest.mark.parametrize("address", [b"file:///etc/passwd", b"http://127.0.0.1:9/x", b"#", b"List"])
@@ -200,7 +351,7 @@ OTHERS = {
     "Transform": (
         "http://www.w3.org/TR/1999/REC-xslt-19991116", "http://www.w3.org/TR/1999/REC-xpath-19991116",
         "http://www.w3.org/2002/06/xmldsig-filter2", "http://www.w3.org/2000/09/xmldsig#base64",
-        "http://www.w3.org/TR/2001/REC-xml-c14n-20010315", f"{EXCLUSIVE}WithComments", "",
+        f"{EXCLUSIVE}WithComments", "",
     ),
     "SignatureMethod": (
         "http://www.w3.org/2000/09/xmldsig#rsa-sha1", "http://www.w3.org/2000/09/xmldsig#hmac-sha1",

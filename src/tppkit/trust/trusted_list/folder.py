@@ -10,7 +10,7 @@ from pathlib import Path
 from tppkit._clock import format_time
 from tppkit._files import FilePath, as_path, read_bounded
 from tppkit.certificates import EidasCertificate, load_certificates
-from tppkit.errors import ConfigurationError, FormatError, TppkitError, VerificationError
+from tppkit.errors import ConfigurationError, Finding, FormatError, Severity, TppkitError, VerificationError
 from tppkit.trust.anchors import is_certificate_file
 from tppkit.trust.trusted_list.lists import ListFailure, TrustedLists
 from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS, Signers, SigningPeriod
@@ -204,15 +204,16 @@ def verify_national(candidate: UnverifiedList, top: TrustedList) -> TrustedList:
         )
         raise VerificationError("trusted-list.not-named", message)
     verified = candidate.verify(signers=frozenset[str]().union(*(pointer.signers for pointer in pointers)))
-    operators = tuple(operator for pointer in pointers for operator in pointer.operators)
-    if _fold(verified.operators).isdisjoint(_fold(operators)):
-        message = f"{verified} is of {', '.join(verified.operators)}, where {top} names {', '.join(operators)}"
-        raise VerificationError("trusted-list.not-named", message)
-    return verified
-
-
-def _fold(names: Sequence[str]) -> set[str]:
-    return {name.casefold() for name in names}
+    operators = {operator.casefold(): operator for pointer in pointers for operator in pointer.operators}
+    if not operators.keys().isdisjoint(operator.casefold() for operator in verified.operators):
+        return verified
+    # The signer decides: a scheme operator may write its name in another way than the Commission.
+    message = (
+        f"the list of {verified.territory} is of {', '.join(verified.operators)}, where {top} names"
+        f" {', '.join(operators.values())}"
+    )
+    notice = Finding("trusted-list.operator", Severity.NOTICE, message, "TS 119 612 clause 5.3.4")
+    return replace(verified, findings=(*verified.findings, notice))
 
 
 def _latest(lists: Sequence[TrustedList], failures: list[ListFailure]) -> list[TrustedList]:
@@ -221,7 +222,8 @@ def _latest(lists: Sequence[TrustedList], failures: list[ListFailure]) -> list[T
     ambiguous: set[str] = set()
     for one in sorted(lists, key=_issue, reverse=True):
         newest = latest.setdefault(one.territory, one)
-        if one == replace(newest, sha256=one.sha256, source=one.source):  # a copy, perhaps with another last line end
+        # a copy, perhaps with another last line end; its findings name its file
+        if one == replace(newest, sha256=one.sha256, source=one.source, findings=one.findings):
             continue
         if _issue(one) == _issue(newest):
             ambiguous.add(one.territory)

@@ -158,7 +158,7 @@ class TrustedList:
         sha256: of the file, lower-case hexadecimal.
         source: its file or address, for messages.
         signer: the certificate that signed it.
-        findings: parts that could not be read.
+        findings: parts that could not be read, and an operator of another name.
         signer_until: of a list of lists, until when its signer is trusted, aware UTC; else None.
     """
 

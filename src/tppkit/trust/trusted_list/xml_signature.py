@@ -31,6 +31,12 @@ DS = "{http://www.w3.org/2000/09/xmldsig#}"
 _XADES = "{http://uri.etsi.org/01903/v1.3.2#}"
 _ENVELOPED = "http://www.w3.org/2000/09/xmldsig#enveloped-signature"
 _EXCLUSIVE = "http://www.w3.org/2001/10/xml-exc-c14n#"
+_CANONICAL = "http://www.w3.org/TR/2001/REC-xml-c14n-20010315"
+# The standard fixes the transforms of the reference to the list. Without a transform, a part is in Canonical XML 1.0 (XML Signature
+# 1.1 section 4.4.3.2).
+_OF_LIST = (_ENVELOPED, _EXCLUSIVE)
+_OF_PARTS = frozenset({(), (_CANONICAL,), (_EXCLUSIVE,)})
+_XML_ATTRIBUTES = "{http://www.w3.org/XML/1998/namespace}"
 _SIGNED_PROPERTIES = "http://uri.etsi.org/01903#SignedProperties"
 _CLAUSE = "TS 119 612 annex B"
 _MAX_REFERENCES = 4
@@ -103,7 +109,7 @@ def verify_and_remove_signature(root: Element, *, signers: Collection[str], what
     signer = _verify_value(signature, information, certificates, what)  # 4
     for reference in references:  # 5
         if reference is not document:
-            reference.verify(_canonical(_inside(signature, root, reference.target, what)), what)
+            reference.verify(_canonical_part(_inside(signature, root, reference.target, what), reference, what), what)
     _remove(signature)
     document.verify(_canonical(root.getroottree()), what)  # 6
     return signer
@@ -155,7 +161,7 @@ class _Reference:
 
     target: str
     type: str | None
-    enveloped: bool
+    transforms: tuple[str, ...]
     digest: str
     value: bytes
 
@@ -164,17 +170,19 @@ class _Reference:
         uri = element.get("URI")
         if uri is None or (uri and not uri.startswith("#")) or uri == "#":
             raise _form(what, "a reference points outside the document")
-        transforms = element.findall(f"{DS}Transforms/{DS}Transform")
-        enveloped = bool(transforms) and transforms[0].get("Algorithm") == _ENVELOPED and len(transforms[0]) == 0
-        rest = transforms[1:] if enveloped else transforms
-        if len(rest) != 1 or not _is_exclusive(rest[0]):
+        elements = element.findall(f"{DS}Transforms/{DS}Transform")
+        transforms = tuple(transform.get("Algorithm") for transform in elements)
+        # Without parameters: a list of inclusive prefixes would depend on the surrounding document.
+        if transforms not in (_OF_LIST, *_OF_PARTS) or any(len(transform) for transform in elements):
             raise _form(
-                what, "a reference has other transforms than enveloped-signature and exclusive canonicalization"
+                what,
+                "a reference has other transforms than enveloped-signature with exclusive canonicalization, for the list, or"
+                " one canonicalization at most, for a part of the signature",
             )
         algorithm = _child(element, f"{DS}DigestMethod", what).get("Algorithm")
         if algorithm not in _DIGESTS:
             raise _form(what, f"the digest algorithm {algorithm} is not allowed")
-        return cls(uri[1:], element.get("Type"), enveloped, _DIGESTS[algorithm], _binary(element, "DigestValue", what))
+        return cls(uri[1:], element.get("Type"), transforms, _DIGESTS[algorithm], _binary(element, "DigestValue", what))
 
     def verify(self, octets: bytes, what: str) -> None:
         if hashlib.new(self.digest, octets).digest() != self.value:
@@ -187,18 +195,23 @@ class _Reference:
 
 
 def _document_reference(references: list[_Reference], signature: Element, root: Element, what: str) -> _Reference:
-    whole = [reference for reference in references if reference.target == ""]
-    properties = [reference for reference in references if reference.type == _SIGNED_PROPERTIES]
-    if len(whole) != 1 or not whole[0].enveloped or any(r.enveloped for r in references if r is not whole[0]):
+    whole = [reference for reference in references if reference.transforms == _OF_LIST]
+    if len(whole) != 1 or (whole[0].target and _named(root, whole[0].target) != [root]):
         raise _form(what, "exactly one reference must cover the whole document, without the signature")
+    properties = [reference for reference in references if reference.type == _SIGNED_PROPERTIES]
     if len(properties) != 1 or _inside(signature, root, properties[0].target, what).tag != f"{_XADES}SignedProperties":
         raise _form(what, "its signed properties are not covered")
     return whole[0]
 
 
+def _named(root: Element, identifier: str) -> list[Element]:
+    found: list[Element] = root.xpath("//*[@Id = $i or @ID = $i or @id = $i]", i=identifier)
+    return found
+
+
 def _inside(signature: Element, root: Element, identifier: str, what: str) -> Element:
     """The element with this identifier: there must be one in the whole document, and inside the signature."""
-    found = root.xpath("//*[@Id = $identifier or @ID = $identifier or @id = $identifier]", identifier=identifier)
+    found = _named(root, identifier)
     if len(found) != 1 or signature not in found[0].iterancestors():
         raise _form(what, f"the reference to {identifier[:60]!r} does not name one element inside the signature")
     return found[0]
@@ -266,9 +279,17 @@ def _verifies(certificate: EidasCertificate, method: _Method, value: bytes, octe
     return is_signature_of(key, signature=value, data=octets, hash_algorithm=method.hash, pss=method.pss)
 
 
-def _canonical(part: Any) -> bytes:
-    octets: bytes = load_etree().tostring(part, method="c14n", exclusive=True, with_comments=False)
+def _canonical(part: Any, *, exclusive: bool = True) -> bytes:
+    octets: bytes = load_etree().tostring(part, method="c14n", exclusive=exclusive, with_comments=False)
     return octets
+
+
+def _canonical_part(part: Element, reference: _Reference, what: str) -> bytes:
+    exclusive = reference.transforms == (_EXCLUSIVE,)
+    # Canonical XML 1.0 section 2.4: a part takes over the xml attributes of its ancestors, which lxml leaves out.
+    if not exclusive and any(key.startswith(_XML_ATTRIBUTES) for above in part.iterancestors() for key in above.attrib):
+        raise _form(what, "a part is not canonicalized exclusively, below an element with xml:lang or the like")
+    return _canonical(part, exclusive=exclusive)
 
 
 def _remove(signature: Element) -> None:
