@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import inspect
+import pydoc
+import re
+import subprocess
+import sys
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, get_type_hints
 
 import pytest
 from http_drivers import Ask
 from payments import INITIATED, PAYMENT
 from rogue_bank import Answer, as_json, http
 
+from tppkit.client import (
+    AsyncGatewayClient,
+    AsyncLegacyClient,
+    AsyncPsd2Client,
+    GatewayClient,
+    LegacyClient,
+    Psd2Client,
+)
 from tppkit.client.answers import pause_before_repeat_s
 from tppkit.client.calls import ServerAnswer
 from tppkit.errors import OutcomeUnknown, RequestRefused, TransportError
 from tppkit.protocol.psd2.endpoints import PAYMENT_STATUS
 
+PROJECT = Path(__file__).parents[2]
+TYPED = Path(__file__).with_name("typed_results.py")
 STATUS = as_json(200, {"transactionStatus": "RCVD"})
 BUSY = {"tppMessages": [{"category": "ERROR", "code": "SERVICE_UNAVAILABLE", "text": "locked"}]}
 LATER = as_json(503, BUSY)
@@ -100,3 +116,46 @@ def test_a_refusal_after_attempts_that_the_service_itself_refused_is_one_and_no_
 )  # fmt: skip
 def test_the_servers_retry_after_is_followed_up_to_a_minute(retry_after, pause_s):
     assert pause_before_repeat_s(PAYMENT_STATUS, 1, ServerAnswer(429, {"retry-after": retry_after})) == pause_s
+
+
+@pytest.mark.parametrize(
+    ("method", "signature", "is_coroutine"),
+    [
+        (GatewayClient.order, "(self, order_id: str) -> Order", False),
+        (AsyncGatewayClient.order, "(self, order_id: str) -> Order", True),
+        (GatewayClient.orders, ") -> Generator[Order, None, None]", False),
+        (AsyncGatewayClient.orders, ") -> AsyncGenerator[Order, None]", False),
+        (LegacyClient.balance, "(self, token: str) -> Mapping[str, Decimal]", False),
+    ],
+)
+def test_tools_show_the_signature_that_a_user_calls(method, signature, is_coroutine):
+    shown = re.sub(r"[a-z][\w.]*\.(?=[A-Z])", "", str(inspect.signature(method)))
+    assert shown.endswith(signature)
+    assert inspect.iscoroutinefunction(method) is is_coroutine
+    assert get_type_hints(method)["return"] == inspect.signature(method).return_annotation
+
+
+def test_a_bound_method_has_the_parameters_after_self_and_the_builders_text():
+    with GatewayClient("https://gateway.example", api_key="k") as client:
+        assert list(inspect.signature(client.order).parameters) == ["order_id"]
+        assert "An order with all its transactions" in pydoc.render_doc(client.order)
+
+
+def test_no_method_of_a_client_shows_what_its_builder_returns():
+    clients = (Psd2Client, AsyncPsd2Client, LegacyClient, AsyncLegacyClient, GatewayClient, AsyncGatewayClient)
+    methods = [getattr(client, name) for client in clients for name in dir(client) if not name.startswith("_")]
+    results = [str(inspect.signature(method).return_annotation) for method in methods if callable(method)]
+    assert len(results) > 60
+    assert not [result for result in results if "Call[" in result]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "checker",
+    [["mypy", "--no-error-summary"], ["pyright", "--outputjson", "--pythonpath", sys.executable]],
+    ids=["mypy", "pyright"],
+)
+def test_type_checkers_know_the_results_of_both_clients(checker):
+    programs = Path(sys.executable).parent
+    found = subprocess.run([programs / checker[0], *checker[1:], TYPED], cwd=PROJECT, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout + found.stderr

@@ -9,12 +9,13 @@ Connections are kept alive between calls. Redirects are never followed, and prox
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import AsyncExitStack, ExitStack, aclosing, closing
-from functools import partial, wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
+from functools import partial, update_wrapper
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, get_args, overload
 
 import httpx
 
@@ -41,6 +42,7 @@ from tppkit.protocol.reports import RowReader
 C = TypeVar("C", bound=Calls)
 R = TypeVar("R")
 P = ParamSpec("P")
+F = TypeVar("F", bound=Callable[..., Any])
 
 _Step = Callable[[], Any]
 _Reader = Callable[[], RowReader[Any]] | None
@@ -324,7 +326,7 @@ class AsyncClient(_Client[C]):
 class Method(Generic[C, P, R]):
     """A method of a client, made from the builder of its request.
 
-    On a `SyncClient` it returns the result, on an `AsyncClient` a coroutine, on the class the builder itself.
+    On a `SyncClient` it is a function that returns the result, on an `AsyncClient` a coroutine function.
 
     Args:
         build: a method of the client's `Calls`.
@@ -334,26 +336,34 @@ class Method(Generic[C, P, R]):
     """
 
     def __init__(self, build: Callable[Concatenate[C, P], Call[R]]) -> None:
-        self._build = build
-        self.__doc__ = build.__doc__
+        def sync(client: SyncClient[C], *args: P.args, **kwargs: P.kwargs) -> R:
+            return client.send(build(client.calls, *args, **kwargs))
+
+        async def aio(client: AsyncClient[C], *args: P.args, **kwargs: P.kwargs) -> R:
+            return await client.send(build(client.calls, *args, **kwargs))
+
+        self._sync = _as_method(sync, build)
+        self._async = _as_method(aio, build)
 
     @overload
-    def __get__(self, client: None, owner: type) -> Callable[Concatenate[C, P], Call[R]]: ...
+    def __get__(
+        self, client: None, owner: type[AsyncClient[C]]
+    ) -> Callable[Concatenate[AsyncClient[C], P], Coroutine[Any, Any, R]]: ...
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[Concatenate[SyncClient[C], P], R]: ...
     @overload
     def __get__(self, client: SyncClient[C], owner: type) -> Callable[P, R]: ...
     @overload
     def __get__(self, client: AsyncClient[C], owner: type) -> Callable[P, Coroutine[Any, Any, R]]: ...
-    def __get__(self, client: SyncClient[C] | AsyncClient[C] | None, owner: type) -> Any:
+    def __get__(self, client: Any, owner: type) -> Any:
         """The method of this client."""
-        if isinstance(client, AsyncClient):
-            return _built_async(self._build, client)
-        return self._build if client is None else _built(self._build, client.calls, client.send)
+        return (self._async if issubclass(owner, AsyncClient) else self._sync).__get__(client, owner)
 
 
 class StreamMethod(Generic[C, P, R]):
     """A method of a client whose result is rows, of one streamed answer or of pages.
 
-    It is a generator on a `SyncClient`, an asynchronous one on an `AsyncClient`.
+    It returns a generator on a `SyncClient`, an asynchronous one on an `AsyncClient`.
 
     Args:
         build: a method of the client's `Calls`.
@@ -363,37 +373,42 @@ class StreamMethod(Generic[C, P, R]):
     """
 
     def __init__(self, build: Callable[Concatenate[C, P], StreamCall[R] | PagedCall[R]]) -> None:
-        self._build = build
-        self.__doc__ = build.__doc__
+        def sync(client: SyncClient[C], *args: P.args, **kwargs: P.kwargs) -> Generator[R, None, None]:
+            call = build(client.calls, *args, **kwargs)
+            return client.pages(call) if isinstance(call, PagedCall) else client.stream(call)
+
+        def aio(client: AsyncClient[C], *args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[R, None]:
+            call = build(client.calls, *args, **kwargs)
+            return client.pages(call) if isinstance(call, PagedCall) else client.stream(call)
+
+        self._sync = _as_method(sync, build, Generator[R, None, None])
+        self._async = _as_method(aio, build, AsyncGenerator[R, None])
 
     @overload
-    def __get__(self, client: None, owner: type) -> Callable[Concatenate[C, P], StreamCall[R] | PagedCall[R]]: ...
+    def __get__(
+        self, client: None, owner: type[AsyncClient[C]]
+    ) -> Callable[Concatenate[AsyncClient[C], P], AsyncGenerator[R, None]]: ...
+    @overload
+    def __get__(
+        self, client: None, owner: type
+    ) -> Callable[Concatenate[SyncClient[C], P], Generator[R, None, None]]: ...
     @overload
     def __get__(self, client: SyncClient[C], owner: type) -> Callable[P, Generator[R, None, None]]: ...
     @overload
     def __get__(self, client: AsyncClient[C], owner: type) -> Callable[P, AsyncGenerator[R, None]]: ...
-    def __get__(self, client: SyncClient[C] | AsyncClient[C] | None, owner: type) -> Any:
+    def __get__(self, client: Any, owner: type) -> Any:
         """The method of this client."""
-        if client is None:
-            return self._build
-
-        def send(call: StreamCall[R] | PagedCall[R]) -> Any:
-            return client.pages(call) if isinstance(call, PagedCall) else client.stream(call)
-
-        return _built(self._build, client.calls, send)
+        return (self._async if issubclass(owner, AsyncClient) else self._sync).__get__(client, owner)
 
 
-def _built(build: Callable[..., Any], calls: Calls, send: Callable[[Any], Any]) -> Callable[..., Any]:
-    @wraps(build)
-    def method(*args: Any, **kwargs: Any) -> Any:
-        return send(build(calls, *args, **kwargs))
-
-    return method
-
-
-def _built_async(build: Callable[..., Any], client: AsyncClient[C]) -> Callable[..., Any]:
-    @wraps(build)
-    async def method(*args: Any, **kwargs: Any) -> Any:
-        return await client.send(build(client.calls, *args, **kwargs))
-
-    return method
+def _as_method(function: F, build: Callable[..., Any], rows: Any = None) -> F:
+    """Give a function the name, docstring and parameters of a builder, and as result the type in its `Call[...]`, or `rows` of it."""
+    signature = inspect.signature(build, eval_str=True)
+    (result,) = get_args(signature.return_annotation)
+    signature = signature.replace(return_annotation=rows[result] if rows else result)
+    method: Any = update_wrapper(function, build)
+    method.__signature__ = signature
+    # Documentation tools read the types of parameters and result here.
+    types = {name: parameter.annotation for name, parameter in signature.parameters.items() if name != "self"}
+    method.__annotations__ = {**types, "return": signature.return_annotation}
+    return function
