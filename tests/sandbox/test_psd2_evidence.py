@@ -6,9 +6,12 @@ import sqlite3
 import time
 from contextlib import closing
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
+import httpx
 import pytest
 from raw_provider import (
     INSTANT,
@@ -107,6 +110,25 @@ def test_a_repetition_under_another_seal_is_kept_once_more(caller, fresh_bank, b
     first, second = kept(fresh_bank)
     assert first.payment_ref == second.payment_ref
     assert first.signing_input_sha256 != second.signing_input_sha256
+
+
+def test_an_old_covered_date_repeats_an_answer_but_makes_no_payment_and_no_record(caller, fresh_bank, bank_pki):
+    profile = replace(PSD2_V1, covered=(*PSD2_V1.covered, "date"))
+    seal = Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key, profile=profile)
+    request_id, old = str(uuid4()), utc_now() - timedelta(minutes=6)
+
+    def send(at: datetime, **options: Any) -> httpx.Response:
+        message = caller.message(PAYMENT, **options).with_headers(("Date", format_http_date(at)))
+        return caller.send(sign_request(message, seal=seal))
+
+    assert_refused(send(old, request_id=request_id), 401, "SIGNATURE_INVALID")
+    first = send(utc_now(), request_id=request_id)
+    for _ in range(2):
+        again = send(old, request_id=request_id)
+        assert (again.status_code, again.content) == (201, first.content)
+    assert_refused(send(old, request_id=request_id, product=INSTANT), 401, "SIGNATURE_INVALID")
+    assert [record.http_status for record in kept(fresh_bank)] == [201]
+    assert audit(fresh_bank).exit_code == 0
 
 
 def test_the_same_id_of_another_payment_is_kept_again_after_the_hour(caller, fresh_bank):

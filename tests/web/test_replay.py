@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,15 @@ from asgi import AT, BODY, EVERY_PATH, REQUEST_ID, TARGET, Recorder, call, reque
 
 from refusals import refused
 from tppkit.errors import ConfigurationError
+from tppkit.httpsig.http_date import format_http_date
 from tppkit.protocol.psd2 import PSD2
-from tppkit.seals import PROFILES, KeySigner, Message, Seal, SealPolicy, verify_request
+from tppkit.seals import PROFILES, PSD2_V1, KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
 from tppkit.testpki import Issued, Pki, make_provider
 from tppkit.web import QwacPolicy, ReplayGuard, SealGate, SealMiddleware, caller_of
 from tppkit.web.replay import LEASE, MAX_ANSWER_BYTES, ReplayStore
 from tppkit.web.replay_stores.memory import MemoryReplayStore
 from tppkit.web.replay_stores.table import TableReplayStore
+from tppkit.web.sources import Answer
 
 HOUR = timedelta(hours=1)
 
@@ -119,6 +122,58 @@ def test_a_request_that_does_not_verify_or_is_not_sealed_uses_no_id(ask, app, se
     poll = request(method="GET", target="/psd2/v1/payments/sepa-credit-transfers/1/status")
     for body in (b"1", b"2"):
         assert call(door, scope_of(poll, pki.qwac), [body]).status == 201
+
+
+def dated(seal: Seal, at: datetime, **parts: Any) -> Message:
+    """A request whose seal also covers its Date."""
+    message = request(**parts).with_headers(("Date", format_http_date(at)))
+    profile = replace(PSD2_V1, covered=(*PSD2_V1.covered, "date"))
+    return sign_request(message, seal=Seal(seal.certificate, seal.signer, profile=profile))
+
+
+def test_a_request_with_a_covered_date_is_answered_as_before_for_the_whole_window(ask, app, clock, seal, pki):
+    message = dated(seal, AT)
+    first = ask(message)
+    clock.at = AT + HOUR - timedelta(seconds=1)
+    assert ask(message)[:3] == first[:3]
+    assert (first.status, len(app.scopes)) == (201, 1)
+    for other in (
+        dated(seal, AT, body=b"other"),
+        dated(seal, AT, target=TARGET + "&y"),
+        dated(seal, AT, request_id=None),
+    ):
+        assert ask(other).code == "SIGNATURE_INVALID"
+    assert ask(message._replace(body=b"forged")).code == "SIGNATURE_INVALID"
+    other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
+    assert ask(message, qwac=other).code == "SIGNATURE_INVALID"
+    clock.at = AT + HOUR
+    assert ask(message).status == 401
+    assert len(app.scopes) == 1
+
+
+@pytest.mark.parametrize(("minutes", "status"), [(5, 201), (6, 401), (-5, 201), (-6, 401)])
+def test_a_request_that_was_not_answered_needs_a_fresh_date_and_otherwise_uses_no_id(
+    minutes, status, ask, app, clock, seal
+):
+    message, clock.at = dated(seal, AT), AT + timedelta(minutes=minutes)
+    assert [ask(message).status, ask(message).status] == [status] * 2
+    assert ask(sealed(seal, body=b"other")).status == (409 if status == 201 else 201)
+
+
+def test_an_old_date_does_not_take_the_claim_of_a_slow_handler(ask, clock, seal, store, policy, pki):
+    message = dated(seal, AT)
+    verified = verify_request(message, qwac=pki.qwac.certificate, at=AT, policy=policy)
+    replay = ReplayGuard(store).admit(verified, at=AT)
+    clock.at = AT + timedelta(minutes=6)
+    assert ask(message).status == 401
+    replay.settle(Answer(201, (), b"slow"))
+    assert ask(message).body == b"slow"
+
+
+def test_a_gate_without_a_guard_rejects_an_old_date_before_the_body(make_gate, app, pki, seal):
+    gate, message = make_gate(now=lambda: AT + HOUR), dated(seal, AT)
+    told = call(SealMiddleware(app, gate=gate), scope_of(message, pki.qwac), [message.body])
+    assert (told.status, told.reads, app.scopes) == (401, 0, [])
 
 
 async def crashing(scope: Any, receive: Any, send: Any) -> None:

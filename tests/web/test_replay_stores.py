@@ -84,6 +84,16 @@ def test_the_same_request_waits_for_the_first_ones_answer_which_stays(store, key
         assert store.claim(key, digest, bounds(NOW + later)) == Claim(SAME, b"\x00answer\xff")
 
 
+def test_an_answer_is_found_within_its_window_for_its_own_request_and_nothing_is_claimed(store, key, digest):
+    assert store.find(key, digest, forget=NOW - HOUR) is None
+    attempt = store.claim(key, digest, bounds()).attempt
+    assert store.find(key, digest, forget=NOW - HOUR) is None
+    store.settle(key, attempt, b"answer")
+    assert store.find(key, digest, forget=NOW - 1) == b"answer"
+    assert store.find(key, digest, forget=NOW) is None
+    assert store.find(key, bytes(reversed(digest)), forget=NOW - HOUR) is None
+
+
 def test_another_request_under_the_same_id_is_distinguished(store, key, digest):
     attempt = store.claim(key, digest, bounds()).attempt
     other = bytes(reversed(digest))

@@ -4,8 +4,8 @@
 2. Authenticate the caller, as the row demands.
 3. Check that the caller has the row's role.
 4. Receive the body, bounded, and verify digest and seal.
-5. In one transaction: claim the request id, run the handler, store its answer, and add the evidence to the outbox. A handler that does
-   not write runs on a snapshot; then `Answer.before` runs in a separate transaction.
+5. In one transaction: claim the request id, check a covered Date of a new request, run the handler, store its answer, and add the
+   evidence to the outbox. A handler that does not write runs on a snapshot; then `Answer.before` runs in a separate transaction.
 6. After the commit, send the answer.
 """
 
@@ -178,11 +178,15 @@ class Host:
         if row.once is not None:
             requests, key = services.requests[row.once.window], request.key
             claim = requests.claim(db, key, request.digest, _bounds(at, row.once.window))
+        stale = None if request.caller.seal is None else request.caller.seal.stale
+        if stale is not None and (claim is None or claim.answer is None):  # assumption covered-date
+            raise stale
+        if claim is not None and row.once is not None:
             if claim.verdict is Verdict.OTHER:
                 raise LocalProtocolError("request-id.reuse", f"another request has used this {row.once.text}")
             if claim.answer is not None:
                 subject, kept, sealed = _read_kept(claim.answer)
-                repeated = True if sealed == _sealed(request.caller) else None
+                repeated = True if stale is not None or sealed == _sealed(request.caller) else None
                 keep(db, request.caller, status=kept.status, code=None, subject=subject, repeated=repeated)
                 return self._with_echo(kept, request.id)
             if claim.verdict is not Verdict.FIRST:
@@ -227,7 +231,8 @@ class Host:
 
     async def _keep_refusal(self, request: _Request, error: TppkitError) -> None:
         refusal = self.interface.refusals.refusal_for(error)
-        if request.caller.seal is None or refusal.status >= 500:
+        seal = request.caller.seal
+        if seal is None or seal.stale is not None or refusal.status >= 500:  # a stale seal fails the audit
             return
         keep = self.services.evidence.keep
         await self.services.database.write(

@@ -34,6 +34,8 @@ class VerifiedHead(NamedTuple):
         profile: the dialect.
         digest: the covered value of the digest header, or None.
         unverified_message: the request as received, including headers that are not signed; in a head without its body.
+        stale: why its covered Date rejects it as a new request, or None. Only with `allow_stale` of `verify_request_head`: such a
+            request may get the kept answer of an earlier one, and nothing else.
     """
 
     parameters: SignatureParameters
@@ -45,6 +47,7 @@ class VerifiedHead(NamedTuple):
     profile: SealProfile
     digest: str | None
     unverified_message: Message
+    stale: SignatureRejected | None = None
 
     @property
     def chain(self) -> tuple[EidasCertificate, ...]:
@@ -111,7 +114,7 @@ class VerifiedHead(NamedTuple):
         """
         require_body(self.digest, body, self.profile)
         method, target, headers, _ = self.unverified_message
-        return VerifiedRequest(*self[:-1], Message(method, target, headers, body))
+        return VerifiedRequest(*self[:-2], Message(method, target, headers, body), self.stale)
 
 
 class VerifiedRequest(VerifiedHead):

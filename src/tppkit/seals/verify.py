@@ -73,7 +73,9 @@ def verify_request(
     Source: PSD2 document, part A section 5 rule 4; draft-cavage-http-signatures-10 and -12; RFC 9421; RFC 7797.
     """
     verified = _verify_head(VerifiedRequest, message, qwac, as_utc(at), policy, intermediates)
-    require_body(verified.digest, message.body, policy.profile)  # 7
+    if verified.stale is not None:  # 7
+        raise verified.stale
+    require_body(verified.digest, message.body, policy.profile)  # 8
     return verified
 
 
@@ -84,6 +86,7 @@ def verify_request_head(
     at: datetime,
     policy: SealPolicy,
     intermediates: Sequence[EidasCertificate] = (),
+    allow_stale: bool = False,
 ) -> VerifiedHead:
     """Verify a request except its body, which may arrive later; see `VerifiedHead.verify_body`.
 
@@ -93,11 +96,15 @@ def verify_request_head(
         at: the time to judge at, aware UTC.
         policy: the anchors and the dialect.
         intermediates: possible authorities of the seal; trusted only through an anchor.
+        allow_stale: report a covered Date that is too old or too new as `VerifiedHead.stale`. For servers that look the request id
+            up, because a repetition of an answered request has the Date of the first.
 
     Raises:
         The errors of `verify_request`, except those about the body.
     """
     head = _verify_head(VerifiedHead, message._replace(body=b""), qwac, as_utc(at), policy, intermediates)
+    if head.stale is not None and not allow_stale:
+        raise head.stale
     if head.digest is not None:
         read_digest(head.digest, policy.profile)
     return head
@@ -132,7 +139,8 @@ def _verify_head(
     # 4. The certificate fits the seal profile, is the one that keyId names, and is trusted at the time.
     # 5. The signature fits the signing string under the certificate's key, and its times are within their limits.
     # 6. Seal and QWAC are of the same organisation, which the relying party accepts.
-    # 7. (in the callers) The digest fits the raw body.
+    # 7. (in the callers) A covered Date is close to the time of judgement.
+    # 8. (in the callers) The digest fits the raw body.
     demands, profile = policy.demands, policy.profile
     values = _collect(message, demands)  # 1
     read = read_seal(message, values, policy)  # 2
@@ -154,7 +162,7 @@ def _verify_head(
         verify_key_id(key_id, seal.certificate, style=profile.key_id)
     if policy.certificates:
         _check_known(key_id, seal.certificate, policy)
-    _check_times(parameters, values, at, policy)  # 5
+    _check_times(parameters, at, policy)  # 5
     verify_signature(seal.verifiers, parameters.algorithm, parameters.signature, signing_string)
     if qwac is not None and qwac is not seal.qwac:  # 6
         _check_organisation(seal.certificate, qwac)
@@ -164,7 +172,8 @@ def _verify_head(
         seal = seal._replace(key_id=key_id)
     if seal is not remembered:
         policy.remember(named, seal)
-    return kind(parameters, signing_string, seal.certificate, seal.path, qwac, at, profile, digest, message)
+    stale = _date_fault(values["date"], at, policy) if "date" in parameters.headers else None  # 7
+    return kind(parameters, signing_string, seal.certificate, seal.path, qwac, at, profile, digest, message, stale)
 
 
 def read_seal(message: Message, values: Mapping[str, str], policy: SealPolicy) -> ReadSeal:
@@ -321,15 +330,17 @@ def _check_coverage(
             )
 
 
-def _check_times(parameters: SignatureParameters, values: Mapping[str, str], at: datetime, policy: SealPolicy) -> None:
-    """Check the times of the seal: a covered Date, the time of signing, the end of validity."""
+def _date_fault(value: str, at: datetime, policy: SealPolicy) -> SignatureRejected | None:
+    date = parse_http_date(value)
+    if abs(at - date) <= policy.clock_skew:
+        return None
+    code = "signature.created" if date > at else "signature.expired"
+    return SignatureRejected(code, f"the Date is {value}, more than {policy.clock_skew} from the time of judgement")
+
+
+def _check_times(parameters: SignatureParameters, at: datetime, policy: SealPolicy) -> None:
+    """Check the times in the parameters of the seal: of signing, and of the end of validity."""
     profile = policy.profile
-    if "date" in parameters.headers:
-        date = parse_http_date(values["date"])
-        if abs(at - date) > policy.clock_skew:
-            code = "signature.created" if date > at else "signature.expired"
-            message = f"the Date is {values['date']}, more than {policy.clock_skew} from the time of judgement"
-            raise SignatureRejected(code, message)
     if parameters.created is not None or parameters.expires is not None or profile.max_age is not None:
         verify_times(
             parameters.created,

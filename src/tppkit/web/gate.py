@@ -57,6 +57,8 @@ class SealGate:
         max_body_bytes: a longer body is rejected; a body up to this length is held in memory.
         brief: send only the code and its general meaning to the peer. False sends the full reason, which suits a sandbox.
         replay: detects sealed requests that were received before; used by the middlewares.
+        allow_stale: admit a seal whose covered Date is too old or too new, with the reason as `VerifiedRequest.stale`, because the
+            application looks request ids up itself. Implied by `replay`, which rejects it unless the request has a kept answer.
 
     Raises:
         ConfigurationError: `replay.no-request-id`, a seal of this profile may cover no request id; `web.setting`, `max_body_bytes` is
@@ -76,6 +78,7 @@ class SealGate:
         max_body_bytes: int = MAX_BODY_BYTES,
         brief: bool = True,
         replay: ReplayGuard | None = None,
+        allow_stale: bool = False,
     ) -> None:
         if max_body_bytes < 0:
             raise ConfigurationError("web.setting", f"max_body_bytes is {max_body_bytes}")
@@ -89,6 +92,7 @@ class SealGate:
             replay.require_window(seals)
         self.max_body_bytes = max_body_bytes
         self.replay = replay
+        self._allow_stale = allow_stale or replay is not None
         self._interface = interface
         self._qwacs = qwacs
         self._seals = seals
@@ -264,7 +268,9 @@ class SealGate:
         if values.get(_ENCODING):
             # The seal covers the encoded body, not the decoded one.
             raise FormatError("message.content-encoding", "a sealed body has a Content-Encoding")
-        return verify_request_head(head, qwac=caller.qwac_chain[0], at=caller.at, policy=self._seals)
+        return verify_request_head(
+            head, qwac=caller.qwac_chain[0], at=caller.at, policy=self._seals, allow_stale=self._allow_stale
+        )
 
 
 class SealPending:

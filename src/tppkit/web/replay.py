@@ -105,6 +105,18 @@ class ReplayStore(Protocol):
             TransportError: `replay.unavailable`.
         """
 
+    def find(self, key: bytes, digest: bytes, *, forget: int) -> bytes | None:
+        """Return the kept answer to the same request, or None; claims nothing.
+
+        Args:
+            key: see `claim`.
+            digest: see `claim`.
+            forget: see `Bounds`.
+
+        Raises:
+            TransportError: `replay.unavailable`.
+        """
+
     def settle(self, key: bytes, attempt: int, answer: bytes | None) -> None:
         """Store the answer to a claimed request, or with None give up the claim.
 
@@ -201,13 +213,14 @@ class ReplayGuard:
             )
 
     def admit(self, verified: VerifiedRequest, *, at: datetime) -> Replay:
-        """Claim the id of a request.
+        """Claim the id of a request, or only look it up if its covered Date is not fresh (assumption `covered-date`).
 
         Args:
             verified: the request.
             at: now, aware.
 
         Raises:
+            SignatureRejected: `signature.expired`, `signature.created`, a covered Date is not fresh and no answer is kept.
             LocalProtocolError: `request-id.reuse`, `request-id.in-progress`, `request-id.answered`.
             TransportError: `replay.unavailable`.
 
@@ -220,7 +233,13 @@ class ReplayGuard:
         request = b"\0".join((message.method.encode(), message.target.encode("latin-1"), message.body))
         at = as_utc(at)
         bounds = Bounds(*map(to_microseconds, (at, at - self._window, at - self._lease)))
-        claim = self.store.claim(key, sha256(request).digest(), bounds)
+        if verified.stale is None:
+            claim = self.store.claim(key, sha256(request).digest(), bounds)
+        else:
+            answer = self.store.find(key, sha256(request).digest(), forget=bounds.forget)
+            if answer is None:
+                raise verified.stale
+            claim = Claim(Verdict.SAME, answer)
         if claim.verdict is Verdict.OTHER:
             raise LocalProtocolError(
                 "request-id.reuse", "the request id was used for another request within the window"

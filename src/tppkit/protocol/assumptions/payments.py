@@ -79,6 +79,12 @@ PAYMENTS: tuple[Assumption, ...] = (
         "two providers cannot know of each other's ids", "sandbox.host.Host, web.replay.ReplayGuard",
     ),
     Assumption(
+        "covered-date", "psd2", "whether a request whose seal also covers Date can be repeated when that Date is old",
+        "yes, within the hour, if the request was answered: it gets the kept answer. Any other request needs a Date within the clock skew",
+        "section 4 of part A: the same id and body replays the original 201 for an hour, and the same bytes have the same Date",
+        "sandbox.host.Host, web.replay.ReplayGuard",
+    ),
+    Assumption(
         "request-in-progress", "psd2", "the answer to a repeated request while the first is not answered yet",
         "409 STATUS_INVALID", "it does not reuse the id, and carrying it out twice is worse than another repetition",
         "protocol.psd2.errors",
