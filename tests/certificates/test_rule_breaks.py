@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa, x25519
 from cryptography.x509.oid import AuthorityInformationAccessOID as Access
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
@@ -169,6 +169,8 @@ TWO_POLICIES = {
 }
 GOOD_NAME = x509.DNSName("tpp.test.example.com")
 WEAK_KEY = rsa.RSAPublicNumbers(65537, (1 << 1023) + 15).public_key()
+EXCHANGE_KEY = x25519.X25519PrivateKey.from_private_bytes(bytes(32)).public_key()
+RARE_KEY = ec.derive_private_key(7, ec.SECP521R1()).public_key()
 CURVE_KEY = ec.derive_private_key(7, ec.SECP256K1()).public_key()
 OTHER_BANK = {"nca_name": "NA", "nca_id": "NA", "roles": (role("PSP_CB"),)}
 SEMANTICS = {"semantics": oids.SEMANTICS_EIDAS_LEGAL}
@@ -212,6 +214,8 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
         ("qcstatements.no-roles", qc(use, psd2={"roles": ()}), set()),
         ("qcstatements.role-mismatch", qc(use, psd2={"roles": (role("PSP_PI"), role("PSP_AI", named="PSP_PI"))}), set()),
         ("certificate.unusual-key", {"public_key": CURVE_KEY}, set()),
+        ("certificate.key-unreadable", {"public_key": EXCHANGE_KEY}, set()),
+        ("certificate.rare-key", {"public_key": RARE_KEY}, set()),
         ("certificate.weak-key", {"public_key": WEAK_KEY}, set()),
         ("certificate.subject-attribute-missing", subject(use, without=NameOID.COUNTRY_NAME), set()),
         ("certificate.subject-attribute-missing", subject(use, without=NameOID.COMMON_NAME), set()),
@@ -363,6 +367,19 @@ def found(issue, use: Use, change: Change) -> dict[str, str]:
 )
 def test_a_certificate_that_breaks_one_rule_gives_its_finding_alone(issue, code, use, change, also):
     assert {*found(issue, use, change)} == {code} | also
+
+
+@pytest.mark.parametrize(
+    ("use", "change", "message"),
+    [
+        (QWAC, qc_types(WEB, ESEAL), "QcType is web, eseal; it must be web alone"),
+        (QWAC, PUBLIC_POLICIES | issued(2026, 3, 15) | {"days": 200},
+         "it is valid for 200 days, 0:00:01 hours; the limit of a public one is 200 days"),
+    ],
+)  # fmt: skip
+def test_a_finding_says_how_far_the_value_is_from_the_rule(issue, use, change, message):
+    certificate = issue(use, *change.pop("extensions", ()), **change)
+    assert message in [f.message for f in check_certificate(certificate, as_=use, at=certificate.not_before)]
 
 
 def test_every_rule_has_a_certificate_that_breaks_it():

@@ -135,6 +135,12 @@ def test_a_key_of_another_kind_or_below_the_minimum_is_refused(name):
             make_verifiers(either)
 
 
+@pytest.mark.parametrize("name", ["P-521", "secp256k1", "brainpoolP256r1", "Ed448", "X25519"])
+def test_the_kind_of_an_unsupported_key_is_named(name):
+    with pytest.raises(FormatError, match=f"{name}.* is not supported; use P-256, P-384"):
+        make_verifiers(UNUSABLE[name][0]().public_key())
+
+
 def test_a_key_does_not_sign_with_an_algorithm_of_another_kind():
     with refused(FormatError, "signature.algorithm"):
         make_sign(P256, ALGORITHMS["ecdsa-sha384"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from types import MappingProxyType
 
 from tppkit.certificates import der
@@ -15,14 +16,22 @@ class KeyFacts:
     """Type and size of a public key.
 
     Attributes:
-        type: `rsa`, `rsa-pss` (an RSA key for PSS signatures only), `ec`, `ed25519`, `ed448`, or `unknown`.
+        type: `rsa`, `rsa-pss` (an RSA key for PSS signatures only), `ec`, `ed25519`, `ed448`; `x25519`, `ml-dsa-65` and other keys
+            that no certificate here may have; or `unknown`.
         bits: size of modulus or field in bits, None if unknown.
         curve: `P-256`, `P-384`, … for `ec`, else None.
+        oid: the dotted identifier of an unknown type or curve, else None.
     """
 
     type: str
     bits: int | None = None
     curve: str | None = None
+    oid: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The curve, the type, or for an unknown one its identifier, for messages."""
+        return self.curve or (f"{self.type} {self.oid}" if self.oid else self.type)
 
 
 # The keys that are strong enough, by type or curve, and the bits that they need: SOG-IS Agreed Cryptographic Mechanisms 1.3, as
@@ -33,6 +42,7 @@ STRONG_KEYS: Mapping[str, int] = MappingProxyType(
         "brainpoolP384r1": 384, "brainpoolP512r1": 512, "ed25519": 256, "ed448": 448,
     }
 )  # fmt: skip
+SIGNING_KEYS = frozenset({"rsa", "rsa-pss", "ec", "ed25519", "ed448"})  # the types that a certificate here may have
 LEGACY_RSA_BITS = 1900  # "legacy" there; enough for signers of trusted lists, of which Norway's has 2032
 
 
@@ -48,6 +58,17 @@ _KEY_TYPES: Mapping[str, KeyFacts] = MappingProxyType(
     {
         "1.3.101.112": KeyFacts("ed25519", 256),
         "1.3.101.113": KeyFacts("ed448", 448),
+        "1.3.101.110": KeyFacts("x25519", 255),
+        "1.3.101.111": KeyFacts("x448", 448),
+        "1.2.840.10040.4.1": KeyFacts("dsa"),
+        # RFC 9881, RFC 9909
+        **{f"2.16.840.1.101.3.4.3.{17 + n}": KeyFacts(f"ml-dsa-{size}") for n, size in enumerate((44, 65, 87))},
+        **{
+            f"2.16.840.1.101.3.4.3.{20 + n}": KeyFacts(f"slh-dsa-{family}-{size}")
+            for n, (family, size) in enumerate(
+                product(("sha2", "shake"), ("128s", "128f", "192s", "192f", "256s", "256f"))
+            )
+        },
     }
 )
 _CURVES: Mapping[str, KeyFacts] = MappingProxyType(
@@ -93,5 +114,6 @@ def _read_algorithm(encoded: bytes) -> KeyFacts:
     if oid in _RSA and (oid == _RSA_PSS or [encoded[one.offset : one.end] for one in parameters] == [b"\x05\x00"]):
         return KeyFacts(_RSA[oid])  # RFC 3279 section 2.3.1: NULL is required
     if oid == _EC and len(parameters) == 1:
-        return _CURVES.get(der.read_oid(encoded, parameters[0]), KeyFacts("ec"))
-    return _KEY_TYPES.get(oid, KeyFacts("unknown"))
+        curve = der.read_oid(encoded, parameters[0])
+        return _CURVES.get(curve) or KeyFacts("ec", oid=curve)
+    return _KEY_TYPES.get(oid) or KeyFacts("unknown", oid=oid)

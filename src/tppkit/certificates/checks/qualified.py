@@ -44,7 +44,7 @@ def wrong_type(expected: str) -> Check:
         if types == (expected,):
             return None
         stated = ", ".join(types) or "none"
-        return f"QcType is {stated}, not {expected}", {"qc_types": stated, "expected": expected}
+        return f"QcType is {stated}; it must be {expected} alone", {"qc_types": stated, "expected": expected}
 
     return check
 

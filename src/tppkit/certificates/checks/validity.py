@@ -16,8 +16,9 @@ from tppkit.certificates.editions import (
     BALLOT_SC81_THIRD,
     Edition,
 )
-from tppkit.certificates.key_facts import STRONG_KEYS, key_weakness
+from tppkit.certificates.key_facts import SIGNING_KEYS, STRONG_KEYS, key_weakness
 from tppkit.certificates.rule import Check, Fault
+from tppkit.errors import FormatError
 
 
 class PublicLimit(NamedTuple):
@@ -44,6 +45,7 @@ PUBLIC_LIMITS = (
     PublicLimit(100, BALLOT_SC81_SECOND, BALLOT_SC81_THIRD),
     PublicLimit(47, BALLOT_SC81_THIRD, None),
 )
+_RARE_KEYS = frozenset({"P-521", "brainpoolP256r1", "brainpoolP384r1", "brainpoolP512r1", "ed448"})
 _MAX_SERIAL_BITS = 20 * 8 - 1  # twenty octets, and the first bit is the sign
 # RFC 8017 appendix A.2.4, RFC 3279 section 2.2: signatures over MD2, MD5 and SHA-1.
 _BROKEN_SIGNATURES = {
@@ -92,11 +94,8 @@ def longer_than(days: int, *, last_second: bool = True) -> Check:
         lasts = certificate.not_after - certificate.not_before + timedelta(seconds=1 if last_second else 0)
         if lasts <= limit:
             return None
-        stated = f"{lasts / timedelta(days=1):.1f}"
-        return f"it is valid for {stated} days; the limit of a public one is {days}", {
-            "days": stated,
-            "limit": str(days),
-        }
+        message = f"it is valid for {lasts} hours; the limit of a public one is {days} days"
+        return message, {"days": f"{lasts / timedelta(days=1):.5f}", "limit": str(days)}
 
     return check
 
@@ -118,12 +117,32 @@ def weak_key(certificate: Subject, at: datetime) -> Fault | None:
     return f"the RSA key has {key.bits} bits, less than {STRONG_KEYS[key.type]}", {"bits": str(key.bits)}
 
 
+def unsupported_key(certificate: Subject, at: datetime) -> Fault | None:
+    """A key of a type that no certificate here may have, or one that cannot be read."""
+    key = certificate.key
+    if key.type not in SIGNING_KEYS:
+        return f"the key ({key.name}) is not for signatures, or of an unsupported type", {"key": key.name}
+    try:
+        certificate.public_key  # noqa: B018  # reading it is the check
+    except FormatError:
+        return f"the key ({key.name}) cannot be read", {"key": key.name}
+    return None
+
+
+def rare_key(certificate: Subject, at: datetime) -> Fault | None:
+    """A strong key with which seals are not supported here. BoringSSL accepts none of them from a client."""
+    name = certificate.key.name
+    if name not in _RARE_KEYS:
+        return None
+    return f"seals with a {name} key are not supported here, and some TLS servers reject it", {"key": name}
+
+
 def unusual_key(certificate: Subject, at: datetime) -> Fault | None:
     """An elliptic curve that TS 119 312 does not recommend."""
     key = certificate.key
     if key.type != "ec" or key_weakness(key) is None:
         return None
-    curve = key.curve or "unknown"
+    curve = key.curve or key.oid or "unknown"
     return f"TS 119 312 does not recommend the key's curve ({curve})", {"curve": curve}
 
 

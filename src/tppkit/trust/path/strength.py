@@ -73,8 +73,9 @@ def require_key(certificate: EidasCertificate) -> None:
     key = certificate.key
     code = key_weakness(key)
     if code is not None:
-        kind = f"of type {key.type}, curve {key.curve or 'unknown'}, with {key.bits or 'unknown'} bits"
-        raise CertificateRejected(code, f"the key of {certificate.subject} is {kind}", clause=_CLAUSE)
+        bits = f", {key.bits} bits" if key.bits else ""
+        message = f"the key of {certificate.subject} is weak or unsupported: {key.name}{bits}"
+        raise CertificateRejected(code, message, clause=_CLAUSE)
 
 
 def require_signature_algorithm(certificate: EidasCertificate) -> None:
