@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
+    pkcs7,
     pkcs12,
 )
 from cryptography.hazmat.primitives.serialization.pkcs12 import PBES
@@ -54,6 +55,23 @@ HEADERS: dict[str, Callable[[bytes, str], bytes]] = {
     "RFC 9440": lambda data, label: b":" + base64.b64encode(data) + b":",
 }
 FORMS = {**FILES, **HEADERS}
+
+
+@pytest.mark.parametrize(
+    ("convert", "command"),
+    [
+        (lambda pki: pkcs7.serialize_certificates([pki.qwac.certificate.x509], Encoding.DER), "openssl pkcs7 -inform DER -in"),
+        (lambda pki: pkcs7.serialize_certificates([pki.qwac.certificate.x509], Encoding.PEM), "openssl pkcs7 -in"),
+        (lambda pki: b"\xfe\xed\xfe\xed\0\0\0\2" + pki.qwac.certificate.der, "keytool -importkeystore"),
+        (lambda pki: certificate_pem(pki.qwac.certificate).decode().encode("utf-16"), "iconv -f UTF-16 "),
+        (lambda pki: certificate_pem(pki.qwac.certificate).decode().encode("utf-16-le"), "iconv -f UTF-16LE"),
+        (lambda pki: certificate_pem(pki.qwac.certificate).decode().encode("utf-16-be"), "iconv -f UTF-16BE"),
+    ],
+)  # fmt: skip
+def test_a_form_that_is_not_read_is_named_with_the_command_that_converts_it(pki, convert, command):
+    with pytest.raises(FormatError, match=f": {command}") as refused:
+        read_sources(convert(pki))
+    assert refused.value.code == "certificate.not-found"
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,16 @@ _PLUS_LABEL = re.compile(rb"-----(?:BEGIN|END)\+[A-Z0-9+]{1,40}-----")  # form e
 _LONG_DER = re.compile(rb"\x30[\x80-\x84]")
 _CERTIFICATE_LABELS = frozenset({"CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"})
 _REQUEST_LABELS = frozenset({"CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"})
+# Forms that are not read, by their first bytes, and the command that converts them.
+_CONVERTIBLE = (
+    (rb"\x30.{1,5}\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x02", "PKCS#7: openssl pkcs7 -inform DER -in FILE -print_certs -out FILE.pem"),
+    (rb".*-----BEGIN PKCS7-----", "PKCS#7: openssl pkcs7 -in FILE -print_certs -out FILE.pem"),
+    (rb"\xfe\xed\xfe\xed|\xce\xce\xce\xce",
+     "a Java keystore: keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12"),
+    (rb"\xff\xfe|\xfe\xff", "UTF-16: iconv -f UTF-16 -t UTF-8 FILE > FILE.pem"),
+    (rb"-\0-\0", "UTF-16: iconv -f UTF-16LE -t UTF-8 FILE > FILE.pem"),
+    (rb"\0-\0-", "UTF-16: iconv -f UTF-16BE -t UTF-8 FILE > FILE.pem"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +80,8 @@ def read_sources(data: bytes, *, password: bytes | str | None = None, with_pkcs1
     else:
         found = _from_base64(text, password, with_pkcs12)
     if not found:
-        raise FormatError("certificate.not-found", "this input contains no certificate or certificate request")
+        hint = "".join(f"; it is {form}" for start, form in _CONVERTIBLE if re.match(start, data, re.DOTALL))
+        raise FormatError("certificate.not-found", f"this input contains no certificate or certificate request{hint}")
     return found
 
 
