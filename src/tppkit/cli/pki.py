@@ -77,7 +77,7 @@ def pki() -> None:
 @qscd_option
 @click.option(
     "--days", type=int, metavar="N",
-    help=f"Validity of end-entity certificates in days; {DEFAULT_DAYS} by default, with --policy ev no more than browsers accept.",
+    help=f"Validity of end-entity certificates in days; {DEFAULT_DAYS} by default, with --policy ev a day less than browsers accept.",
 )  # fmt: skip
 @click.option("--seed", type=int, metavar="N", help="Make the same bytes for the same day (with --at on any day).")
 @click.option(

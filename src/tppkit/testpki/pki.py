@@ -161,7 +161,7 @@ class Pki:
         Args:
             at: Certificates are valid from midnight UTC of this day, aware.
             days: Validity of leaf certificates in days. By default as before, but no longer than the authorities are valid, and
-                with the policy `ev` no longer than browsers accept.
+                with the policy `ev` at least a day less than browsers accept.
             policy: Policy of QWACs, one of `profiles.QWAC_POLICIES`.
             qscd: QSealCs state a qualified device.
 
@@ -284,7 +284,7 @@ def make_pki(
         at: The present, aware; everything is valid from midnight UTC of that day.
         provider: The provider of QWAC and QSealC; an example provider by default.
         key: Kind of every key except those of callbacks, one of `testpki.KEY_KINDS`.
-        days: Validity of leaf certificates in days; 365 by default, with the policy `ev` no longer than browsers accept.
+        days: Validity of leaf certificates in days; 365 by default, with the policy `ev` at least a day less than browsers accept.
         seed: The same seed and day give the same bytes again.
         services_url: Base URL of the services, as certificates and lists name it; without a final slash.
         policy: Policy of QWACs: `gen` (QNCP-w-gen, for payment services only) or `ev` (QEVCP-w, which browsers accept too).

@@ -83,7 +83,7 @@ def authority_name(common_name: str) -> Name:
 
 
 def longest_days(policy: str, issued: date, wanted: int) -> int:
-    """Return the wanted validity of a QWAC in days, or the longest that browsers accept if its policy is `ev`.
+    """Return the wanted validity of a QWAC in days; with the policy `ev`, at least a day less than browsers accept.
 
     Args:
         policy: One of `QWAC_POLICIES`.
@@ -91,7 +91,7 @@ def longest_days(policy: str, issued: date, wanted: int) -> int:
         wanted: Days.
     """
     limit = public_limit_on(issued) if policy == "ev" else None
-    return wanted if limit is None else min(wanted, limit)
+    return wanted if limit is None else min(wanted, limit - 1)
 
 
 def qwac_name(provider: Provider, *, policy: str = "gen") -> Name:
