@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa, x25519
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, mldsa, rsa, x25519
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit.certificates import (
     EidasCertificate,
@@ -17,11 +18,13 @@ from tppkit.certificates import (
     Psd2Statement,
     RoleOfPsp,
     Use,
+    check_certificate,
     der,
     oids,
 )
 from tppkit.certificates.certificate import MAX_CERTIFICATE_BYTES
-from tppkit.errors import ConfigurationError, FormatError, Severity
+from tppkit.certificates.key_facts import read_key_facts
+from tppkit.errors import ConfigurationError, Finding, FormatError, Severity
 
 ISSUER_ALTERNATIVE_NAME = x509.ObjectIdentifier("2.5.29.18")
 BROKEN = x509.UnrecognizedExtension(ISSUER_ALTERNATIVE_NAME, b"\x30\x01")
@@ -95,7 +98,7 @@ KEYS = [
     (ec.derive_private_key(1, ec.BrainpoolP512R1()).public_key(), KeyFacts("ec", 512, "brainpoolP512r1")),
     (ed25519.Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key(), KeyFacts("ed25519", 256)),
     (ed448.Ed448PrivateKey.from_private_bytes(bytes(57)).public_key(), KeyFacts("ed448", 448)),
-    (x25519.X25519PrivateKey.from_private_bytes(bytes(32)).public_key(), KeyFacts("unknown")),
+    (x25519.X25519PrivateKey.from_private_bytes(bytes(32)).public_key(), KeyFacts("x25519", 255)),
 ]
 
 
@@ -112,15 +115,81 @@ def test_the_facts_of_a_key_are_those_of_the_loaded_key(issue, key, facts):
 def test_a_key_on_an_unknown_curve_has_no_size_and_cannot_be_loaded(pki):
     p256 = der.write_oid("1.2.840.10045.3.1.7")
     certificate = EidasCertificate.from_der(pki.qwac.certificate.der.replace(p256, p256[:-1] + b"\x7f"))
-    assert certificate.key == KeyFacts("ec")
+    assert certificate.key == KeyFacts("ec", oid="1.2.840.10045.3.1.127")
     with pytest.raises(FormatError) as refused:
         certificate.public_key  # noqa: B018  # reading it is what fails
     assert refused.value.code == "certificate.key-unreadable"
 
 
-def test_a_key_of_no_known_type_is_named(issue):
-    certificate = issue(Use.QSEALC, public_key=KEYS[-1][0])
-    assert [finding.code for finding in certificate.findings] == ["certificate.key-unreadable"]
+@pytest.mark.parametrize("use", Use)
+def test_a_key_of_no_known_type_is_an_error_with_its_identifier(pki, use):
+    whole = pki.members[use.value].certificate.der
+    unknown = EidasCertificate.from_der(
+        whole.replace(der.write_oid("1.2.840.10045.2.1"), der.write_oid("1.2.840.10045.2.9"))
+    )
+    (error,) = errors_of(unknown, use)
+    assert (error.code, error.values["key"]) == ("certificate.key-unreadable", "unknown 1.2.840.10045.2.9")
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        (KEYS[-1][0], "x25519"),
+        (mldsa.MLDSA65PrivateKey.from_seed_bytes(bytes(32)).public_key(), "ml-dsa-65"),
+    ],
+)
+def test_a_key_that_makes_no_seals_or_is_not_read_yet_is_an_error_that_names_it(issue, key, name):
+    (error,) = errors_of(issue(Use.QSEALC, public_key=key), Use.QSEALC)
+    assert (error.code, error.values["key"]) == ("certificate.key-unreadable", name)
+
+
+def test_the_keys_of_fips_205_have_their_names():
+    def named(oid: str) -> str:
+        encoded = der.write_sequence(der.write_sequence(der.write_oid(oid)), b"\x03\x02\x00\x00")
+        return read_key_facts(encoded, der.read_whole(encoded, tag=der.SEQUENCE)).name
+
+    assert named("2.16.840.1.101.3.4.3.20") == "slh-dsa-sha2-128s"
+    assert named("2.16.840.1.101.3.4.3.31") == "slh-dsa-shake-256f"
+
+
+def test_a_point_that_is_not_on_the_curve_is_an_error(pki):
+    qseal = pki.qseal.certificate
+    point = qseal.public_key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+    damaged = EidasCertificate.from_der(qseal.der.replace(point, point[:-1] + bytes([point[-1] ^ 1])))
+    (error,) = errors_of(damaged, Use.QSEALC)
+    assert (error.code, error.message) == ("certificate.key-unreadable", "the key (P-256) cannot be read")
+
+
+@pytest.mark.parametrize("name", ["P-521", "brainpoolP384r1", "ed448"])
+@pytest.mark.parametrize("use", Use)
+def test_a_strong_key_with_which_nothing_here_seals_is_a_warning(issue, use, name):
+    (key,) = (key for key, facts in KEYS if name in (facts.curve, facts.type))
+    certificate = issue(use, public_key=key)
+    (finding,) = check_certificate(certificate, as_=use, at=certificate.not_before)
+    assert (finding.code, finding.severity) == ("certificate.rare-key", Severity.WARNING)
+    assert name in finding.message
+
+
+def errors_of(certificate: EidasCertificate, use: Use) -> list[Finding]:
+    found = check_certificate(certificate, as_=use, at=certificate.not_before)
+    return [finding for finding in found if finding.severity is Severity.ERROR]
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "reason"),
+    [
+        ("0603551d0f0101ff04", "0603551d0f01010004", "extension 0, critical: encoded default (counted from 0)"),
+        ("170d3236", "170d5a36", "validity, not before, UtcTime: invalid value"),
+    ],
+)
+def test_where_a_certificate_is_malformed_is_reported(pki, written, instead, reason):
+    whole = pki.qwac.certificate.der
+    assert bytes.fromhex(written) in whole
+    damaged = whole.replace(bytes.fromhex(written), bytes.fromhex(instead))
+    with pytest.raises(FormatError) as refused:
+        EidasCertificate.from_der(damaged)
+    assert refused.value.code == "certificate.malformed"
+    assert refused.value.message == f"the certificate cannot be read: {reason}"
 
 
 @pytest.mark.parametrize("use", Use)

@@ -17,6 +17,8 @@ from tppkit.certificates import der, oids
 from tppkit.testpki import certificate_pem
 from tppkit.testpki.certificate import Attribute, Draft, Extension, sign_draft, write_name
 from tppkit.testpki.crl import Revocation, write_crl
+from tppkit.testpki.faults import FAULTS
+from tppkit.testpki.faults.valid_pki import plain_pki
 from tppkit.testpki.ocsp import answer_ocsp
 from tppkit.trust import make_ocsp_request
 
@@ -173,6 +175,13 @@ def test_every_qc_statement_is_shown(tppkit, tmp_path, pki):
         "2.999.1",
     ):
         assert reported in shown
+
+
+def test_a_role_without_identifier_has_none_in_the_list(tppkit, tmp_path, pki):
+    (tmp_path / "role.der").write_bytes(FAULTS["role-without-identifier"].make(plain_pki(pki)).leaf)
+    (entry,) = tppkit("cert", "show", "--json", "role.der").json
+    assert entry["psd2"]["role_oids"] == ["0.4.0.19495.1.3"]
+    assert len(entry["psd2_written_role_names"]) == 2
 
 
 def test_the_place_of_a_malformed_encoding_is_shown(tppkit, tmp_path, pki):

@@ -346,6 +346,16 @@ def revoking(leaf, issuer, responder):
     return make_ocsp(leaf, issuer, at=AT, status=ocsp.OCSPCertStatus.REVOKED, responder=responder, extensions=nonce).der
 
 
+def test_where_a_response_is_malformed_is_reported(revoking):
+    produced_at = b"\x18\x0f20"
+    assert produced_at in revoking
+    with pytest.raises(FormatError) as refused:
+        parse_ocsp_response(revoking.replace(produced_at, b"\x18\x0fxx", 1))
+    assert refused.value.code == "ocsp.malformed"
+    where = "response bytes, response, produced at: invalid value"
+    assert refused.value.message == f"this is not an OCSP response: {where}"
+
+
 @given(data=st.data())
 def test_a_damaged_response_is_refused_or_says_the_same(revoking, leaf, issuer, data):
     damaged = bytearray(revoking)

@@ -25,7 +25,7 @@ from tppkit.certificates import der, oids
 from tppkit.certificates.extension_values import certificate_extensions, read_extension_values, requested_extensions
 from tppkit.certificates.extensions import ExtensionFacts, read_extensions
 from tppkit.certificates.identifier import OrganizationIdentifier, read_organization_identifier
-from tppkit.certificates.key_facts import KeyFacts, read_key_facts
+from tppkit.certificates.key_facts import SIGNING_KEYS, KeyFacts, read_key_facts
 from tppkit.certificates.names import DistinguishedName, read_name
 from tppkit.certificates.qcstatements import QcStatements
 from tppkit.errors import Finding, FormatError, Severity
@@ -101,7 +101,8 @@ class Subject:
         try:
             return self.x509.public_key()
         except (ValueError, UnsupportedAlgorithm) as e:
-            raise FormatError("certificate.key-unreadable", f"the public key of {self.subject} cannot be read") from e
+            message = f"the public key ({self.key.name}) of {self.subject} cannot be read"
+            raise FormatError("certificate.key-unreadable", message) from e
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -119,9 +120,11 @@ class Subject:
                     "TS 119 495 GEN-5.2.1-3", MappingProxyType({"organization_identifier": identifier.text}),
                 )
             )  # fmt: skip
-        if self.key.type == "unknown":
+        if self.key.type not in SIGNING_KEYS:
             found.append(
-                Finding("certificate.key-unreadable", Severity.WARNING, "the public key is of an unknown type")
+                Finding(
+                    "certificate.key-unreadable", Severity.WARNING, f"the public key is of the type {self.key.name}"
+                )
             )
         return found
 
@@ -176,7 +179,7 @@ class EidasCertificate(Subject):
             not_before, not_after = certificate.not_valid_before_utc, certificate.not_valid_after_utc
             serial = certificate.serial_number
         except (ValueError, x509.InvalidVersion) as e:
-            raise FormatError("certificate.malformed", _unreadable(e, "certificate")) from e
+            raise FormatError("certificate.malformed", f"the certificate cannot be read: {der.parse_failure(e)}") from e
         issuer, subject = read_name(data, parts[first + 2]), read_name(data, parts[first + 4])
         return cls(
             der=data,
@@ -302,7 +305,7 @@ class EidasRequest(Subject):
         try:
             request = x509.load_der_x509_csr(data)
         except (ValueError, x509.InvalidVersion) as e:
-            raise FormatError("certificate.malformed", _unreadable(e, "certificate request")) from e
+            raise FormatError("certificate.malformed", f"the request cannot be read: {der.parse_failure(e)}") from e
         subject = read_name(data, parts[1])
         return cls(
             der=bytes(data),
@@ -330,14 +333,6 @@ class EidasRequest(Subject):
             return self.x509.is_signature_valid
         except (ValueError, TypeError, UnsupportedAlgorithm):
             return False
-
-
-def _unreadable(error: Exception, what: str) -> str:
-    # The text of `cryptography` about wrong DER is of its own parser.
-    reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
-    if "ParseError" in reason:
-        return f"this is not a {what}, or its DER is damaged"
-    return f"this is not a {what}: {reason}"
 
 
 def _parts(data: bytes, *, count: int) -> list[der.Element]:

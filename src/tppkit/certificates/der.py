@@ -6,6 +6,7 @@ Source: ITU-T X.690 clauses 8 to 11.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from tppkit.certificates import oids
@@ -24,6 +25,8 @@ STRING_CODECS = {
     0x1C: "utf-32-be",  # UniversalString
     0x1E: "utf-16-be",  # BMPString
 }
+_PARSE_ERROR = re.compile(r"ParseError \{ kind: (\w+)")
+_LOCATION = re.compile(r'"(?:\w+::)?(\w+)"|(\d+)')
 
 
 class Element(NamedTuple):
@@ -168,6 +171,25 @@ def read_integer(data: bytes, element: Element) -> int:
             "der.malformed", f"an integer at byte {element.offset} has {len(content)} bytes", offset=element.offset
         )
     return int.from_bytes(content, "big", signed=True)
+
+
+def parse_failure(error: Exception) -> str:
+    """What `cryptography` reports about malformed DER, in words: where it is, and what is wrong there.
+
+    Its text is `ParseError { kind: InvalidValue, location: ["Certificate::tbs_cert", "TbsCertificate::raw_extensions", 4] }`.
+    """
+    text = (str(error).splitlines() or [""])[0] or type(error).__name__
+    kind = _PARSE_ERROR.search(text)
+    if kind is None:
+        return text[:120]
+    where: list[str] = []
+    for name, number in _LOCATION.findall(text.partition("location: [")[2]):
+        if name and not name.startswith("tbs_"):
+            where.append(name.removeprefix("raw_").replace("_", " "))
+        elif number and where:
+            where[-1] = f"{where[-1].removesuffix('s')} {number}"
+    place, fault = ", ".join(where), re.sub("(?<=[a-z])(?=[A-Z])", " ", kind[1]).lower()
+    return f"{place or 'its outermost part'}: {fault}{' (counted from 0)' if re.search('[0-9]', place) else ''}"[:160]
 
 
 def write_element(tag: int, *parts: bytes) -> bytes:

@@ -21,6 +21,7 @@ from tppkit.certificates import (
     QcStatements,
     Source,
     check_statement,
+    der,
     oids,
     read_sources,
 )
@@ -161,7 +162,7 @@ def _qc_object(qc: QcStatements) -> dict[str, Any]:
     lists = ("types", "cc_legislation", "identification_methods", "qscd_legislation", "name_registration_authorities")
     return {
         "psd2": qc.psd2 and {
-            "roles": list(qc.psd2.role_names), "role_oids": [role.oid for role in qc.psd2.roles],
+            "roles": list(qc.psd2.role_names), "role_oids": [role.oid for role in qc.psd2.roles if role.oid],
             "nca_name": qc.psd2.nca_name, "nca_id": qc.psd2.nca_id,
         },
         "psd2_written_role_names": [role.name for role in qc.psd2.roles] if qc.psd2 else [],
@@ -258,7 +259,7 @@ def _ocsp_object(response: OcspResponse) -> dict[str, Any]:
             "responses": [_single_object(one) for one in (parsed.responses if is_answer else ())],
         }
     except OCSP_ERRORS as e:
-        raise FormatError("ocsp.malformed", f"the OCSP response cannot be read: {str(e)[:120]}") from e
+        raise FormatError("ocsp.malformed", f"the OCSP response cannot be read: {der.parse_failure(e)}") from e
 
 
 def _single_object(single: ocsp.OCSPSingleResponse) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.x509 import ocsp
 
 from tppkit._clock import format_time, shift
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates import EidasCertificate, der
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.path.links import read_key_bits
 from tppkit.trust.revocation.answers import CLOCK_SKEW, ON_HOLD, Answer, Source, State
@@ -101,7 +101,7 @@ def verify_ocsp(
             findings=findings,
         )
     except (FormatError, *UNREADABLE) as e:
-        raise refused("ocsp.malformed", f"the OCSP response cannot be read: {str(e)[:120]}") from e
+        raise refused("ocsp.malformed", f"the OCSP response cannot be read: {der.parse_failure(e)}") from e
 
 
 def _find(

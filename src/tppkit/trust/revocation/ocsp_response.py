@@ -74,8 +74,7 @@ def parse_ocsp_response(data: bytes) -> OcspResponse:
             x509=parsed,
         )
     except UNREADABLE as e:
-        reason = (str(e).splitlines() or [""])[0][:120]
-        raise FormatError("ocsp.malformed", f"this is not an OCSP response: {reason}") from e
+        raise FormatError("ocsp.malformed", f"this is not an OCSP response: {der.parse_failure(e)}") from e
 
 
 def make_ocsp_request(certificate: EidasCertificate, *, issuer: EidasCertificate, nonce: bytes | None = None) -> bytes:

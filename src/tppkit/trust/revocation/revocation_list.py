@@ -219,7 +219,7 @@ def _parse_der(data: bytes) -> Crl:
             x509=parsed,
         )
     except (FormatError, *_UNREADABLE) as e:
-        raise FormatError("crl.malformed", f"this is not a CRL: {(str(e).splitlines() or [''])[0][:120]}") from e
+        raise FormatError("crl.malformed", f"this is not a CRL: {der.parse_failure(e)}") from e
 
 
 def _parts(data: bytes) -> tuple[Element, Element | None, Element | None]:
