@@ -39,7 +39,7 @@ ADDRESSES = (
 def receiving() -> Iterator[Line]:
     """Callbacks with their events, the shortest and the longest, against the bare signature operation."""
     yield _line("callback verify P-256, grant", "/cb/", GRANT, at_most=1.2)
-    yield _line("callback verify P-256, transaction", "/cb/" + "4fZ0aB9" * 4, TRANSACTION, at_most=1.3)
+    yield _line("callback verify P-256, transaction", "/cb/" + "4fZ0aB9" * 4, TRANSACTION, at_most=1.4)
 
 
 def _line(name: str, path: str, body: bytes, *, at_most: float) -> Line:

@@ -23,6 +23,7 @@ ROUNDS, LEAST_ROUNDS, LINE_S = 25, 8, 4.0
 ROUND_S, BLOCK_S = 0.16, 0.001
 LEAST_BLOCKS = 3  # of each side in a round
 DRIFT, RATE_DRIFT = 0.02, 0.07  # between two runs
+FAR = 0.15  # of a goal
 
 HEADER = f"{'line':<38} | {'figure':>7} | {'spread':>15} | {'goal':<38} | verdict (edge: the goal is within the spread)"
 
@@ -36,7 +37,7 @@ class Line:
         figure: the lower quartile of its ratios, or a count.
         low: the lower end of its spread, or the same count.
         high: the upper end, or the same count.
-        limit: the bound.
+        limit: the bound; None for a figure without a goal.
         at_least: whether the bound is the least, not the most.
         what: what it is a ratio to, or what is counted.
     """
@@ -45,19 +46,30 @@ class Line:
     figure: float
     low: float
     high: float
-    limit: float
+    limit: float | None
     at_least: bool = False
     what: str
 
     @property
     def verdict(self) -> str:
-        """`ok`, `edge` or `MISS`."""
+        """`ok`, `edge` or `MISS`; without a goal `ok`."""
+        if self.limit is None:
+            return "ok"
         above, below = self.low > self.limit, self.high < self.limit
         is_met, is_missed = (self.low >= self.limit, below) if self.at_least else (self.high <= self.limit, above)
         return "ok" if is_met else "MISS" if is_missed else "edge"
 
     @property
+    def is_far_off(self) -> bool:
+        """Whether the line is `MISS`, and its figure beyond the goal by more than a part of `FAR`."""
+        if self.limit is None or self.verdict != "MISS":
+            return False
+        return self.figure < self.limit * (1 - FAR) if self.at_least else self.figure > self.limit * (1 + FAR)
+
+    @property
     def goal(self) -> str:
+        if self.limit is None:
+            return f"none; {self.what}"
         return f"{'>=' if self.at_least else '<='} {number(self.limit)} {self.what}"
 
     def text(self) -> str:
@@ -115,7 +127,7 @@ def judged(name: str, ratios: Sequence[float], *, what: str, limit: float) -> Li
     return Line(name=name, limit=limit, what=what, **_spread(ratios, DRIFT))
 
 
-def rated(name: str, ratios: Sequence[float], *, what: str, at_least: float) -> Line:
+def rated(name: str, ratios: Sequence[float], *, what: str, at_least: float | None) -> Line:
     """A line of ratios of rates, of which the greatest is best."""
     return Line(name=name, limit=at_least, at_least=True, what=what, **_spread(ratios, RATE_DRIFT))
 

@@ -62,11 +62,11 @@ def serving(*, turns: int = 15, longer: int = 1) -> Iterator[Line]:
         for connections, count in REQUESTS.items():
             made = partial(requests, pki, count * longer)
             yield line(
-                "sealed payments", by_hand, connections, made, status=201, goal="of a bank written by hand", least=0.5
+                "sealed payments", by_hand, connections, made, status=201, goal="of a bank written by hand", least=0.25
             )
         for what, read in reads(pki, addresses).items():
             made = partial(list, [read] * (READS * longer))
-            yield line(what, constant, 8, made, status=200, goal="of uvicorn behind the same TLS", least=0.4)
+            yield line(what, constant, 8, made, status=200, goal="of uvicorn behind the same TLS", least=0.12)
 
 
 def rates(

@@ -48,6 +48,22 @@ def test_a_count_has_no_spread(count, verdict):
     assert line.verdict == line.as_object()["ok/MISS"] == verdict
 
 
+@pytest.mark.parametrize(
+    ("line", "is_far"),
+    [
+        (judged("slow", [1.36, 1.36, 1.36], what="", limit=1.2), False),
+        (judged("slow", [1.4, 1.4, 1.4], what="", limit=1.2), True),
+        (rated("slow", [0.22, 0.22, 0.22], what="", at_least=0.25), False),
+        (rated("slow", [0.2, 0.2, 0.2], what="", at_least=0.25), True),
+        (rated("slow", [0.2, 0.2, 0.2], what="", at_least=None), False),
+    ],
+)
+def test_a_line_far_from_its_goal_fails_unless_a_reason_is_given(line, is_far):
+    missed = run_path(str(RUN))["missed"]
+    assert missed([line], reasons={}) == (["slow"] if is_far else [])
+    assert missed([line], reasons={"slow": "held back by the disk"}) == []
+
+
 def test_a_round_gives_the_time_of_a_call_by_that_of_the_reference():
     spent = [0]  # the clock
 
