@@ -24,6 +24,8 @@ from tppkit.web.replay_stores.table import RequestTable
 Q = TypeVar("Q")
 A = TypeVar("A")
 
+DEADLINE_S = 60.0  # to read a streamed answer
+
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[A]):
@@ -105,7 +107,7 @@ class StreamHandler(Generic[Q, A]):
 
     row: Endpoint[Q, A]
     rows: Callable[[HostCall[Q]], Iterator[A]]
-    deadline_s: float = 60.0
+    deadline_s: float = DEADLINE_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from tppkit.sandbox.delivery_tables import (
 from tppkit.sandbox.faults import Faults
 
 AT_ONCE = 32  # concurrent attempts
+DUE_AT_ONCE = 2 * AT_ONCE  # due ones in memory
 AT_ONCE_TO_ONE = 8  # concurrent attempts to one receiver, so that a slow receiver does not delay others
 _TICK_S = 1.0
 _RETRY_S = 1.0
@@ -177,7 +178,7 @@ class Deliveries:
                 break
             self._may_be_due = False
             busy = [receiver for receiver, count in busy_counts.items() if count >= AT_ONCE_TO_ONE]
-            due = await self._database.read(partial(due_deliveries, until=until, busy=busy, limit=2 * AT_ONCE))
+            due = await self._database.read(partial(due_deliveries, until=until, busy=busy, limit=DUE_AT_ONCE))
             known = self._running.keys() | {one.id for one in waiting}
             self._page += [one for one in due if one.id not in known]
             self._may_be_due |= len(self._page) > len(waiting)
