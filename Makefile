@@ -8,6 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 .PHONY: help check demo test test-all lint bench soak docs testcerts fuzz mutate limbo crash clean
 
 QUICK := callbacks evidence httpsig inbox protocol qr seals trust
+LEFT_OUT := $(filter-out __pycache__ $(QUICK),$(notdir $(patsubst %/,%,$(wildcard tests/*/))))
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -30,6 +31,7 @@ demo: $(VENV)/.sandbox ## The main job end to end: pay through a sandbox bank, a
 
 check: lint ## Lint, then the tests of the rules: the quick answer while you work
 	$(BIN)/pytest -m "not slow" $(addprefix tests/,$(QUICK))
+	@echo 'make check leaves out tests of: $(LEFT_OUT) and those directly in tests/. make test runs them too.'
 
 test: $(VENV)/.dev ## Run the tests that need nothing but this project, within three minutes
 	$(BIN)/pytest -m "not slow"
