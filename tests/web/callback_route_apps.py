@@ -61,11 +61,15 @@ async def scanned(token: str, verified: Callback) -> Any:
 
 @app.post("/own")
 async def own(request: Request) -> Any:
-    await request.body()  # what has read the body before leaves it
+    if (before := request.headers.get("x-before")) == "stream":  # as `form` does
+        [_ async for _ in request.stream()]
+    elif before:
+        await getattr(request, before)()
     try:
-        return proven(await verify_callback_request(request, receiver=receiver))
+        verified = await verify_callback_request(request, receiver=receiver)
     except TppkitError as e:
         return e.code
+    return proven(verified) | {"again": await request.json()}
 
 
 @app.post("/guarded", dependencies=[Depends(verified_callback(receiver, peers=guarded["peers"]))])
@@ -86,13 +90,16 @@ def flask_posted(verified: VerifiedCallback, uuid: str = "") -> Any:
 
 @flask.post("/own")
 def flask_own() -> Any:
+    if before := flask_request.headers.get("X-Before"):  # an attribute, or a method
+        read = getattr(flask_request, before)
+        if callable(read):
+            read()
+    given = flask_request if flask_request.args.get("by") != "environ" else flask_request.environ
     try:
-        by_request = flask_request.args.get("by") != "environ"
-        return proven(
-            verify_callback_request(flask_request if by_request else flask_request.environ, receiver=receiver)
-        )
+        verified = verify_callback_request(given, receiver=receiver)
     except TppkitError as e:
         return [e.code]
+    return proven(verified) | {"again": flask_request.get_json(force=True)}
 
 
 @flask.post("/guarded")

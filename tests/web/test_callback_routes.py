@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from callback_servers import Response, Server, request, running
 from cryptography.hazmat.primitives.asymmetric import ec
+from django.conf import settings
+from django.core.handlers.wsgi import WSGIRequest
 from fastapi import HTTPException
 from starlette.requests import Request
 
 from refusals import refused
 from tppkit.callbacks import CallbackAddress, CallbackKey, CallbackKind, CallbackReceiver, sign_callback
-from tppkit.errors import TransportError
+from tppkit.errors import FormatError, TransportError
 from tppkit.testpki import write_pki
 from tppkit.web import callback_routes, verify_callback_request
 from tppkit.web.callback_refusals import RefusedCallback
@@ -39,10 +42,11 @@ class Application(NamedTuple):
     log: Path
 
     def call(
-        self, path: str, body: bytes = b"", *, method: str = "POST", sent: bytes | None = None, **more: Any
-    ) -> Response:
-        headers = sign_callback(self.key, request_id="r-1", method=method, url=f"https://tpp.example{path}", body=body)
-        return request(self.port, method, path, headers, body if sent is None else sent, **more)
+        self, path: str, body: bytes = b"", *, method: str = "POST", sent: bytes | None = None,
+        headers: tuple[tuple[str, str], ...] = (), **more: Any,
+    ) -> Response:  # fmt: skip
+        signed = sign_callback(self.key, request_id="r-1", method=method, url=f"https://tpp.example{path}", body=body)
+        return request(self.port, method, path, (*signed, *headers), body if sent is None else sent, **more)
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +100,54 @@ def test_what_is_refused_gets_a_status_without_a_reason_and_is_logged_and_counte
 def test_a_body_without_a_length_is_read_no_further_than_its_limit(application):
     assert application.call("/cb/", ACCESS, chunked=True).status == 200
     assert application.call("/cb/", ACCESS, sent=b"{" + b" " * 70_000, chunked=True).status == 413
+
+
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "kind", "chunked"),
+    [
+        ("fastapi", "", JSON, False), ("fastapi", "body", JSON, False), ("fastapi", "json", JSON, False), ("fastapi", "json", JSON, True),
+        ("flask", "", JSON, False), ("flask", "get_data", JSON, False), ("flask", "get_json", JSON, False), ("flask", "", JSON, True),
+        ("flask", "form", JSON, False), ("flask", "get_data", FORM, False),
+    ],
+)  # fmt: skip
+def test_the_body_can_be_read_before_and_after(name, before, kind, chunked, applications):
+    headers = (("X-Before", before), ("Content-Type", kind))
+    response = applications[name].call("/own", b'{"a":1}', headers=headers, chunked=chunked)
+    assert json.loads(response.body)["again"] == {"a": 1}
+
+
+@pytest.mark.parametrize(("name", "before"), [("fastapi", "stream"), ("flask", "form")])
+def test_a_body_that_was_parsed_as_a_form_is_refused_with_that_reason(name, before, applications):
+    headers = (("X-Before", before), ("Content-Type", FORM))
+    response = applications[name].call("/own", b'{"a":1}', headers=headers)
+    assert b"message.body-read" in response.body
+
+
+@pytest.mark.parametrize(
+    ("before", "kind"), [(None, JSON), ("body", JSON), ("POST", FORM), ("POST", "multipart/form-data; boundary=b")]
+)
+def test_django_reads_the_body_before_and_after(before, kind, pki):
+    if not settings.configured:
+        settings.configure()
+    key = pki.callback_keys["callback-live"]
+    receiver = CallbackReceiver(RECEIVER.book.addresses, keys=[CallbackKey("live", key.public_key())])
+    body = b'{"a":"--b--"}'
+    signed = sign_callback(key, request_id="r-1", method="POST", url="https://tpp.example/own", body=body)
+    asked = WSGIRequest({
+        "REQUEST_METHOD": "POST", "PATH_INFO": "/own", "RAW_URI": "/own", "CONTENT_TYPE": kind, "CONTENT_LENGTH": str(len(body)),
+        "wsgi.input": BytesIO(body), **{f"HTTP_{name.upper()}": value for name, value in signed},
+    })  # fmt: skip
+    if before:
+        getattr(asked, before)
+    if kind.startswith("multipart"):
+        with refused(FormatError, "message.body-read"):
+            verify_callback_request(asked, receiver=receiver)
+    else:
+        assert verify_callback_request(asked, receiver=receiver).request_id == "r-1"
+        assert asked.body == body
 
 
 def test_other_senders_are_refused_before_the_body_and_an_own_route_gets_the_reason(application):

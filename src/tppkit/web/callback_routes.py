@@ -8,8 +8,10 @@ async def granted(request: Request) -> Response:
 from __future__ import annotations
 
 from asyncio import timeout
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
+from io import BytesIO
 from typing import Any, Protocol, overload
 
 from tppkit._clock import utc_now
@@ -29,6 +31,9 @@ class AsgiRequest(Protocol):
 
     def stream(self) -> AsyncIterator[bytes]:
         """Read the body."""
+
+    async def body(self) -> bytes:
+        """Read the body, and keep it for other readers."""
 
 
 class WsgiRequest(Protocol):
@@ -57,22 +62,22 @@ def verify_callback_request(
 
     Args:
         request: a request of Starlette or FastAPI, whose result is awaited; or a request of Flask, of Django under WSGI, or a WSGI
-            environ. Nothing may have read its body, except by `await request.body()`.
+            environ (it gets a new `wsgi.input`). The application can read the body before and after, but before not parse it as a
+            form. The body of a chunked request is in the result only.
         receiver: the addresses and keys.
         peers: the networks from which callbacks are accepted; without it, all.
         at: the time to judge at, aware; now by default.
 
     Raises:
         CallbackRejected: see `verify_callback`; `callback.peer`.
-        FormatError: `message.no-length`, `message.too-large`, `message.malformed`.
+        FormatError: `message.no-length`, `message.too-large`, `message.malformed`, `message.body-read`.
         TransportError: `transport.disconnected`; `transport.timeout`, the body of an ASGI request is too slow.
         ConfigurationError: `time.naive`.
     """
     # A request of Starlette is a mapping too.
     if hasattr(request, "scope"):
         return _verify_asgi(request, receiver=receiver, peers=peers, at=at)
-    environ = request if isinstance(request, Mapping) else request.environ
-    received = read_wsgi_callback(environ, receiver=receiver, peers=peers)
+    received = read_wsgi_callback(request, receiver=receiver, peers=peers)
     return verify_callback(received, at=at or utc_now(), receiver=receiver)
 
 
@@ -89,31 +94,77 @@ async def read_asgi_callback(
     """Read a request that may be a callback; see `verify_callback_request`."""
     source = AsgiSource(request.scope)
     target = _require_target(source, receiver, peers)
+    with _typed_errors():
+        try:
+            async with timeout(TIMEOUT_S):
+                body = await _read_asgi_body(request, source, receiver.max_body)
+        except TimeoutError as e:
+            raise TransportError("transport.timeout", f"the body did not arrive within {TIMEOUT_S:g} seconds") from e
+    return ReceivedCallback(source.method, target, source.headers(), body)
+
+
+async def _read_asgi_body(request: AsgiRequest, source: Source, max_bytes: int) -> bytes:
+    if not source.header_values("transfer-encoding") and (source.header_values("content-length") or source.is_http1):
+        # The server passes no more than the length, which is within the limit. The framework keeps it for the application.
+        return await request.body()
     chunks, size = list[bytes](), 0
-    try:
-        async with timeout(TIMEOUT_S):
-            async for chunk in request.stream():  # ends also where the framework has read and kept the body
-                size += len(chunk)
-                if size > receiver.max_body:
-                    raise too_large(receiver.max_body)
-                chunks.append(chunk)
-    except TimeoutError as e:
-        raise TransportError("transport.timeout", f"the body did not arrive within {TIMEOUT_S:g} seconds") from e
-    except Exception as e:  # Starlette's ClientDisconnect; this module does not require Starlette
-        if type(e).__name__ != "ClientDisconnect":
-            raise
-        raise TransportError(
-            "transport.disconnected", "the client closed the connection before the end of the body"
-        ) from e
-    return ReceivedCallback(source.method, target, source.headers(), b"".join(chunks))
+    async for chunk in request.stream():  # ends also where the framework has read and kept the body
+        size += len(chunk)
+        if size > max_bytes:
+            raise too_large(max_bytes)
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
-def read_wsgi_callback(environ: Scope, *, receiver: CallbackReceiver, peers: CallbackPeers | None) -> ReceivedCallback:
+def read_wsgi_callback(
+    request: WsgiRequest | Scope, *, receiver: CallbackReceiver, peers: CallbackPeers | None
+) -> ReceivedCallback:
     """Read a request that may be a callback; see `verify_callback_request`."""
+    environ: Any = request if isinstance(request, Mapping) else request.environ
     source = WsgiSource(environ)
     target = _require_target(source, receiver, peers)
-    body = b"".join(read_pieces(environ, max_bytes=receiver.max_body))
+    with _typed_errors():
+        body = _read_wsgi_body(request, environ, source, receiver.max_body)
     return ReceivedCallback(source.method, target, source.headers(), body)
+
+
+def _read_wsgi_body(request: Any, environ: Any, source: WsgiSource, max_bytes: int) -> bytes:
+    lengths, body = source.header_values("content-length"), None
+    if lengths and not source.header_values("transfer-encoding") and request is not environ:
+        # Flask and Django keep what they read, which is no more than the length.
+        body = request.get_data() if hasattr(request, "get_data") else getattr(request, "body", None)
+    if not isinstance(body, bytes):
+        body = b"".join(read_pieces(source.environ, max_bytes=max_bytes))
+        environ["wsgi.input"] = BytesIO(body)
+        return body
+    missing = int(lengths[0]) - len(body)
+    if missing and not body and hasattr(request, "form") and (request.form or request.files):
+        raise _body_read()
+    if missing:
+        message = f"the body ends {missing} bytes before its Content-Length, or the application has read it before"
+        raise TransportError("transport.disconnected", message)
+    return body
+
+
+def _body_read() -> FormatError:
+    return FormatError("message.body-read", "the application has parsed the body as a form, or read its stream, before")
+
+
+@contextmanager
+def _typed_errors() -> Iterator[None]:
+    """Convert the errors of frameworks, which are known by name because this module requires none of them."""
+    try:
+        yield
+    except Exception as e:
+        name = type(e).__name__
+        if isinstance(e, OSError) or name in ("ClientDisconnect", "ClientDisconnected"):
+            message = "the client closed the connection before the end of the body"
+            raise TransportError("transport.disconnected", message) from e
+        if name in ("RequestEntityTooLarge", "RequestDataTooBig"):
+            raise FormatError("message.too-large", "the body is longer than the application's own limit") from e
+        if name in ("RawPostDataException", "RuntimeError"):  # Django; Starlette
+            raise _body_read() from e
+        raise
 
 
 def _require_target(source: Source, receiver: CallbackReceiver, peers: CallbackPeers | None) -> str:

@@ -70,7 +70,7 @@ def verified_callback(
         def proven(*args: Any, **kwargs: Any) -> R:
             received = None
             try:
-                received = read_wsgi_callback(request.environ, receiver=receiver, peers=peers)
+                received = read_wsgi_callback(request, receiver=receiver, peers=peers)
                 verified = verify_callback(received, at=gate.now(), receiver=receiver)
             except (CallbackRejected, FormatError, TransportError) as e:
                 abort(Response(status=gate.refuse(e, WsgiSource(request.environ), received).status))
