@@ -53,6 +53,27 @@ def test_another_form_than_the_electronic_one_is_none(text):
     assert not is_iban(text)
 
 
+def with_check_digits(country: str, account: str) -> str:
+    digits = "".join(str(int(one, 36)) for one in f"{account}{country}00")
+    return f"{country}{98 - int(digits) % 97:02}{account}"
+
+
+@pytest.mark.parametrize(
+    ("country", "length", "is_right"),
+    [
+        ("LT", 20, True),
+        ("LT", 19, False),
+        ("LT", 21, False),
+        ("NO", 15, True),
+        ("RU", 33, True),
+        ("ZZ", 20, False),
+        ("US", 20, False),
+    ],
+)
+def test_a_country_of_the_registry_has_one_length(country, length, is_right):
+    assert is_iban(with_check_digits(country, "1" * (length - 4))) is is_right
+
+
 @given(st.text(max_size=40))
 def test_any_text_gets_an_answer(text):
     assert is_iban(text) in (True, False)

@@ -130,6 +130,7 @@ def test_an_iban_with_right_check_digits_is_accepted(iban):
     [
         "LT601010012345678902", "LT061010012345678901", "lt601010012345678901", "LT60 1010 0123 4567 8901", "LT60", "",
         "LT601010012345678901\n", "LT６01010012345678901", "LT60" + "1" * 40, None, 60,
+        "LT1410100123456789012", "ZZ591234567890123456",
     ],
 )  # fmt: skip
 def test_what_is_not_an_iban_is_refused(iban):

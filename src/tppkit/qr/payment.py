@@ -118,6 +118,8 @@ def _check_seen(text: str, name: str) -> None:
 def _check_account(account: str) -> None:
     if account[:2].isalpha():
         if not is_iban(account):
-            raise FormatError("qr.account", "the account is not an IBAN in electronic form with correct check digits")
+            raise FormatError(
+                "qr.account", "the account is not an IBAN with its country's length and correct check digits"
+            )
     elif not is_phone(account):
         raise FormatError("qr.account", "the account is neither an IBAN nor a phone number of 7 to 15 digits")

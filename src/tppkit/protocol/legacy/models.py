@@ -80,7 +80,7 @@ def _write_amounts(value: tuple[Amount, ...]) -> list[str] | None:
 def _check_account(value: str) -> str:  # assumption account-form
     if not is_iban(value) and not is_phone(value):
         raise ValueError(
-            "neither an IBAN in electronic form with correct check digits nor a phone number of 7 to 15 digits"
+            "neither an IBAN in electronic form with its country's length and correct check digits nor a phone number of 7 to 15 digits"
         )
     return value
 

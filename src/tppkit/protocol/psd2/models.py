@@ -37,7 +37,7 @@ _SEPA_AMOUNT = re.compile(r"0\.(?:0[1-9]|[1-9][0-9]?)|[1-9][0-9]{0,8}(?:\.[0-9]{
 
 def _check_iban(value: str) -> str:
     if not is_iban(value):
-        raise ValueError("not an IBAN in electronic form with correct check digits")
+        raise ValueError("not an IBAN in electronic form with its country's length and correct check digits")
     return value
 
 
