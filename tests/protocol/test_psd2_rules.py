@@ -169,7 +169,7 @@ def test_an_address_that_is_too_long_is_rejected_by_its_length():
         parse_redirect_uri("https://tpp.example/?state=" + "a" * 2048)
 
 
-@pytest.mark.parametrize("text", ["192.0.2.7", "0.0.0.0", "::1", "2001:DB8::1", "::ffff:192.0.2.7"])
+@pytest.mark.parametrize("text", ["192.0.2.7", "10.0.0.1", "2001:DB8::1", "::ffff:192.0.2.7"])
 def test_an_ip_address_of_the_customer_is_accepted(text):
     assert parse_psu_ip_address(text) == text
 
@@ -186,6 +186,11 @@ def test_nonsense_is_not_an_ip_address(text):
 
 def test_the_headers_about_the_customer_may_be_absent():
     assert (parse_psu_ip_address(None), parse_redirect_uri(None)) == (None, None)
+
+
+@pytest.mark.parametrize("text", ["0.0.0.0", "::", "127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"])
+def test_an_address_that_no_customer_has_means_that_the_customer_is_absent(text):
+    assert parse_psu_ip_address(text) is None
 
 
 @pytest.mark.parametrize("text", [None, ""])

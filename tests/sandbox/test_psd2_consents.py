@@ -74,6 +74,13 @@ def test_an_account_of_another_consent_is_unknown_and_refused_calls_do_not_count
     assert [reader.get(ACCOUNTS, one, headers=()).status_code for _ in range(2)] == [200, 429]
 
 
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "127.0.0.1", "::1"])
+def test_an_address_that_no_customer_has_does_not_lift_the_limit(address, reader):
+    consent = reader.approved(frequencyPerDay=1)
+    sent = (("PSU-IP-Address", address),)
+    assert [reader.get(ACCOUNTS, consent, headers=sent).status_code for _ in range(2)] == [200, 429]
+
+
 def test_pending_transfers_come_whole_with_the_first_page_alone(reader):
     payment = reader.provider.new_payment()
     approved = control(reader.server, f"/payments/{payment['paymentId']}/approve", {"iban": DAILY})

@@ -80,7 +80,7 @@ def parse_psu_ip_address(text: str | None) -> str | None:
     """Return the PSU-IP-Address if it is an IPv4 or IPv6 address without zone (assumption psu-ip-address).
 
     Returns:
-        The address; None if the header is absent, which means that the customer is absent.
+        The address; None if the header is absent or has an unspecified or a loopback address, which means that the customer is absent.
 
     Raises:
         FormatError: `header.psu-ip-address`.
@@ -88,12 +88,11 @@ def parse_psu_ip_address(text: str | None) -> str | None:
     if text is None:
         return None
     try:
-        usable = "%" not in text and bool(ip_address(text))
+        address = ip_address("" if "%" in text else text)
     except ValueError:
-        usable = False
-    if not usable:
-        raise FormatError("header.psu-ip-address", f"the PSU-IP-Address {shown(text)} is not an IP address")
-    return text
+        raise FormatError("header.psu-ip-address", f"the PSU-IP-Address {shown(text)} is not an IP address") from None
+    address = getattr(address, "ipv4_mapped", None) or address
+    return None if address.is_unspecified or address.is_loopback else text
 
 
 def parse_consent_id(text: str | None) -> str:
