@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import httpx
@@ -108,6 +109,19 @@ def test_a_receiver_with_the_payers_name_is_listed_with_its_own_account(legacy, 
     payment = connect(legacy.bank).new_payment(body={**PAYMENT, "creditorName": "Ona Kazlauskienė"})
     legacy.control(f"/payments/{payment['paymentId']}/approve", {"customer": ONA, "iban": DAILY})
     assert legacy.listed(legacy.access(iban=DAILY))[0]["acc"] == FOREIGN
+
+
+def test_access_ends_at_the_second_that_exp_names(notified, receiver):
+    token = new_id()
+    notified.send("POST", f"/ais/{token}", {"acc": ONA_PHONE})
+    ends = datetime.fromisoformat(notified.control(f"/legacy/access/{token}/approve")["expires_at"])
+    (granted,) = receiver.wait(1)
+    assert granted.json["exp"] == ends.isoformat(" ")[:19]
+    now = datetime.fromisoformat(
+        httpx.get(f"{notified.bank.addresses.control_url}/clock", trust_env=False).json()["now"]
+    )
+    notified.control("/clock/advance", {"seconds": (ends.replace(microsecond=0) - now).total_seconds()})
+    assert is_refused(notified.send("GET", f"/ais/{token}/LIST"), 401, "UNAUTHORIZED")
 
 
 def test_keys_and_access_survive_a_restart(open_bank, connect_legacy):

@@ -101,7 +101,7 @@ def approve_access(
     chosen = next(access_choices(db, access, customer, iban), None)
     if chosen is None:
         raise LocalProtocolError("account.unfit", "no such account may be chosen for this access")
-    expires_at = at + ACCESS_LIFETIME
+    expires_at = (at + ACCESS_LIFETIME).replace(microsecond=0)  # the second of exp, which has no fraction
     granted = replace(access, state=AccessState.GRANTED, iban=chosen[1].iban, expires_at=expires_at)
     set_access(db, granted)
     callback(db, access.host, "", AccessGranted.until(access.token, expires_at).to_wire(), at=at)
