@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection, create_engine, text
 
-from tppkit.errors import FormatError
+from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.sandbox.bank import customers, ledger, tables
 from tppkit.sandbox.bank.customers import Account
-from tppkit.sandbox.bank.ledger import CLEARING, Booking, Move, Transfer
+from tppkit.sandbox.bank.ledger import CLEARING, EXCHANGE, Booking, Move, Transfer
 from tppkit.sandbox.bank.zone import bank_day, day_end, day_start
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -70,25 +70,46 @@ ORDERS = st.lists(
 @given(ORDERS)
 def test_transfers_conserve_money_and_never_overdraw(orders):
     for db in open_books():
-        held = dict.fromkeys([account.id for account in ACCOUNTS], 100_00)
+        spendable = dict.fromkeys([account.id for account in ACCOUNTS], 100_00)
         owner = {account.iban: account.id for account in ACCOUNTS}
         waiting = []
         for number, (amount, debtor, creditor, end) in enumerate(orders):
             one = transfer(number, amount, debtor=debtor, creditor=creditor)
+            if amount > spendable[one.account]:
+                with pytest.raises(LocalProtocolError) as caught:
+                    ledger.start_transfer(db, one)
+                assert caught.value.code == "account.funds"
+                continue
             ledger.start_transfer(db, one)
+            spendable[one.account] -= amount
+            assert ledger.available(db, one.account) == {"EUR": spendable[one.account]}
             if end == "leave":
                 waiting.append(one.id)
-            elif end == "drop" or not ledger.book_transfer(db, one, at=one.due_at):
+            elif end == "drop":
                 ledger.drop_transfer(db, one)
-                assert end == "drop" or amount > held[one.account]
+                spendable[one.account] += amount
             else:
-                held[one.account] -= amount
+                assert ledger.book_transfer(db, one, at=one.due_at)
                 if creditor in owner:
-                    held[owner[creditor]] += amount
-        assert {account: ledger.balances(db, account)["EUR"] for account in held} == held
-        assert min(held.values()) >= 0
-        assert {one.id for account in held for one in ledger.pending(db, account)} == set(waiting)
+                    spendable[owner[creditor]] += amount
+        assert {account: ledger.available(db, account)["EUR"] for account in spendable} == spendable
+        assert {one.id for account in spendable for one in ledger.pending(db, account)} == set(waiting)
         assert ledger.check(db) == []
+
+
+def test_a_transfer_whose_money_is_missing_at_execution_is_not_booked(db):
+    one = transfer(1, 60_00)
+    ledger.start_transfer(db, one)
+    post(db, "taken", NOW, Move("a0", CLEARING, 50_00))
+    assert not ledger.book_transfer(db, one, at=NOW)
+    assert ledger.check(db) == []
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "cents"), [(12_50, "USD", 11_57), (-12_50, "USD", -11_57), (-1, "CZK", -1), (7, "EUR", 7)]
+)
+def test_an_amount_has_a_value_in_euro(amount, currency, cents):
+    assert ledger.in_euro(amount, currency) == cents
 
 
 def test_a_payment_between_customers_is_one_booking_with_two_sides(db):
@@ -104,14 +125,17 @@ def test_a_payment_between_customers_is_one_booking_with_two_sides(db):
 
 def test_a_transfer_debits_only_its_own_currency(db):
     post(db, "in-gbp", NOW, Move(CLEARING, "a0", 20_00, "GBP"))
-    first, second = (replace(transfer(number, 15_00), currency="GBP") for number in (1, 2))
-    for one in (first, second):
-        ledger.start_transfer(db, one)
-    assert (ledger.book_transfer(db, first, at=NOW), ledger.book_transfer(db, second, at=NOW)) == (True, False)
-    assert ledger.balances(db, "a0") == {"EUR": 100_00, "GBP": 5_00}
-    days = date(2026, 1, 1), date(2026, 12, 31)
-    listed = [ledger.booked(db, "a0", *days, limit=9, currency=currency) for currency in ("EUR", "GBP")]
-    assert [[one.amount_minor for one in some] for some in listed] == [[100_00], [20_00, -15_00]]
+    one, more = (replace(transfer(number, 15_00), currency="GBP") for number in (1, 2))
+    ledger.start_transfer(db, one)
+    with pytest.raises(LocalProtocolError):
+        ledger.start_transfer(db, more)
+    assert ledger.book_transfer(db, one, at=NOW)
+    assert ledger.available(db, "a0") == {"EUR": 100_00, "GBP": 5_00}
+    listed = [
+        (entry.amount_minor, entry.currency)
+        for entry in ledger.booked(db, "a0", date.min, date.max, limit=9, both_sides=True)
+    ]
+    assert sorted(listed) == [(-15_00, "GBP"), (20_00, "GBP"), (100_00, "EUR")]
     assert ledger.check(db) == []
 
 
@@ -186,6 +210,19 @@ def test_pages_list_every_entry_once_while_new_ones_arrive(db):
     assert sorted(seen) == sorted({*seen})
     assert {f"t-{number:02}" for number in range(25)} <= set(seen)
     assert not [one for one in seen if one.startswith("new")]
+
+
+def test_an_exchange_is_one_booking_with_two_entries(db):
+    post(db, "exchange", NOW + timedelta(days=1), Move("a0", EXCHANGE, 10_00), Move(EXCHANGE, "a0", 10_80, "USD"))
+    post(db, "dollars", NOW + timedelta(days=2), Move("a0", CLEARING, 1_08, "USD"))
+    shown = [
+        (one.transaction_id, one.amount_minor, one.currency)
+        for one in ledger.booked(db, "a0", date.min, date.max, limit=3, both_sides=True)
+    ]
+    assert shown == [("dollars", -1_08, "USD"), ("exchange", 10_80, "USD"), ("exchange", -10_00, "EUR")]
+    listed = ledger.booked(db, "a0", date.min, date.max, limit=9)
+    assert [(one.transaction_id, one.currency) for one in listed[:2]] == [("dollars", "USD"), ("exchange", "EUR")]
+    assert ledger.booked(db, "a0", date.min, date.max, after="exchange", limit=9) == listed[2:]
 
 
 def test_a_page_begins_after_a_booking_of_the_account_only(db):

@@ -64,7 +64,7 @@ def test_customers_have_personal_and_represented_accounts_of_several_currencies(
         assert all(len(one.country) == 3 and one.phone.startswith("+") for one in everyone)
         every = [account for some in accounts.values() for account in some]
         assert all(is_iban(account.iban) and find_account(db, account.iban) == account for account in every)
-        assert all(ledger.balances(db, account.id).keys() == set(account.currencies) for account in every)
+        assert all(ledger.available(db, account.id).keys() == set(account.currencies) for account in every)
         assert {account.kind for account in every} == {"personal", "business"}
         assert len(every) > len(set(every))  # a business that two customers represent
         assert len({account.currencies for account in every}) > 2
@@ -73,7 +73,7 @@ def test_customers_have_personal_and_represented_accounts_of_several_currencies(
 def test_the_first_account_pays_any_trial_and_another_hardly_any():
     with bank() as db:
         _, first = next(approving_accounts(db, None))
-        assert ledger.balances(db, first.id)["EUR"] > 1_000_000_00
-        held = {one: ledger.balances(db, one)["EUR"] for one in bookings(db)}
+        assert ledger.available(db, first.id)["EUR"] > 1_000_000_00
+        held = {one: ledger.available(db, one)["EUR"] for one in bookings(db)}
         assert min(held.values()) < 10_00
         assert not list(approving_accounts(db, "DE89370400440532013000"))

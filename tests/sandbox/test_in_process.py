@@ -95,7 +95,7 @@ def test_what_customers_decide(sandbox):
     client = sandbox.client()
     payments = [client.initiate_payment(PAYMENT).payment_id for _ in range(2)]
     consents = [client.create_consent(CONSENT).consent_id for _ in range(3)]
-    account = sandbox.control("GET", "/customers")[1]["accounts"][0]["iban"]
+    account = sandbox.control("GET", "/customers")[0]["accounts"][0]["iban"]
     sandbox.approve(payments[0], iban=account)
     sandbox.decline(payments[1])
     sandbox.approve_consent(consents[0], iban=account)

@@ -44,11 +44,24 @@ def test_a_declined_payment_has_one_callback_and_moves_nothing(notified, receive
     assert control(notified.bank, f"/legacy/payments/{uuid}/approve").json()["error"]["code"] == "payment.decided"
 
 
-def test_a_payment_without_funds_fails_at_execution(notified, receiver):
-    uuid = notified.paid(notified.access("pis", acc=SMALL), {**ORDER, "amts": {"EUR": 8.41}})
+def test_a_payment_to_an_iban_of_the_bank_without_an_account_fails_at_execution(notified, receiver):
+    uuid = notified.paid(
+        notified.access("pis", acc=SMALL), {**ORDER, "acc": "LT729999900000000099", "amts": {"EUR": 8.39}}
+    )
+    reads = notified.access(acc=SMALL)
+    assert float(notified.balance(reads)["EUR"]) == 0.01
     advance(notified.bank, HOUR)
     assert outcomes(receiver.arrived, uuid) == [("posted", 1), ("failed", 2)]
-    assert not any("8.41" in one["amount"][0] for one in notified.listed(notified.access(acc=SMALL)))
+    assert not any("8.39" in one["amount"][0] for one in notified.listed(reads))
+    assert float(notified.balance(reads)["EUR"]) == 8.4
+
+
+def test_an_approval_without_money_is_refused_and_owes_no_callback(notified, receiver):
+    uuid, _ = notified.order(notified.access("pis", acc=SMALL), {**ORDER, "amts": {"EUR": 8.41}})
+    refused = control(notified.bank, f"/legacy/payments/{uuid}/approve")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "account.funds")
+    advance(notified.bank, HOUR)
+    assert outcomes(receiver.arrived, uuid) == []
 
 
 def test_a_customer_of_the_bank_is_paid_by_phone_in_the_same_ledger(notified):

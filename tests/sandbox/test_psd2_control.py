@@ -59,7 +59,8 @@ def test_approve_without_a_body_uses_the_first_possible_customer_and_account(ban
     ],
 )
 def test_the_debtor_account_restricts_who_approves_with_what(body, fits, bank, tpp):
-    payment = tpp.new_payment(body={**PAYMENT, "debtorAccount": {"iban": SMALL}})
+    amount = {"currency": "EUR", "amount": "1.00"}
+    payment = tpp.new_payment(body={**PAYMENT, "instructedAmount": amount, "debtorAccount": {"iban": SMALL}})
     answer = act(bank, payment, "approve", body)
     assert answer.status_code == 200 if fits else code(answer) == "account.unfit"
     assert tpp.status(payment) == ("ACSP" if fits else "RCVD")

@@ -43,6 +43,11 @@ def held(server: SandboxServer, iban: str = AMPLE) -> int:
     return amount
 
 
+def agrees(server: SandboxServer) -> bool:
+    """Whether ledger, payments and evidence agree."""
+    return bool(httpx.get(f"{server.addresses.control_url}/ledger/check", trust_env=False).json()["ok"])
+
+
 @pytest.mark.parametrize("body", [amounting("100000.01"), {**PAYMENT, "creditorAccount": {"iban": SHOP}}])
 def test_a_payment_that_the_instant_rail_does_not_accept_is_booked_after_an_hour(body, caller, fresh_bank):
     control(fresh_bank, "/instant", {"country": "LT", "reachable": False})
@@ -55,14 +60,38 @@ def test_a_payment_that_the_instant_rail_does_not_accept_is_booked_after_an_hour
     assert held(fresh_bank, SHOP) == before + (12_50 if body["creditorAccount"]["iban"] == SHOP else 0)
 
 
-def test_payments_that_exceed_the_funds_are_rejected_at_execution(caller, fresh_bank):
-    payments = [caller.new_payment(body=amounting(amount)) for amount in ("8.41", "5.00", "5.00", "3.40")]
-    for payment in payments:
-        approve(fresh_bank, payment, SMALL)
-    assert (caller.status(payments[0]), held(fresh_bank, SMALL)) == ("ACSP", 8_40)
+def test_an_approval_that_the_available_money_does_not_cover_is_refused(caller, fresh_bank):
+    first, second, third = (caller.new_payment(body=amounting(amount)) for amount in ("5.00", "3.41", "3.40"))
+    approve(fresh_bank, first, SMALL)
+    refused = control(fresh_bank, f"/payments/{second['paymentId']}/approve", {"iban": SMALL})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "account.funds")
+    page = decide(second, "approve", customer="customer-2", iban=SMALL)
+    assert (page.status_code, "not enough money" in page.text) == (409, True)
+    assert caller.status(second) == "RCVD"
+    approve(fresh_bank, third, SMALL)
+    assert agrees(fresh_bank)
     advance(fresh_bank, 86_400)
-    assert [caller.status(payment) for payment in payments] == ["RJCT", "ACSC", "RJCT", "ACSC"]
+    assert [caller.status(payment) for payment in (first, second, third)] == ["ACSC", "RJCT", "ACSC"]
     assert held(fresh_bank, SMALL) == 0
+
+
+def test_a_payment_whose_money_is_missing_at_execution_is_rejected(open_bank, connect):
+    with open_bank(checked=False) as server:
+        caller = connect(server)
+        payment = caller.new_payment(body=amounting("8.40"))
+        approve(server, payment, SMALL)
+        change(server, "UPDATE balances SET amount = 839 WHERE amount = 840")
+        advance(server, 86_400)
+        assert (caller.status(payment), held(server, SMALL)) == ("RJCT", 8_39)
+
+
+def test_a_payment_to_an_iban_of_the_bank_without_an_account_is_rejected(caller, fresh_bank):
+    before = held(fresh_bank)
+    payment = caller.new_payment(body={**PAYMENT, "creditorAccount": {"iban": "LT729999900000000099"}})
+    approve(fresh_bank, payment)
+    advance(fresh_bank, 3600)
+    assert (caller.status(payment), held(fresh_bank)) == ("RJCT", before)
+    assert agrees(fresh_bank)
 
 
 def test_an_unreachable_country_is_refused_at_initiation_also_after_a_restart(open_bank, connect):

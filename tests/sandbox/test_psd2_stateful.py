@@ -221,12 +221,15 @@ class BankMachine(RuleBasedStateMachine):
             payment.instant, payment.due_at = False, payment.started_at + NORMAL_TIME
             return
         self.in_flight.remove(payment)
-        payment.status = "RJCT" if off_rail or self.held[payment.payer] < payment.amount else "ACSC"
+        payment.status = "RJCT" if off_rail else "ACSC"
         if payment.status == "ACSC":
             self.held[payment.payer] -= payment.amount
             if payment.creditor in self.held:
                 self.held[payment.creditor] += payment.amount
             self.booked.append((payment.due_at, payment))
+
+    def available(self, iban: str) -> Decimal:
+        return self.held[iban] - sum(payment.amount for payment in self.in_flight if payment.payer == iban)
 
     def state(self, order: Payment | Consent) -> str:
         if order.status in ("RCVD", "received") and self.now >= order.active_at + LINK:
@@ -320,6 +323,8 @@ class BankMachine(RuleBasedStateMachine):
             assert (code, answer["error"]["code"]) == (400, "payment.decided")
         elif iban == payment.creditor or payment.debtor not in (None, iban):
             assert (code, answer["error"]["code"]) == (400, "account.unfit")
+        elif payment.amount > self.available(iban):
+            assert (code, answer["error"]["code"]) == (400, "account.funds")
         else:
             assert (code, answer["transactionStatus"]) == (200, "ACSP")
             payment.status, payment.payer, payment.started_at = "ACSP", iban, self.now
@@ -435,7 +440,7 @@ class BankMachine(RuleBasedStateMachine):
         assert account.get("resourceId", consent.resource_id) == consent.resource_id
         balances = account.get("balances")
         if balances is not None:
-            assert balances[0]["balanceAmount"] == {"currency": "EUR", "amount": str(self.held[consent.iban])}
+            assert balances[0]["balanceAmount"] == {"currency": "EUR", "amount": str(self.available(consent.iban))}
             assert consent.access is not AVAILABLE
         if "transactions" in answer:
             page = answer["transactions"]

@@ -23,6 +23,7 @@ from account_reader import (
     Reader,
     request,
 )
+from legacy_provider import ADDRESS, ORDER
 from raw_provider import (
     INSTANT,
     PAYMENT,
@@ -45,6 +46,7 @@ from tppkit.sandbox.bank.zone import bank_day, day_start
 from tppkit.testpki import make_provider
 
 DAY_S = 86_400
+COFFEE = {**PAYMENT, "instructedAmount": {"currency": "EUR", "amount": "4.20"}}
 
 
 @pytest.fixture
@@ -245,13 +247,37 @@ def test_story_10_an_approved_payment_is_pending_in_every_window_and_then_booked
     amount = {"currency": "EUR", "amount": "-12.50"}
     (pending,) = listed("pending", *past)
     assert (pending["transactionAmount"], pending["remittanceInformationUnstructured"]) == (amount, "Order 4711")
-    assert (listed("booked", today), amount_held(reader, consent)) == ([], before)
+    assert (listed("booked", today), amount_held(reader, consent)) == ([], before - Decimal("12.50"))
     advance(reader.server, 10)
     assert reader.provider.status(payment) == "ACSC"
     (booked,) = listed("booked", today)
     assert booked.items() > {**pending, "transactionAmount": amount}.items()
     assert (listed("pending", *past), listed("booked", *past)) == ([], [])
     assert amount_held(reader, consent) == before - Decimal("12.50")
+
+
+def test_a_transfer_in_another_currency_is_listed_with_its_value_in_euro(reader, connect_legacy):
+    consent, legacy = reader.approved(), connect_legacy(reader.server)
+
+    def shown() -> tuple[Any, ...]:
+        page = reader.get(f"{reader.place(consent)}/transactions?bookingStatus=both&dateFrom=2020-01-01", consent)
+        found = page.json()["transactions"]
+        ids = [entry["transactionId"] for entry in found["booked"]]
+        assert len(ids) == len({*ids})
+        lists = (
+            [e["transactionAmount"] for e in found[name] if e["creditorName"] == ADDRESS["name"]]
+            for name in ("booked", "pending")
+        )
+        balances = reader.get(f"{reader.place(consent)}/balances", consent).json()["balances"]
+        return (*lists, *[Decimal(one["balanceAmount"]["amount"]) for one in balances])
+
+    booked, pending, euro, dollars, pounds = shown()
+    assert (booked, pending) == ([], [])
+    payment = legacy.paid(legacy.access("pis"), {**ORDER, "amts": {"USD": 10.80}})
+    value, after = [{"currency": "EUR", "amount": "-10.00"}], (euro, dollars - Decimal("10.80"), pounds)
+    assert shown() == ([], value, *after), payment
+    advance(reader.server, 3600)
+    assert shown() == (value, [], *after)
 
 
 def test_story_11_the_role_is_checked_before_the_consent(reader, bank_pki, connect):
@@ -277,7 +303,7 @@ def test_story_12_a_consent_needs_the_seal_of_the_same_provider(reader, second_p
 
 
 def test_story_13_only_the_customer_with_the_debtor_account_can_approve(reader):
-    payment = reader.provider.new_payment(body={**PAYMENT, "debtorAccount": {"iban": SMALL}})
+    payment = reader.provider.new_payment(body={**COFFEE, "debtorAccount": {"iban": SMALL}})
     for choice in ({"customer": "customer-1"}, {"customer": "customer-1", "iban": DAILY}, {"customer": "customer-3"}):
         refused = approve(reader.server, payment, **choice)
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "account.unfit")
@@ -303,9 +329,9 @@ def test_story_15_a_bank_becomes_unreachable_between_initiation_and_execution(re
     approve(reader.server, payment, iban=DAILY)
     assert control(reader.server, "/instant", {"country": "DE", "reachable": False}).status_code == 200
     advance(reader.server, 10)
-    assert (reader.provider.status(payment), amount_held(reader, consent)) == (soon, before)
-    advance(reader.server, 3590)
     paid = Decimal("12.50") if later == "ACSC" else 0
+    assert (reader.provider.status(payment), amount_held(reader, consent)) == (soon, before - paid)
+    advance(reader.server, 3590)
     assert (reader.provider.status(payment), amount_held(reader, consent)) == (later, before - paid)
 
 

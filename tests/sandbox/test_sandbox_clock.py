@@ -14,7 +14,7 @@ from refusals import refused
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.protocol.psd2 import PAYMENT, PaymentProduct
 from tppkit.protocol.psd2.payment import Progress
-from tppkit.sandbox.bank.ledger import Transfer, start_transfer
+from tppkit.sandbox.bank.ledger import CLEARING, Booking, Move, Transfer, post, start_transfer
 from tppkit.sandbox.bank.tables import TABLES as BANK_TABLES
 from tppkit.sandbox.clock import MAX_ADVANCE, TABLES, Events, SandboxClock
 from tppkit.sandbox.database import Database
@@ -77,6 +77,7 @@ def test_the_clock_never_moves_behind_a_stored_event(field, database):
 def test_it_never_moves_back_behind_an_execution(state, then, database):
     names = "Owner", "DE89370400440532013000", "Shop", None
     transfer = Transfer(tables.SOURCE, "p-1", "a", 1, *names, True, BASE, BASE + HOUR, state)
+    database.run_at_start(lambda db: post(db, [Booking("in", BASE, "In", "Owner", None, (Move(CLEARING, "a", 1),))]))
     database.run_at_start(lambda db: start_transfer(db, transfer))
     assert make_clock(database, base=lambda: BASE).now() == then
 

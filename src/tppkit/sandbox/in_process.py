@@ -181,7 +181,7 @@ class Sandbox:
             iban: IBAN of the paying account; by default the first that can pay.
 
         Raises:
-            RequestRefused: `payment.unknown`, `payment.decided`, `account.unfit` as `peer_code`.
+            RequestRefused: `payment.unknown`, `payment.decided`, `account.unfit`, `account.funds` as `peer_code`.
         """
         self._decide(f"/payments/{payment_id}/approve", customer=customer, iban=iban)
 

@@ -97,7 +97,14 @@ ACCOUNTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "resource-id", "psd2", "whether consents share the resourceId of an account",
-        "no: each consent has its own", "a shared one would show that two consents have the same customer", "sandbox.psd2.consents",
+        "no: each consent has its own; the IBAN in the list shows that two consents have the same account",
+        "section 2 of part A: stable for the life of the consent, not longer", "sandbox.psd2.consents",
+    ),
+    Assumption(
+        "several-consents", "psd2", "whether a new consent ends an earlier one of the same customer and provider",
+        "no: each is valid until its own end, and has its own account, resourceId and frequencyPerDay",
+        "no transition of section 3 of part A depends on another consent; DELETE ends one that is no longer needed",
+        "sandbox.psd2.consents",
     ),
     Assumption(
         "account-currency", "psd2", "the currency of an account in the list that has several",
@@ -121,9 +128,9 @@ ACCOUNTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "entry-currency", "psd2", "how a transfer in another currency than EUR is listed",
-        "it is not listed; the balance of its currency shows it, and LIST of the legacy interface has it",
-        "section 2 of part A: always EUR, the amount that moved; the money of such a transfer moves in its own currency",
-        "sandbox.psd2.accounts.list_transactions",
+        "booked and pending with its EUR value at the bank's rate, which never changes, to the nearest cent and at least 0.01; the balance"
+        " of its currency shows what moved; an exchange within the account is one entry, its EUR side",
+        "section 2 of part A: always EUR, the amount that moved; which rate a bank charges is not shown", "sandbox.bank.ledger.RATES",
     ),
     Assumption(
         "pending-entries", "psd2", "the fields of a pending entry",

@@ -8,7 +8,7 @@ from tppkit.protocol.assumptions.row import Assumption
 LEGACY: tuple[Assumption, ...] = (
     Assumption(
         "qr-account", "legacy", "the form of <ACC> in payment codes",
-        "an IBAN in electronic form with correct check digits, of any country and of 15 to 34 characters, or a phone number of 7 to 15"
+        "an IBAN in electronic form with its country's length and correct check digits, or a phone number of 7 to 15"
         " digits with or without +; a text that begins with two letters is read as an IBAN",
         "section 4 of part B has accounts as phone number or IBAN; E.164 has at most 15 digits", "qr.payment",
     ),
@@ -142,8 +142,10 @@ LEGACY: tuple[Assumption, ...] = (
         " in one browser, which it logs in", "callbacks.login_codes.LoginCodes",
     ),
     Assumption(
-        "access-expiry", "legacy", "the time zone of exp", "UTC, unless another zone is set; the text is kept",
-        "every other time of the interface is in UTC", "protocol.legacy.AccessGranted.expires_at(zone)",
+        "access-expiry", "legacy", "the time zone of exp, and whether access includes its second",
+        "the sandbox writes UTC and refuses access from that second on; a client reads UTC, unless another zone is set, and keeps the text",
+        "every other time of the interface is in UTC; 90 days with their fraction cut off are over then",
+        "protocol.legacy.AccessGranted.expires_at(zone)",
     ),
     Assumption(
         "amount-data", "legacy", "the exact form of amount data",
@@ -195,8 +197,9 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "account-form", "legacy", "the form of acc in requests, and the answer to an unknown one",
-        "an IBAN in electronic form with correct check digits, or a phone number of 7 to 15 digits with or without +; 400 for an unknown"
-        " customer's account, before and after consent, and for an unknown phone number of a receiver; any valid IBAN can be paid;"
+        "an IBAN as in iban-form, or a phone number of 7 to 15 digits with or without +; 400 for an unknown"
+        " customer's account, before and after consent, and for an unknown phone number of a receiver; any valid IBAN can be paid"
+        " (own-iban-unknown);"
         " a payment to a phone number goes to the first personal account with the currency other than the payer's",
         "section 4 of part B: phone number or IBAN, and 400 for account not found", "protocol.legacy.models.Account",
     ),

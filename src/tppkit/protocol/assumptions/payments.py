@@ -153,8 +153,14 @@ PAYMENTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "iban-form", "psd2", "which IBANs a request can have",
-        "electronic form, 15 to 34 characters, right check digits, any country; else 400 FORMAT_ERROR",
-        "ISO 13616; which countries and lengths exist changes", "protocol.psd2.models.AccountReference",
+        "electronic form, a country of the IBAN registry and its length, right check digits; else 400 FORMAT_ERROR",
+        "ISO 13616; a bank cannot pay another one", "_iban; protocol.psd2.models.AccountReference",
+    ),
+    Assumption(
+        "own-iban-unknown", "psd2", "the state of a payment to an IBAN of this bank that has no account",
+        "RCVD and ACSP as for any other; at execution it becomes RJCT, and a payment of the legacy interface failed",
+        "failed is a meaning of RJCT, and a refusal at initiation would show providers which accounts the bank has",
+        "sandbox.bank.ledger.book_transfer",
     ),
     Assumption(
         "unknown-fields", "psd2", "what fields of a request, and query parameters, do that the document does not list",
@@ -222,8 +228,9 @@ PAYMENTS: tuple[Assumption, ...] = (
     Assumption(
         "psu-ip-address", "psd2", "the form of PSU-IP-Address",
         "one IPv4 or IPv6 address without port, brackets or zone; anything else is 400 FORMAT_ERROR wherever the header is used: payment"
-        " initiation, consent creation, account data",
-        "it lifts the limit of unattended reads, and nonsense must not", "protocol.psd2.rules.parse_psu_ip_address",
+        " initiation, consent creation, account data; 0.0.0.0, :: and loopback addresses are accepted and do not lift the limit of"
+        " unattended reads",
+        "nonsense must not lift it, and no customer of a provider has these addresses", "protocol.psd2.rules.parse_psu_ip_address",
     ),
     Assumption(
         "no-matching-account", "psd2", "the state of a payment or consent whose named account the customer does not have",
@@ -237,9 +244,11 @@ PAYMENTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "available-balance", "psd2", "when the money of a payment is checked and taken",
-        "both at execution: without funds in EUR the payment becomes RJCT, otherwise it is booked; interimAvailable is lowered then, not"
-        " while the payment is pending",
-        "failed is a meaning of RJCT, and the document names no earlier check", "sandbox.bank.ledger",
+        "at approval: it lowers interimAvailable, also BALANCE of the legacy interface, until it is booked or fails; an approval that the"
+        " available money of its currency does not cover is refused, and the payment stays RCVD; if the money is missing at execution"
+        " all the same, it becomes RJCT",
+        "section 2 of part A: interimAvailable is spendable now; failed is a meaning of RJCT, and the customer can choose another account",
+        "sandbox.bank.ledger.start_transfer, book_transfer",
     ),
 )
 # fmt: on

@@ -28,7 +28,7 @@ class Trigger(StrEnum):
     APPROVED = "approved"
     DECLINED = "declined"
     EXECUTED = "executed"
-    FAILED = "failed"  # no funds, or no instant rail for the instant product
+    FAILED = "failed"  # no funds, no account of the payee, or no instant rail for the instant product
     EXPIRED = "expired"
     CANCELLED = "cancelled"
 

@@ -3,8 +3,8 @@
 Each move has a debit and a credit account, so no booking can create or lose money. Balances are updated in the booking's transaction.
 All currencies here have two decimals. A booking has at most one move of a currency for each account.
 
-    start_transfer(db, transfer)
-    book_transfer(db, transfer, at=transfer.due_at)     # False: there are no funds
+    start_transfer(db, transfer)                        # lowers what the account can spend
+    book_transfer(db, transfer, at=transfer.due_at)     # False: it failed
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
+    BigInteger,
     Connection,
     bindparam,
     case,
+    cast,
     func,
     insert,
     or_,
@@ -32,8 +34,8 @@ from sqlalchemy import (
 
 from tppkit._clock import from_microseconds, optional_time, to_microseconds
 from tppkit._statement import Statement, insert_or
-from tppkit.errors import FormatError
-from tppkit.sandbox.bank.customers import find_account
+from tppkit.errors import FormatError, LocalProtocolError
+from tppkit.sandbox.bank.customers import find_account, is_own_iban
 from tppkit.sandbox.bank.tables import BALANCES, BOOKINGS, ENTRIES, TRANSFERS
 from tppkit.sandbox.bank.zone import bank_day, day_end, day_start
 
@@ -41,6 +43,7 @@ EUR = "EUR"
 CLEARING = "bank:clearing"  # the account for money to and from other banks
 EXCHANGE = "bank:exchange"  # the bank's side of currency exchanges
 MAX_PENDING = 1000  # transfers of one account, which one answer lists
+RATES = {EUR: 100, "USD": 108, "GBP": 86, "PLN": 428, "CZK": 2525}  # hundredths for one EUR; assumption entry-currency
 
 _ADD_BOOKING, _ADD_ENTRY, _ADD_TRANSFER = insert(BOOKINGS), insert(ENTRIES), insert(TRANSFERS)
 _ADD_TO_BALANCE = insert_or(
@@ -51,40 +54,61 @@ _ADD_TO_BALANCE = insert_or(
         index_elements=["account", "currency"], set_={"amount": BALANCES.c.amount + bindparam("amount")}
     ),
 )
-_HELD = select(BALANCES.c.currency, BALANCES.c.amount).where(BALANCES.c.account == bindparam("of_account"))
-_BALANCES_OF = Statement(_HELD)
-_FUNDS = _HELD.where(BALANCES.c.currency == bindparam("of_currency")).with_for_update()
+_FUNDS = (
+    select(BALANCES.c.amount)
+    .where(BALANCES.c.account == bindparam("of_account"), BALANCES.c.currency == bindparam("of_currency"))
+    .with_for_update()
+)
+_IN_FLIGHT = TRANSFERS.c.account == bindparam("of_account"), TRANSFERS.c.state == "pending"
+_RESERVED = (
+    select(func.coalesce(func.sum(TRANSFERS.c.amount), 0))
+    .where(*_IN_FLIGHT, TRANSFERS.c.currency == BALANCES.c.currency)
+    .scalar_subquery()
+)
+_AVAILABLE = Statement(
+    select(BALANCES.c.currency, cast(BALANCES.c.amount - _RESERVED, BigInteger)).where(
+        BALANCES.c.account == bindparam("of_account")
+    )
+)
 _POSITION = (
     select(BOOKINGS.c.booked_at)
     .join(
         ENTRIES,
-        (ENTRIES.c.account == bindparam("of_account")) & (ENTRIES.c.currency == bindparam("of_currency"))
-        & (ENTRIES.c.booked_at == BOOKINGS.c.booked_at) & (ENTRIES.c.transaction_id == BOOKINGS.c.transaction_id),
+        (ENTRIES.c.account == bindparam("of_account")) & (ENTRIES.c.booked_at == BOOKINGS.c.booked_at)
+        & (ENTRIES.c.transaction_id == BOOKINGS.c.transaction_id),
     )
     .where(BOOKINGS.c.transaction_id == bindparam("of_transaction"))
 )  # fmt: skip
-_BOOKED = Statement(
+_ENTRIES_OF = (
     select(
         BOOKINGS.c.transaction_id, BOOKINGS.c.booked_at, ENTRIES.c.amount, BOOKINGS.c.debtor_name, BOOKINGS.c.creditor_name,
         BOOKINGS.c.remittance, ENTRIES.c.currency,
     )
     .join(BOOKINGS, BOOKINGS.c.transaction_id == ENTRIES.c.transaction_id)
     .where(
-        ENTRIES.c.account == bindparam("of_account"), ENTRIES.c.currency == bindparam("of_currency"),
-        ENTRIES.c.booked_at >= bindparam("since"),
+        ENTRIES.c.account == bindparam("of_account"), ENTRIES.c.booked_at >= bindparam("since"),
         tuple_(ENTRIES.c.booked_at, ENTRIES.c.transaction_id) < tuple_(bindparam("before"), bindparam("before_id")),
     )
     .order_by(ENTRIES.c.booked_at.desc(), ENTRIES.c.transaction_id.desc())
     .limit(bindparam("most"))
 )  # fmt: skip
-_PENDING = (
-    select(TRANSFERS)
-    .where(TRANSFERS.c.account == bindparam("of_account"), TRANSFERS.c.state == "pending")
-    .order_by(TRANSFERS.c.started_at.desc(), TRANSFERS.c.id.desc())
+_EVERY = Statement(_ENTRIES_OF)
+_EURO_SIDE = ENTRIES.alias("euro_side")  # of the same booking, which is an exchange
+_BOOKED = Statement(
+    _ENTRIES_OF.where(
+        or_(
+            ENTRIES.c.currency == EUR,
+            ~select(_EURO_SIDE.c.account)
+            .where(
+                *(_EURO_SIDE.c[name] == ENTRIES.c[name] for name in ("account", "booked_at", "transaction_id")),
+                _EURO_SIDE.c.currency == EUR,
+            )
+            .exists(),
+        )
+    )
 )
-_PENDING_COUNT = select(func.count()).where(
-    TRANSFERS.c.account == bindparam("of_account"), TRANSFERS.c.state == "pending"
-)
+_PENDING = select(TRANSFERS).where(*_IN_FLIGHT).order_by(TRANSFERS.c.started_at.desc(), TRANSFERS.c.id.desc())
+_PENDING_COUNT = select(func.count()).where(*_IN_FLIGHT)
 _WAITING = TRANSFERS.c.source == bindparam("of_source"), TRANSFERS.c.state == "pending"
 _NEXT_DUE = select(func.min(TRANSFERS.c.due_at)).where(*_WAITING)
 _DUE = (
@@ -263,6 +287,13 @@ def to_decimal(amount_minor: int) -> str:
     return str(Decimal(amount_minor).scaleb(-2))
 
 
+def in_euro(amount_minor: int, currency: str) -> int:
+    """Return the value of an amount in cents at the bank's rate, to the nearest one and not zero."""
+    rate = RATES[currency]
+    cents = max(1, (abs(amount_minor) * 100 + rate // 2) // rate)
+    return cents if amount_minor > 0 else -cents
+
+
 def post(db: Connection, bookings: Sequence[Booking]) -> None:
     """Book transactions and update the balances."""
     entries, totals = [], Counter[tuple[str, str]]()
@@ -282,15 +313,16 @@ def post(db: Connection, bookings: Sequence[Booking]) -> None:
         _ADD_TO_BALANCE.run_one(db, {"account": account, "currency": currency, "amount": amount})
 
 
-def balances(db: Connection, account: str) -> dict[str, int]:
-    """Return the balance of an account in minor units for each currency."""
-    return dict(_BALANCES_OF.all(db, {"of_account": account}))
+def available(db: Connection, account: str) -> dict[str, int]:
+    """Return what an account can spend in minor units for each currency: its balance without its pending transfers."""
+    return dict(_AVAILABLE.all(db, {"of_account": account}))
 
 
 def booked(
-    db: Connection, account: str, first_day: date, last_day: date, *, after: str | None = None, limit: int, currency: str = EUR
+    db: Connection, account: str, first_day: date, last_day: date, *, after: str | None = None, limit: int,
+    both_sides: bool = False,
 ) -> tuple[Booked, ...]:  # fmt: skip
-    """Return the bookings of an account in a currency and a window of days, newest first.
+    """Return the bookings of an account in a window of days, newest first; of an exchange the EUR side.
 
     New bookings do not change a page that follows another one.
 
@@ -301,25 +333,39 @@ def booked(
         last_day: last booking date, inclusive.
         after: transactionId of the last booking of the previous page; None: the first page.
         limit: maximum number of bookings.
-        currency: currency of the entries.
+        both_sides: return an exchange twice, with its amount in each currency.
 
     Raises:
         FormatError: `query.after`, the account has no such booking.
     """
     before, before_id = to_microseconds(day_end(last_day)), ""
-    held = {"of_account": account, "of_currency": currency}
     if after is not None:
-        position = db.execute(_POSITION, held | {"of_transaction": after}).scalar_one_or_none()
+        position = db.execute(_POSITION, {"of_account": account, "of_transaction": after}).scalar()
         if position is None:
             raise FormatError("query.after", "the account has no transaction where this page should begin")
         before, before_id = min((position, after), (before, before_id))
     window = {"since": to_microseconds(day_start(first_day)), "before": before, "before_id": before_id}
-    found = _BOOKED.all(db, {**held, **window, "most": limit})
+    found = (_EVERY if both_sides else _BOOKED).all(db, {"of_account": account, **window, "most": limit})
     return tuple([Booked(id_, from_microseconds(at), *rest) for id_, at, *rest in found])
 
 
 def start_transfer(db: Connection, transfer: Transfer) -> None:
-    """Store a transfer, which is pending until it is booked or dropped. It reserves no money (assumption available-balance)."""
+    """Store a transfer, which lowers what its account can spend until it is booked or dropped (assumption available-balance).
+
+    Raises:
+        LocalProtocolError: `account.funds`, the account cannot spend as much; `account.unfit`, too many of its transfers are pending
+            (assumption pending-limit).
+    """
+    held = {"of_account": transfer.account, "of_currency": transfer.currency}
+    db.execute(_FUNDS, held)  # lock the balance, so that two approvals do not spend the same money
+    if int(db.execute(_PENDING_COUNT, held).scalar_one()) >= MAX_PENDING:
+        raise LocalProtocolError("account.unfit", "too many transfers of this account are pending")
+    spendable = available(db, transfer.account).get(transfer.currency, 0)
+    if spendable < transfer.amount_minor:
+        needed = to_decimal(transfer.amount_minor)
+        raise LocalProtocolError(
+            "account.funds", f"the account can spend {to_decimal(spendable)} {transfer.currency}, not {needed}"
+        )
     names = (
         "source", "order_id", "account", "currency", "debtor_name", "creditor_iban", "creditor_name", "remittance", "state",
     )  # fmt: skip
@@ -331,12 +377,14 @@ def start_transfer(db: Connection, transfer: Transfer) -> None:
 
 
 def book_transfer(db: Connection, transfer: Transfer, *, at: datetime) -> bool:
-    """Book a pending transfer; False, without changes, if the account does not have enough money."""
+    """Book a pending transfer; False, without changes, if its money is missing or the bank has no account of the payee."""
     held = {"of_account": transfer.account, "of_currency": transfer.currency}
     funds = db.execute(_FUNDS, held).one_or_none()
     if funds is None or funds.amount < transfer.amount_minor:
         return False
     creditor = find_account(db, transfer.creditor_iban)
+    if creditor is None and is_own_iban(transfer.creditor_iban):  # assumption own-iban-unknown
+        return False
     paid = CLEARING if creditor is None else creditor.id
     move = Move(transfer.account, paid, transfer.amount_minor, transfer.currency)
     names = transfer.debtor_name, transfer.creditor_name, transfer.remittance
@@ -373,11 +421,6 @@ def transfers(db: Connection, ids: Collection[str]) -> dict[str, Transfer]:
 def pending(db: Connection, account: str) -> tuple[Transfer, ...]:
     """Return the pending transfers of an account, in every currency, newest first."""
     return _transfers(db.execute(_PENDING, {"of_account": account}))
-
-
-def takes_transfers(db: Connection, account: str) -> bool:
-    """Whether an account may begin another transfer (assumption pending-limit)."""
-    return int(db.execute(_PENDING_COUNT, {"of_account": account}).scalar_one()) < MAX_PENDING
 
 
 def check(db: Connection) -> list[str]:

@@ -19,7 +19,7 @@ from tppkit.sandbox.bank.customers import (
     allow_use,
     has_customers,
 )
-from tppkit.sandbox.bank.ledger import CLEARING, EXCHANGE, Booking, Move, post
+from tppkit.sandbox.bank.ledger import CLEARING, EXCHANGE, RATES, Booking, Move, post
 
 _YEAR = timedelta(days=365)
 
@@ -75,7 +75,6 @@ _SHOPS = (
     "Maxi Market", "Kavinė Rytas", "Vilniaus autobusai", "Telekomas", "Energija LT", "Vaistinė Nr. 5", "Kino teatras",
     "Sporto klubas", "Online Books", "Railway Tickets",
 )  # fmt: skip
-_RATES = {"USD": 108, "GBP": 86, "PLN": 428, "CZK": 2525}  # hundredths for one EUR
 
 
 def seed_bank(db: Connection, *, seed: int, at: datetime) -> None:
@@ -110,7 +109,7 @@ def _bookings(start: _Start, chance: random.Random, begin: datetime) -> Iterator
     for currency in start.account.currencies[1:]:
         amount = chance.randrange(200_00, 400_00)
         needed += amount
-        moves = Move(account, EXCHANGE, amount), Move(EXCHANGE, account, amount * _RATES[currency] // 100, currency)
+        moves = Move(account, EXCHANGE, amount), Move(EXCHANGE, account, amount * RATES[currency] // 100, currency)
         at = begin + timedelta(hours=1, minutes=chance.randrange(60))
         yield Booking(_new_id(chance), at, owner, owner, f"Exchange to {currency}", moves)
     yield _booking(chance, begin, owner, owner, "Opening balance", CLEARING, account, needed)

@@ -17,9 +17,9 @@ BOOKINGS = Table(
 ENTRIES = Table(
     "entries", TABLES,
     Column("account", String(32), primary_key=True),
-    Column("currency", String(3), primary_key=True),
     Column("booked_at", BigInteger, primary_key=True, autoincrement=False),
     Column("transaction_id", String(64), primary_key=True),
+    Column("currency", String(3), primary_key=True),
     Column("amount", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )  # fmt: skip

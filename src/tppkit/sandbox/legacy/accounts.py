@@ -8,7 +8,7 @@ from typing import Any
 
 from tppkit.protocol.legacy import Transaction
 from tppkit.protocol.legacy.endpoints import BALANCE, TRANSACTION_LIST
-from tppkit.sandbox.bank.ledger import balances, to_decimal
+from tppkit.sandbox.bank.ledger import available, to_decimal
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.legacy.access import account_of_caller
 from tppkit.sandbox.legacy.records import account_records
@@ -18,7 +18,7 @@ from tppkit.sandbox.legacy.tables import AIS
 def show_balance(call: HostCall[None]) -> Answer[Mapping[str, Decimal]]:
     """GET /ais/<access_token>/BALANCE: an amount for each currency of the account."""
     account = account_of_caller(call, AIS)
-    held = balances(call.db, account.id)
+    held = available(call.db, account.id)
     return Answer({currency: Decimal(to_decimal(held.get(currency, 0))) for currency in account.currencies})
 
 

@@ -35,6 +35,7 @@ DONE: Mapping[str, tuple[str, str]] = {
 }
 # By the code of the error: status, heading and text.
 _ERRORS: Mapping[str, tuple[int, str, str]] = {
+    "account.funds": (409, "There is not enough money", "The account that pays cannot spend as much. Nothing has been approved."),
     "account.unfit": (409, "This account cannot be used", "Go back and choose another account. Nothing has been approved."),
     "account.unknown": (409, "The receiver is unknown", "The bank has no customer with this phone number. No money has been sent."),
     "order.currency": (409, "This currency cannot be paid", "An account of the payment does not hold it. No money has been sent."),

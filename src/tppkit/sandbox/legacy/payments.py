@@ -23,7 +23,6 @@ from tppkit.sandbox.bank.ledger import (
     book_transfer,
     drop_transfer,
     start_transfer,
-    takes_transfers,
     to_minor,
     transfer_id,
 )
@@ -80,8 +79,8 @@ def pay_scanned(
     """Pay a scanned code as the customer, without a callback because no provider requested it. The same uuid pays once.
 
     Raises:
-        LocalProtocolError: `account.unknown`, `order.currency`, `order.self`; `account.unfit`, too many transfers are pending;
-            `payment.decided`, the uuid was used for another payment.
+        LocalProtocolError: `account.unknown`, `order.currency`, `order.self`; `payment.decided`, the uuid was used for another
+            payment; and those of `start_transfer`.
     """
     payment = _new_payment(host, uuid, None, order, payer, _receiver(db, order, payer), at=at)
     if add_payment(db, payment):
@@ -108,12 +107,12 @@ def approve_payment(db: Connection, payment: StoredPayment, *, at: datetime) -> 
     """Approve as the customer: start the transfer, and add the callback.
 
     Raises:
-        LocalProtocolError: `payment.decided`; `account.unfit`, too many transfers of the account are pending.
+        LocalProtocolError: `payment.decided`, and those of `start_transfer`.
     """
     _require_undecided(payment)
     account = find_account(db, payment.iban)
-    if account is None or not takes_transfers(db, account.id):
-        raise LocalProtocolError("account.unfit", "too many transfers of this account are pending")
+    if account is None:
+        raise LocalProtocolError("account.unfit", "the bank no longer has the account that pays")
     order = payment.order
     transfer = Transfer(
         SOURCE, _order_id(payment.host, payment.uuid), account.id, to_minor(str(order.amount.value)), account.owner_name,
@@ -134,7 +133,7 @@ def decline_payment(db: Connection, payment: StoredPayment, *, at: datetime) -> 
 
 
 def execute_payments(db: Connection, at: datetime) -> None:
-    """Execute the due payments, each at its time; a payment without funds fails."""
+    """Execute the due payments, each at its time; one that cannot be booked fails."""
     execute_due(db, SOURCE, at, _execute)
 
 

@@ -53,15 +53,13 @@ def payment_record(payment: StoredPayment, stage: LifeCycle, at: datetime) -> Tr
 
 def account_records(db: Connection, account: Account) -> tuple[Transaction, ...]:
     """Return all records of an account, booked and pending, newest first (assumption list-form); an exchange has two amounts."""
-    entries = [_pending(one) for one in pending(db, account.id)]
-    for currency in account.currencies:
-        for one in booked(db, account.id, date.min, date.max, limit=LIST_LENGTH, currency=currency):
-            amount, names = _amount(currency, one.amount_minor), (one.debtor_name, one.creditor_name)
-            entries.append(
-                _Entry(one.transaction_id, one.booked_at, amount, *names, one.remittance, LifeCycle.EXECUTED)
-            )
-    entries.sort(key=lambda entry: (entry.at, entry.id), reverse=True)
-    found = [tuple(of_one) for _, of_one in groupby(entries, attrgetter("id"))][:LIST_LENGTH]
+    listed = [_pending(one) for one in pending(db, account.id)]
+    most = LIST_LENGTH * len(account.currencies)
+    for one in booked(db, account.id, date.min, date.max, limit=most, both_sides=True):
+        amount, names = _amount(one.currency, one.amount_minor), (one.debtor_name, one.creditor_name)
+        listed.append(_Entry(one.transaction_id, one.booked_at, amount, *names, one.remittance, LifeCycle.EXECUTED))
+    listed.sort(key=lambda entry: (entry.at, entry.id), reverse=True)
+    found = [tuple(of_one) for _, of_one in groupby(listed, attrgetter("id"))][:LIST_LENGTH]
     ids = [of_one[0].id for of_one in found]
     payments, ordered = payments_of_records(db, ids), transfers(db, ids)
     records = (_record(account, one, payments.get(one[0].id), ordered.get(one[0].id)) for one in found)

@@ -39,7 +39,7 @@ from tppkit.protocol.psd2.rules import (
     parse_with_balance,
 )
 from tppkit.sandbox.bank.customers import Account, find_account
-from tppkit.sandbox.bank.ledger import EUR, Booked, Transfer, balances, booked, pending, to_decimal
+from tppkit.sandbox.bank.ledger import EUR, Booked, Transfer, available, booked, in_euro, pending, to_decimal
 from tppkit.sandbox.bank.zone import bank_day, day_end
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.psd2.consent_tables import add_page, count_read, has_page
@@ -108,7 +108,7 @@ def list_transactions(call: HostCall[None]) -> Answer[TransactionReport]:
         window = query.first_day, query.last_day
         entries = booked(call.db, grant.account.id, *window, after=query.after, limit=PAGE_SIZE + 1)
     if query.booking_status is not BookingStatus.BOOKED and not follows:
-        transfers = tuple(one for one in pending(call.db, grant.account.id) if one.currency == EUR)
+        transfers = pending(call.db, grant.account.id)
     links = next_page = None
     if len(entries) > PAGE_SIZE:
         entries = entries[:PAGE_SIZE]
@@ -173,7 +173,7 @@ def _count(db: Connection, *, at: datetime, grant: _Grant, is_free: bool, next_p
 
 
 def _balances(db: Connection, account: Account) -> tuple[Balance, ...]:
-    held = balances(db, account.id)
+    held = available(db, account.id)
     return tuple(
         Balance(balance_type=AVAILABLE, balance_amount=_money(held.get(currency, 0), currency))
         for currency in account.currencies
@@ -186,7 +186,7 @@ def _entry(entry: Booked) -> Transaction:
         transaction_id=entry.transaction_id,
         booking_date=day,
         value_date=day,
-        transaction_amount=_money(entry.amount_minor),
+        transaction_amount=_money(in_euro(entry.amount_minor, entry.currency)),  # assumption entry-currency
         creditor_name=entry.creditor_name,
         remittance_information_unstructured=entry.remittance,
     )
@@ -195,7 +195,7 @@ def _entry(entry: Booked) -> Transaction:
 def _transfer(transfer: Transfer) -> Transaction:  # assumption pending-entries
     return Transaction(
         transaction_id=transfer.id,
-        transaction_amount=_money(-transfer.amount_minor),
+        transaction_amount=_money(in_euro(-transfer.amount_minor, transfer.currency)),
         creditor_name=transfer.creditor_name,
         remittance_information_unstructured=transfer.remittance,
     )

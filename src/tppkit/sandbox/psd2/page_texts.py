@@ -43,15 +43,13 @@ OUTCOMES: Mapping[tuple[type, Outcome], tuple[str, str]] = {
     (StoredConsent, Outcome.ENDED): ("Access has ended", "Its last day has passed. The provider can no longer see your data."),
     (StoredConsent, Outcome.REVOKED): ("Access withdrawn", "The provider can no longer see your data."),
 }  # fmt: skip
+_CHOOSE = "Go back and choose another account. Nothing has been approved."
 GOOD = frozenset({Outcome.APPROVED, Outcome.EXECUTED})
 # By the code of the error: status, heading and text.
 ERRORS: Mapping[str, tuple[int, str, str]] = {
     "consent.unknown": (404, "This link leads to no payment", "It leads to no request for account data either."),
-    "account.unfit": (
-        409,
-        "This account cannot be used",
-        "Go back and choose another account. Nothing has been approved.",
-    ),
+    "account.funds": (409, "There is not enough money", _CHOOSE),
+    "account.unfit": (409, "This account cannot be used", _CHOOSE),
     "form.elsewhere": (403, "Nothing has been approved", "The form was not sent by this page. Open your link again."),
     "message.too-large": (413, "Nothing has been approved", "The form is too large. Open your link again."),
     "database.unavailable": (503, "The bank cannot answer now", "Please try again in a moment."),

@@ -33,7 +33,6 @@ from tppkit.sandbox.bank.ledger import (
     delay_transfer,
     drop_transfer,
     start_transfer,
-    takes_transfers,
     to_minor,
 )
 from tppkit.sandbox.cell import Answer, Handler, HostCall
@@ -166,16 +165,14 @@ def approve_payment(
         rules: the rules of this bank.
 
     Raises:
-        LocalProtocolError: `payment.decided`; `account.unfit`, the customer has no such account, debtorAccount names another, or
-            too many of its transfers are pending.
+        LocalProtocolError: `payment.decided`; `account.funds`, the account cannot spend as much; `account.unfit`, the customer has no
+            such account, debtorAccount names another, or too many of its transfers are pending.
     """
     require_open(payment)
     order = PaymentInitiation.from_wire(payment.body)
     chosen = next(_approving_accounts(db, order, customer, iban), None)
     if chosen is None:
         raise LocalProtocolError("account.unfit", "no such account may pay this payment")
-    if not takes_transfers(db, chosen[1].id):
-        raise LocalProtocolError("account.unfit", "too many transfers of this account are pending")
     creditor, amount = order.creditor_account.iban, to_minor(order.instructed_amount.amount)
     instant = payment.product is PaymentProduct.INSTANT or _is_instant(db, order, rules)
     due_at = at + (rules.instant_execution if instant else rules.normal_execution)
