@@ -254,7 +254,8 @@ def test_the_server_block_in_the_readme_of_a_pki_fits_the_middleware(
             stranger = send(url, message, verify=client_context(bank_pki, None))
     assert accepted.status_code == 201, accepted.text
     assert caller_of(app.scopes[0]).qwac_chain[0] == bank_pki.qwac.certificate
-    assert (stranger.status_code, len(app.scopes)) == (400, 1)  # nginx's own: No required SSL certificate was sent
+    assert (stranger.status_code, stranger.json()["tppMessages"][0]["code"]) == (401, "CERTIFICATE_MISSING")
+    assert len(app.scopes) == 1
 
 
 @pytest.mark.parametrize("form", [ProxyForm.ENVOY], ids=["envoy"])

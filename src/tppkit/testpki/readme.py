@@ -50,18 +50,21 @@ The commands below are for a shell in this folder.
 
 ## nginx
 
-This server accepts only clients with a QWAC and passes the certificate to an application on port 8080, which reads it with
-`TrustedProxy("127.0.0.1", form=ProxyForm.NGINX)`. Replace /DIR by the path of this folder (`pwd`).
+This server verifies no certificate. It passes that of each client to an application on port 8080, whose gate decides: it reads the
+certificate with `TrustedProxy("127.0.0.1", form=ProxyForm.NGINX)`. Replace /DIR by the path of this folder (`pwd`).
 
     server {{
         listen                  127.0.0.1:8443 ssl;
         server_name             localhost;
         ssl_certificate         /DIR/server-chain.pem;
         ssl_certificate_key     /DIR/server.key;
-        ssl_client_certificate  /DIR/root.pem;
-        ssl_verify_client       on;
-        ssl_verify_depth        2;
+        ssl_verify_client       optional_no_ca;
+        error_page              495 = @gate;
         location / {{
+            proxy_pass          http://127.0.0.1:8080;
+            proxy_set_header    X-SSL-Client-Cert $ssl_client_escaped_cert;
+        }}
+        location @gate {{
             proxy_pass          http://127.0.0.1:8080;
             proxy_set_header    X-SSL-Client-Cert $ssl_client_escaped_cert;
         }}
