@@ -106,7 +106,7 @@ def test_the_manifest_entry_of_a_fault_is_complete(written):
     for entry in written.faults:
         assert entry.keys() == {
             "path", "kind", "key_path", "sha256", "not_after", "expected", "verdict", "further_paths", "as", "at", "crl", "ocsp",
-            "summary", "command",
+            "summary", "command", "gate",
         }  # fmt: skip
         leaf, *_ = re.findall(
             "-----BEGIN.*?END CERTIFICATE-----\n", (written.folder / entry["path"]).read_text(), re.DOTALL

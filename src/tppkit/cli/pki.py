@@ -123,7 +123,7 @@ def faults() -> Result:
     shown = [
         {
             "name": fault.name, "summary": fault.summary, "as": fault.use.value, "expected": list(fault.expected),
-            "verdict": fault.verdict,
+            "verdict": fault.verdict, "gate": fault.gate,
         }
         for fault in FAULTS.values()
     ]  # fmt: skip

@@ -22,7 +22,8 @@ EARLIEST_DAY = EN_319_412_5_V2_4_1.begins
 def make_faults(pki: Pki) -> Iterator[tuple[Entry, list[PkiFile]]]:
     """Make the manifest's entry and the files of every fault.
 
-    Besides the keys of every entry, it has `verdict` (a check `fails`, `warns` or only `notes`), `as` (the use that the certificate
+    Besides the keys of every entry, it has `verdict` (a check `fails`, `warns` or only `notes`), `gate` (the code with which the gate of
+    `tppkit.web` rejects it, or `admitted`), `as` (the use that the certificate
     claims), `at` (the time to judge it at), `crl` and `ocsp` (the files to judge it with), `command` (the whole check), and
     `summary` (what is wrong).
 
@@ -57,6 +58,7 @@ def _entry(pki: Pki, fault: Fault, case: FaultCase, names: list[str]) -> Entry:
     return make_entry(names[0], "fault", leaf.sha256, leaf.not_after, further=names[1:], key_path=key_path) | {
         "expected": list(fault.expected),
         "verdict": fault.verdict,
+        "gate": fault.gate,
         "as": fault.use.value,
         "at": at,
         "crl": [name for name in names if name.endswith(".crl")],

@@ -27,6 +27,7 @@ from tppkit.testpki.faults.valid_pki import DAY, FaultCase, ValidPki
 from tppkit.testpki.ocsp import TRY_LATER, write_refusal
 
 FAILS, WARNS, NOTES = "fails", "warns", "notes"
+ADMITTED = "admitted"
 _ORG_ID = oids.ORGANIZATION_IDENTIFIER
 _WEB, _ESEAL = "0.4.0.1862.1.6.3", "0.4.0.1862.1.6.2"
 _UNKNOWN = Extension("2.999.7", b"\x05\x00", critical=True)
@@ -48,6 +49,7 @@ class Fault:
         use: The use that the certificate claims.
         verdict: `fails` if a check rejects it, `warns` if it breaks a recommendation and the check holds, `notes` if the check
             holds with notices only.
+        gate: The code with which `tppkit.web`'s gate rejects it if it has the same answers about revocation, or `admitted`.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Fault:
     edit: Callable[[ValidPki], FaultCase]
     use: Use
     verdict: str
+    gate: str
 
     def make(self, pki: Pki) -> FaultCase:
         """Make the files of the fault from a PKI that `plain_pki` returned."""
@@ -70,18 +73,24 @@ def _row(
     verdict: str = FAILS,
     *,
     use: Use = Use.QWAC,
+    gate: str | None = None,
 ) -> Fault:
-    return Fault(name, tuple(sorted(codes.split())), summary, edit, use, verdict)
+    expected = tuple(sorted(codes.split()))
+    # The gate reports one code: what a check adds about the CRL or OCSP response is in its log.
+    first = next(code for code in expected if verdict != FAILS or not code.startswith(("crl.", "ocsp.")))
+    return Fault(name, expected, summary, edit, use, verdict, gate or (first if verdict == FAILS else ADMITTED))
 
 
-def _qwac(name: str, codes: str, summary: str, edit: Edit, verdict: str = FAILS) -> Fault:
+def _qwac(name: str, codes: str, summary: str, edit: Edit, verdict: str = FAILS, *, gate: str | None = None) -> Fault:
     """Return a row that edits the QWAC before it is signed; its chain is valid."""
-    return _row(name, codes, summary, lambda valid: valid.edited(edit), verdict)
+    return _row(name, codes, summary, lambda valid: valid.edited(edit), verdict, gate=gate)
 
 
-def _seal(name: str, codes: str, summary: str, edit: Edit, verdict: str = FAILS) -> Fault:
+def _seal(name: str, codes: str, summary: str, edit: Edit, verdict: str = FAILS, *, gate: str | None = None) -> Fault:
     """Return a row that edits the QSealC before it is signed; its chain is valid."""
-    return _row(name, codes, summary, lambda valid: valid.edited(edit, use=Use.QSEALC), verdict, use=Use.QSEALC)
+    return _row(
+        name, codes, summary, lambda valid: valid.edited(edit, use=Use.QSEALC), verdict, use=Use.QSEALC, gate=gate
+    )
 
 
 def _crl(name: str, codes: str, summary: str, make: Callable[[ValidPki], bytes], verdict: str = FAILS) -> Fault:
@@ -105,17 +114,17 @@ _ROWS = (
     # Validity, signature and key.
     _row("qwac-expired", "certificate.expired", "The QWAC expired the day before", lambda p: p.edited(p.expired)),
     _row("qwac-not-yet-valid", "certificate.not-yet-valid", "The QWAC begins in a week", lambda p: p.edited(p.early)),
-    _qwac("serial-too-long", "certificate.serial-too-long", "The serial number has 21 bytes", changed(serial=1 << 160)),
+    _qwac("serial-too-long", "certificate.serial-too-long", "The serial number has 21 bytes", changed(serial=1 << 160), gate=ADMITTED),
     _qwac("weak-key", "certificate.weak-key key.weak", "The key is RSA with 1024 bits", weak_key),
     _row("sha1-signature", "certificate.broken-signature path.weak-signature", "The authority signed with SHA-1",
-         lambda p: p.edited(hash_name="sha1")),
+         lambda p: p.edited(hash_name="sha1"), gate="path.weak-signature"),
     _row("broken-signature", "path.signature", "The serial number of the certificate was changed after it was signed",
          cases.changed_after_signing),
     # Subject.
     _qwac("no-organization-name", "certificate.subject-attribute-missing", "The subject has no organizationName",
-          no_attribute(oids.ORGANIZATION)),
+          no_attribute(oids.ORGANIZATION), gate=ADMITTED),
     _qwac("two-organization-names", "certificate.subject-attribute-repeated", "The subject has two organizationNames",
-          second_attribute(oids.ORGANIZATION, "Second Payments TEST")),
+          second_attribute(oids.ORGANIZATION, "Second Payments TEST"), gate=ADMITTED),
     _qwac("no-organization-identifier", "organization-identifier.missing", "The subject has no organizationIdentifier",
           no_attribute(_ORG_ID)),
     _qwac("misspelt-scheme", "organization-identifier.malformed", "The organizationIdentifier begins with PDS",
@@ -126,7 +135,7 @@ _ROWS = (
     _qwac("identifier-of-another-authority", "organization-identifier.authority-mismatch",
           "The organizationIdentifier names another authority than the PSD2 statement", another_authority),
     _qwac("vat-identifier", "organization-identifier.not-psd", "The organizationIdentifier is a VAT number instead of the scheme PSD",
-          attribute(_ORG_ID, "VATLT-100001234567"), WARNS),
+          attribute(_ORG_ID, "VATLT-100001234567"), WARNS, gate="organization-identifier.scheme"),
     _qwac("wrong-lei", "organization-identifier.lei-checksum", "The organizationIdentifier is an LEI with wrong check digits",
           attribute(_ORG_ID, "LEIXG-529900T8BM49AURSDO56")),
     # QcStatements.
@@ -135,7 +144,7 @@ _ROWS = (
     _qwac("no-psd2-statement", "qcstatements.no-psd2", "The PSD2 statement is absent", no_statement(oids.QC_PSD2)),
     _qwac("no-qcstatements", _NO_STATEMENTS, "The certificate has no qcStatements", no_extension(oids.QC_STATEMENTS)),
     _qwac("seal-type-in-qwac", "qcstatements.not-web", "The QcType of the QWAC is eseal", qc_types(_ESEAL)),
-    _seal("web-type-in-seal", "qcstatements.not-eseal", "The QcType of the QSealC is web", qc_types(_WEB)),
+    _seal("web-type-in-seal", "qcstatements.not-eseal", "The QcType of the QSealC is web", qc_types(_WEB), gate="seal.certificate-type"),
     _qwac("no-roles", "qcstatements.no-roles", "The PSD2 statement names no role", roles()),
     _qwac("role-mismatch", "qcstatements.role-mismatch", "A role has the identifier of PSP_PI and the name of PSP_AI",
           roles((PI, "PSP_AI"))),
@@ -143,9 +152,9 @@ _ROWS = (
           roles(("2.999.19495.2", "PSP_PI"), (AI, "PSP_AI")), NOTES),
     _qwac("role-twice", "qcstatements.role-repeated", "A role appears twice", roles((PI, "PSP_PI"), (PI, "PSP_PI")), NOTES),
     _qwac("unspecified-beside-a-role", "qcstatements.role-unspecified", "The role Unspecified appears beside another",
-          roles((UNSPECIFIED, "Unspecified"), (PI, "PSP_PI"))),
+          roles((UNSPECIFIED, "Unspecified"), (PI, "PSP_PI")), gate=ADMITTED),
     _qwac("authority-of-a-clearing-bank", "qcstatements.nca-not-applicable",
-          "A certificate for the role PSP_CB names an authority instead of NA", roles((CB, "PSP_CB"))),
+          "A certificate for the role PSP_CB names an authority instead of NA", roles((CB, "PSP_CB")), gate=ADMITTED),
     _qwac("bare-statement",
           "qcstatements.bare-statement qcstatements.no-compliance qcstatements.not-web qcstatements.no-english-pds",
           "The qcStatements are one PSD2 statement instead of a SEQUENCE OF statements (adorsys, Indice)",
@@ -167,13 +176,14 @@ _ROWS = (
     _qwac("unknown-authority", "authority.unknown", "The identifier of the authority is well formed but unknown",
           all_of(attribute(_ORG_ID, "PSDLT-XBANK-LB000000"), psd2(nca_id="LT-XBANK")), NOTES),
     _qwac("authority-name-in-greek", "qcstatements.nca-name", "The NCAName is not in the Latin alphabet",
-          psd2(nca_name="Τράπεζα της Ελλάδος")),
+          psd2(nca_name="Τράπεζα της Ελλάδος"), gate=ADMITTED),
     _qwac("statement-twice", "qcstatements.duplicate", "QcCompliance appears twice", second_statement(oids.QC_COMPLIANCE)),
     _qwac("device-in-qwac", "qcstatements.sscd-in-web", "The QWAC claims a qualified device, which is for signatures and seals",
-          statement(oids.QC_SSCD)),
+          statement(oids.QC_SSCD), gate=ADMITTED),
     _qwac("no-english-disclosure", "qcstatements.no-english-pds", "No disclosure statement is in English",
           statement(oids.QC_PDS, write_pds((PdsLocation("https://pki.test.example.com/pds_lt.pdf", "lt"),))), WARNS),
-    _qwac("critical-statements", "qcstatements.critical", "The qcStatements are critical", critical_extension(oids.QC_STATEMENTS)),
+    _qwac("critical-statements", "qcstatements.critical", "The qcStatements are critical",
+          critical_extension(oids.QC_STATEMENTS), gate=ADMITTED),
     _qwac("cut-off-qcstatements", f"certificate.extension-malformed {_NO_STATEMENTS}", "The last bytes of the qcStatements are missing",
           qc_statements(lambda d: value_of(d, oids.QC_STATEMENTS)[:-20])),
     # Extensions.
@@ -186,27 +196,30 @@ _ROWS = (
           raw_extension(*_UNKNOWN)),
     _qwac("malformed-extension",
           "certificate.common-name certificate.extension-malformed certificate.no-dns-name path.extension-malformed",
-          "The subject alternative name is not DER", raw_extension(oids.SUBJECT_ALTERNATIVE_NAME, b"\x30\x80")),
+          "The subject alternative name is not DER", raw_extension(oids.SUBJECT_ALTERNATIVE_NAME, b"\x30\x80"),
+          gate="certificate.extension-malformed"),
     _qwac("no-client-auth", "certificate.no-client-auth", "The QWAC is for servers only", purposes(Purpose.SERVER_AUTH)),
-    _qwac("no-server-auth", "certificate.no-server-auth", "The QWAC is for clients only", purposes(Purpose.CLIENT_AUTH)),
+    _qwac("no-server-auth", "certificate.no-server-auth", "The QWAC is for clients only", purposes(Purpose.CLIENT_AUTH), gate=ADMITTED),
     _seal("seal-for-time-stamps", "certificate.extended-key-usage", "The QSealC is for time stamps only", purposes(Purpose.TIME_STAMPING)),
-    _qwac("no-key-usage", "certificate.key-usage-missing", "The QWAC has no key usage", no_extension(oids.KEY_USAGE)),
+    _qwac("no-key-usage", "certificate.key-usage-missing", "The QWAC has no key usage", no_extension(oids.KEY_USAGE), gate=ADMITTED),
     _qwac("qwac-for-encipherment", "certificate.key-usage", "The key of the QWAC is for encipherment only", usage("key_encipherment")),
     _seal("seal-of-mixed-usage", "certificate.key-usage-mixed", "The key of the QSealC is for content commitment and for authentication",
           usage("digital_signature", "content_commitment"), WARNS),
     _seal("seal-for-authentication", "certificate.key-usage-authentication", "The key of the QSealC is for authentication only",
           usage("digital_signature"), NOTES),
     _qwac("no-authority-key-identifier", "certificate.no-authority-key", "The authority key identifier is absent",
-          no_extension(oids.AUTHORITY_KEY_IDENTIFIER)),
+          no_extension(oids.AUTHORITY_KEY_IDENTIFIER), gate=ADMITTED),
     _qwac("no-information-access", "certificate.no-information-access", "The addresses of the issuer's certificate and of OCSP are absent",
-          no_extension(oids.AUTHORITY_INFORMATION_ACCESS)),
-    _qwac("no-policies", "certificate.no-policy", "The certificate policies are absent", no_extension(oids.CERTIFICATE_POLICIES)),
+          no_extension(oids.AUTHORITY_INFORMATION_ACCESS), gate=ADMITTED),
+    _qwac("no-policies", "certificate.no-policy", "The certificate policies are absent",
+          no_extension(oids.CERTIFICATE_POLICIES), gate=ADMITTED),
     _qwac("no-qualified-policy", "certificate.no-qualified-policy", "No policy is one of EN 319 411-2", policies("2.999.1"), WARNS),
-    _qwac("seal-policy-in-qwac", "certificate.policy-mismatch", "The QWAC has the policy of seals", policies(oids.POLICY_QCP_L)),
+    _qwac("seal-policy-in-qwac", "certificate.policy-mismatch", "The QWAC has the policy of seals",
+          policies(oids.POLICY_QCP_L), gate=ADMITTED),
     _seal("device-policy-without-statement", "qcstatements.no-sscd", "The policy states a key in a qualified device, but no statement does",
-          policies(oids.POLICY_QCP_L_QSCD)),
+          policies(oids.POLICY_QCP_L_QSCD), gate=ADMITTED),
     _qwac("no-dns-name", "certificate.common-name certificate.no-dns-name", "The QWAC has no subject alternative name",
-          no_extension(oids.SUBJECT_ALTERNATIVE_NAME)),
+          no_extension(oids.SUBJECT_ALTERNATIVE_NAME), gate=ADMITTED),
     _qwac("extension-twice", "certificate.extension-malformed path.extension-malformed", "The key usage appears twice",
           lambda d: changed(extensions=(*d.extensions, Extension(oids.KEY_USAGE, value_of(d, oids.KEY_USAGE), critical=True)))(d)),
     # Chains.
@@ -218,7 +231,7 @@ _ROWS = (
     _row("authority-not-yet-valid", "path.not-yet-valid", "The issuing authority begins in a week",
          lambda p: p.below_edited("tppkit TEST Early CA", p.early)),
     _row("provider-issues", "path.no-authority", "The QWAC of another provider signed the certificate",
-         lambda p: p.below(p.pki.other_qwac, p.pki.qwac_ca)),
+         lambda p: p.below(p.pki.other_qwac, p.pki.qwac_ca), gate="trust.no-path"),
     _row("authority-without-signing-usage", "path.key-usage", "The key of the issuing authority is not for signing certificates",
          lambda p: p.below_edited("tppkit TEST CRL CA", usage("crl_sign"))),
     _row("path-too-long", "path.length", "An authority that may have none below it has one", cases.chain_of_three),
@@ -236,7 +249,7 @@ _ROWS = (
     _crl("stale-crl", "revocation.stale", "The next revocation list was due the day before",
          lambda p: p.crl(this_update=p.start - 8 * DAY, next_update=p.start - DAY)),
     _row("crl-from-the-future", "revocation.future revocation.unknown",
-         "The revocation list begins years from now, in the last week of its authority", cases.future_crl),
+         "The revocation list begins years from now, in the last week of its authority", cases.future_crl, gate="revocation.unknown"),
     _crl("crl-without-end", "crl.undated revocation.unknown", "The revocation list does not state when the next one is due",
          lambda p: p.crl(next_update=None), WARNS),
     _crl("forged-crl", "crl.signature revocation.unknown", "The key of another authority signed the revocation list",
