@@ -11,7 +11,7 @@ from list_builder import Listed, ListFacts, State, list_of_lists, pointer, sign,
 
 from refusals import refused
 from tppkit.errors import ConfigurationError, FormatError, Severity, VerificationError
-from tppkit.testpki import make_provider
+from tppkit.testpki import certificate_pem, make_provider
 from tppkit.testpki.profiles import qwac_extensions
 from tppkit.trust import load_trusted_lists, verify_trusted_list
 from tppkit.trust.trusted_list.folder import following_signers, verify_list_of_lists
@@ -86,6 +86,24 @@ def test_the_list_of_the_lists_is_known_by_its_type_and_names_the_signers_of_the
 def test_signers_may_be_given(folder, commission, next_commission):
     assert load_trusted_lists(folder, signers=[commission.certificate]).lists
     assert refusal(folder, signers=[next_commission.certificate]).code == "trusted-list.signer"
+
+
+def test_signers_are_a_path_bytes_or_certificates(folder, commission, operator, national, tmp_path_factory):
+    file = tmp_path_factory.mktemp("signers") / "signer.pem"
+    for signer, read in (
+        (commission, lambda given: load_trusted_lists(folder, signers=given).lists),
+        (operator, lambda given: verify_trusted_list(national, signers=given, source="a.xml")),
+    ):
+        certificate = signer.certificate
+        file.write_bytes(certificate_pem(certificate))
+        assert all(map(read, (file, str(file), file.read_bytes(), certificate.der, certificate, [certificate])))
+        for wrong in ([file], [certificate.x509], 7):
+            with refused(ConfigurationError, "certificate.argument", match="signers"):
+                read(wrong)
+        with refused(FormatError, "file.unreadable", match="^signers"):
+            read("absent.pem")
+    with refused(ConfigurationError, "trust.no-anchors", match="^signers"):
+        load_trusted_lists(folder, signers=[])
 
 
 def test_without_other_signers_those_of_the_official_journal_are_trusted(tmp_path, top):

@@ -41,6 +41,7 @@ from tppkit.protocol.reports import RowReader
 
 C = TypeVar("C", bound=Calls)
 R = TypeVar("R")
+A = TypeVar("A")
 P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -323,7 +324,28 @@ class AsyncClient(_Client[C]):
                         rows = await read_next_async(chunks, body)
 
 
-class Method(Generic[C, P, R]):
+class _Method(Generic[C, P, R, A]):
+    """Two functions with one name: that of a `SyncClient`, and that of an `AsyncClient`."""
+
+    def __init__(
+        self, sync: Callable[Concatenate[SyncClient[C], P], R], aio: Callable[Concatenate[AsyncClient[C], P], A]
+    ) -> None:
+        self._sync, self._async = sync, aio
+
+    @overload
+    def __get__(self, client: None, owner: type[AsyncClient[C]]) -> Callable[Concatenate[AsyncClient[C], P], A]: ...
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[Concatenate[SyncClient[C], P], R]: ...
+    @overload
+    def __get__(self, client: SyncClient[C], owner: type) -> Callable[P, R]: ...
+    @overload
+    def __get__(self, client: AsyncClient[C], owner: type) -> Callable[P, A]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        """The function of this client."""
+        return (self._async if issubclass(owner, AsyncClient) else self._sync).__get__(client, owner)
+
+
+class Method(_Method[C, P, R, Coroutine[Any, Any, R]]):
     """A method of a client, made from the builder of its request.
 
     On a `SyncClient` it is a function that returns the result, on an `AsyncClient` a coroutine function.
@@ -336,31 +358,16 @@ class Method(Generic[C, P, R]):
     """
 
     def __init__(self, build: Callable[Concatenate[C, P], Call[R]]) -> None:
-        def sync(client: SyncClient[C], *args: P.args, **kwargs: P.kwargs) -> R:
+        def sync(client: SyncClient[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
             return client.send(build(client.calls, *args, **kwargs))
 
-        async def aio(client: AsyncClient[C], *args: P.args, **kwargs: P.kwargs) -> R:
+        async def aio(client: AsyncClient[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
             return await client.send(build(client.calls, *args, **kwargs))
 
-        self._sync = _as_method(sync, build)
-        self._async = _as_method(aio, build)
-
-    @overload
-    def __get__(
-        self, client: None, owner: type[AsyncClient[C]]
-    ) -> Callable[Concatenate[AsyncClient[C], P], Coroutine[Any, Any, R]]: ...
-    @overload
-    def __get__(self, client: None, owner: type) -> Callable[Concatenate[SyncClient[C], P], R]: ...
-    @overload
-    def __get__(self, client: SyncClient[C], owner: type) -> Callable[P, R]: ...
-    @overload
-    def __get__(self, client: AsyncClient[C], owner: type) -> Callable[P, Coroutine[Any, Any, R]]: ...
-    def __get__(self, client: Any, owner: type) -> Any:
-        """The method of this client."""
-        return (self._async if issubclass(owner, AsyncClient) else self._sync).__get__(client, owner)
+        super().__init__(_as_method(sync, build), _as_method(aio, build))
 
 
-class StreamMethod(Generic[C, P, R]):
+class StreamMethod(_Method[C, P, Generator[R, None, None], AsyncGenerator[R, None]]):
     """A method of a client whose result is rows, of one streamed answer or of pages.
 
     It returns a generator on a `SyncClient`, an asynchronous one on an `AsyncClient`.
@@ -373,32 +380,16 @@ class StreamMethod(Generic[C, P, R]):
     """
 
     def __init__(self, build: Callable[Concatenate[C, P], StreamCall[R] | PagedCall[R]]) -> None:
-        def sync(client: SyncClient[C], *args: P.args, **kwargs: P.kwargs) -> Generator[R, None, None]:
+        def sync(client: SyncClient[C], /, *args: P.args, **kwargs: P.kwargs) -> Generator[R, None, None]:
             call = build(client.calls, *args, **kwargs)
             return client.pages(call) if isinstance(call, PagedCall) else client.stream(call)
 
-        def aio(client: AsyncClient[C], *args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[R, None]:
+        def aio(client: AsyncClient[C], /, *args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[R, None]:
             call = build(client.calls, *args, **kwargs)
             return client.pages(call) if isinstance(call, PagedCall) else client.stream(call)
 
-        self._sync = _as_method(sync, build, Generator[R, None, None])
-        self._async = _as_method(aio, build, AsyncGenerator[R, None])
-
-    @overload
-    def __get__(
-        self, client: None, owner: type[AsyncClient[C]]
-    ) -> Callable[Concatenate[AsyncClient[C], P], AsyncGenerator[R, None]]: ...
-    @overload
-    def __get__(
-        self, client: None, owner: type
-    ) -> Callable[Concatenate[SyncClient[C], P], Generator[R, None, None]]: ...
-    @overload
-    def __get__(self, client: SyncClient[C], owner: type) -> Callable[P, Generator[R, None, None]]: ...
-    @overload
-    def __get__(self, client: AsyncClient[C], owner: type) -> Callable[P, AsyncGenerator[R, None]]: ...
-    def __get__(self, client: Any, owner: type) -> Any:
-        """The method of this client."""
-        return (self._async if issubclass(owner, AsyncClient) else self._sync).__get__(client, owner)
+        rows, async_rows = Generator[R, None, None], AsyncGenerator[R, None]
+        super().__init__(_as_method(sync, build, rows), _as_method(aio, build, async_rows))
 
 
 def _as_method(function: F, build: Callable[..., Any], rows: Any = None) -> F:

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing, closing
 
 import httpx
 from pydantic import SecretStr
 
 from tppkit._files import PRIVATE, FilePath, as_path, flush, replacing
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates.files import CertificateSource
 from tppkit.client.connections import DEFAULT_TIMEOUT_S
 from tppkit.client.driver import AsyncClient, Method, StreamMethod, SyncClient
 from tppkit.client.gateway_calls import After, GatewayCalls, Start
@@ -53,14 +53,14 @@ class GatewayClient(_Methods, SyncClient[GatewayCalls]):
     Args:
         base_url: `https://host[:port][/prefix]`.
         api_key: the key of the project; as `SecretStr`, it is not among the variables of a traceback either.
-        server_anchors: authorities that the server's certificate must chain to; None: the system's.
+        server_anchors: path, PEM or DER bytes, or certificates of the server's authorities; None: the system's.
         timeout_s: time limit for each attempt of a call, in seconds.
         http: a client from `make_client(NoCertificate())` to use instead of a new one; it is not closed.
         sleep: waits a number of seconds, before a read is repeated.
         clock: monotonic seconds.
 
     Raises:
-        ConfigurationError: `client.base-url`, `credentials.malformed`, `trust.no-anchors`.
+        ConfigurationError, FormatError: `client.base-url`, `credentials.malformed`, `trust.no-anchors`, `certificate.*`, `file.*`.
 
     Example:
         with GatewayClient(gateway_url, api_key=os.environ["API_KEY"]) as client:
@@ -68,7 +68,7 @@ class GatewayClient(_Methods, SyncClient[GatewayCalls]):
     """
 
     def __init__(
-        self, base_url: str, *, api_key: SecretStr | str, server_anchors: Sequence[EidasCertificate] | None = None,
+        self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None, sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
@@ -113,7 +113,7 @@ class AsyncGatewayClient(_Methods, AsyncClient[GatewayCalls]):
     """
 
     def __init__(
-        self, base_url: str, *, api_key: SecretStr | str, server_anchors: Sequence[EidasCertificate] | None = None,
+        self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.AsyncClient | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip

@@ -14,6 +14,7 @@ from tppkit._clock import Clock, as_utc, utc_now
 from tppkit._encoding import shown
 from tppkit._files import FilePath
 from tppkit.certificates import EidasCertificate
+from tppkit.certificates.files import CertificateSource, read_certificates
 from tppkit.client.identity_certificates import IdentityCertificates
 from tppkit.client.identity_sources import (
     PARTS,
@@ -58,11 +59,11 @@ class Identity:
         qwac_key: its private key.
         chain: authorities to send with it, the issuer first.
         seal: seals requests; None for a client that sends no sealed requests.
-        server_anchors: authorities that the bank's server certificate must chain to; None: the system's.
+        server_anchors: path, PEM or DER bytes, or certificates of the authorities of the bank's server; None: the system's.
 
     Raises:
         ConfigurationError: `identity.key-mismatch`, `identity.qc-type`, `identity.other-organisation`, `identity.tls`;
-            `trust.no-anchors`, `server_anchors` is empty.
+            `trust.no-anchors`, `server_anchors` is empty; `certificate.argument`.
     """
 
     def __init__(
@@ -72,9 +73,9 @@ class Identity:
         *,
         chain: Sequence[EidasCertificate] = (),
         seal: Seal | None = None,
-        server_anchors: Sequence[EidasCertificate] | None = None,
+        server_anchors: CertificateSource | None = None,
     ) -> None:
-        anchors = None if server_anchors is None else tuple(server_anchors)
+        anchors = None if server_anchors is None else read_certificates(server_anchors, what="server_anchors")
         qseal = None if seal is None else seal.certificate
         certificates = IdentityCertificates(qwac, tuple(chain), qseal, anchors)
         certificates.require_fit(qwac_key)
@@ -118,7 +119,7 @@ class Identity:
         qwac_key: FilePath,
         qseal: FilePath | None = None,
         qseal_key: FilePath | None = None,
-        server_anchors: FilePath | None = None,
+        server_anchors: CertificateSource | None = None,
         password: Password = None,
         qwac_password: Password = None,
         qseal_password: Password = None,
@@ -133,7 +134,7 @@ class Identity:
             qwac_key: its private key, PEM, DER or PKCS#12.
             qseal: the seal certificate; None for a client that sends no sealed requests.
             qseal_key: its private key, PEM, DER or PKCS#12.
-            server_anchors: authorities of the bank's server certificate; None: the system's.
+            server_anchors: see `Identity`; `reload` reads a path again.
             password: for encrypted keys: text, bytes, or a function that returns them. An unencrypted key needs none.
             qwac_password: for `qwac_key`, if it differs.
             qseal_password: for `qseal_key`, if it differs.
@@ -146,9 +147,9 @@ class Identity:
             FormatError: `file.*`, `certificate.*`, `key.*`, `profile.key`.
             ConfigurationError: `identity.incomplete`, `key.unreadable`, `signer.close`, those of `Seal`, and those of `Identity`.
         """
-        paths = dict(zip(PARTS, (qwac, qwac_key, qseal, qseal_key, server_anchors), strict=True))
+        paths = dict(zip(PARTS, (qwac, qwac_key, qseal, qseal_key), strict=True))
         passwords = Passwords(password, qwac_password, qseal_password)
-        return cls._from(lambda: (read_files(paths), passwords), signer, options, now)
+        return cls._from(lambda: (read_files(paths), server_anchors, passwords), signer, options, now)
 
     @classmethod
     def from_pkcs12(
@@ -156,7 +157,7 @@ class Identity:
         *,
         qwac: FilePath,
         qseal: FilePath | None = None,
-        server_anchors: FilePath | None = None,
+        server_anchors: CertificateSource | None = None,
         password: Password = None,
         qwac_password: Password = None,
         qseal_password: Password = None,
@@ -181,9 +182,9 @@ class Identity:
             FormatError: `file.*`, `pkcs12.*`, `certificate.*`.
             ConfigurationError: see `from_files`.
         """
-        paths = {"QWAC": qwac, "QSEAL": qseal, "SERVER_ANCHORS": server_anchors}
+        paths = {"QWAC": qwac, "QSEAL": qseal}
         passwords = Passwords(password, qwac_password, qseal_password)
-        return cls._from(lambda: (read_files(paths), passwords), signer, options, now)
+        return cls._from(lambda: (read_files(paths), server_anchors, passwords), signer, options, now)
 
     @classmethod
     def from_environment(
@@ -223,7 +224,7 @@ class Identity:
         qwac_key: bytes | None = None,
         qseal: bytes | None = None,
         qseal_key: bytes | None = None,
-        server_anchors: bytes | None = None,
+        server_anchors: CertificateSource | None = None,
         password: Password = None,
         qwac_password: Password = None,
         qseal_password: Password = None,
@@ -235,21 +236,23 @@ class Identity:
 
         Arguments and errors are those of `from_files`. `reload` does not work; use `renew`.
         """
-        found = dict(zip(PARTS, (qwac, qwac_key, qseal, qseal_key, server_anchors), strict=True))
+        found = dict(zip(PARTS, (qwac, qwac_key, qseal, qseal_key), strict=True))
         passwords = Passwords(password, qwac_password, qseal_password)
-        return cls._made_of(read_material(found, passwords=passwords, signer=signer, options=options, at=now()))
+        return cls._made_of(
+            read_material(found, server_anchors, passwords=passwords, signer=signer, options=options, at=now())
+        )
 
     @classmethod
     def _from(
         cls,
-        find: Callable[[], tuple[Mapping[str, bytes | None], Passwords]],
+        find: Callable[[], tuple[Mapping[str, bytes | None], CertificateSource | None, Passwords]],
         signer: SealSigner,
         options: SealOptions,
         now: Clock,
     ) -> Self:
         def read(at: datetime) -> Material:
-            found, passwords = find()
-            return read_material(found, passwords=passwords, signer=signer, options=options, at=at)
+            found, anchors, passwords = find()
+            return read_material(found, anchors, passwords=passwords, signer=signer, options=options, at=at)
 
         identity = cls._made_of(read(now()))
         identity._read = read

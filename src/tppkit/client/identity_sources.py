@@ -17,8 +17,9 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit._files import FilePath, read_bounded
 from tppkit.certificates import EidasCertificate
+from tppkit.certificates.files import CertificateSource, parse_certificates, read_certificates
 from tppkit.certificates.pkcs12_files import is_pkcs12
-from tppkit.certificates.sources import MAX_SOURCE_BYTES, read_sources
+from tppkit.certificates.sources import MAX_SOURCE_BYTES
 from tppkit.client.identity_certificates import IdentityCertificates, order_chain
 from tppkit.errors import ConfigurationError, FormatError, TppkitError
 from tppkit.httpsig.signers import Signer, load_pkcs12, load_private_key
@@ -55,7 +56,7 @@ def _ask(password: Password) -> bytes | str | None:
     return (password() if callable(password) else password) or None
 
 
-PARTS = ("QWAC", "QWAC_KEY", "QSEAL", "QSEAL_KEY", "SERVER_ANCHORS")
+PARTS = ("QWAC", "QWAC_KEY", "QSEAL", "QSEAL_KEY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ class Material:
 
 def read_material(
     found: Mapping[str, bytes | None],
+    server_anchors: CertificateSource | None = None,
     *,
     passwords: Passwords,
     signer: SealSigner,
@@ -88,6 +90,7 @@ def read_material(
 
     Args:
         found: bytes by the names of `PARTS`; a certificate without a key must be PKCS#12 that contains the key.
+        server_anchors: see `read_certificates`.
         passwords: for encrypted keys and PKCS#12; an unencrypted key needs none.
         signer: signs for the seal instead of a key, or a function that makes a signer for the seal certificate.
         options: options of the seal.
@@ -106,8 +109,7 @@ def read_material(
         qseal, make_seal = _read_seal(found, secrets["QSEAL"], signer, options)
     elif found.get("QSEAL_KEY") is not None or signer is not None:
         raise ConfigurationError("identity.incomplete", "a seal needs both its certificate and its key or signer")
-    held = found.get("SERVER_ANCHORS")
-    anchors = None if held is None else _read_certificates("SERVER_ANCHORS", held)
+    anchors = None if server_anchors is None else read_certificates(server_anchors, what="SERVER_ANCHORS")
     certificates = IdentityCertificates(qwac, order_chain(qwac, chain, at=at), qseal, anchors)
     return Material(certificates, qwac_key, make_seal, callable(signer))
 
@@ -186,10 +188,7 @@ def _read_pair(
 
 def _read_certificates(name: str, data: bytes, password: bytes | str | None = None) -> tuple[EidasCertificate, ...]:
     with _named(name):
-        sources = read_sources(data, password=password)
-        certificates = tuple(
-            EidasCertificate.from_der(source.der) for source in sources if source.kind == "certificate"
-        )
+        certificates = parse_certificates(data, password)
         if not certificates:
             raise FormatError("certificate.not-found", "it contains a certificate request, but no certificate")
     return certificates
@@ -215,19 +214,22 @@ def read_files(paths: Mapping[str, FilePath | None]) -> dict[str, bytes | None]:
     }
 
 
-def read_environment(environment: Mapping[str, str], *, prefix: str) -> tuple[dict[str, bytes | None], Passwords]:
-    """Read the parts and passwords from variables, or from files that they name; an empty variable counts as absent.
+def read_environment(
+    environment: Mapping[str, str], *, prefix: str
+) -> tuple[dict[str, bytes | None], bytes | None, Passwords]:
+    """Read parts, anchors and passwords from variables, or from files that they name; an empty variable counts as absent.
 
     Raises:
         ConfigurationError: `identity.environment`, a part is set twice or is neither PEM nor base64, or a text cannot be encoded.
         FormatError: `file.unreadable`, `file.too-large`.
     """
     values = {name: _read_variable(environment, f"{prefix}{name}", _read_part) for name in PARTS}
+    anchors = _read_variable(environment, f"{prefix}SERVER_ANCHORS", _read_part)
     both, qwac, qseal = (
         _read_variable(environment, f"{prefix}{name}", _bytes_of_text)
         for name in ("PASSWORD", "QWAC_PASSWORD", "QSEAL_PASSWORD")
     )
-    return values, Passwords(both, qwac, qseal)
+    return values, anchors, Passwords(both, qwac, qseal)
 
 
 def _read_variable(environment: Mapping[str, str], name: str, read: Callable[[str, str], bytes]) -> bytes | None:

@@ -13,14 +13,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from decimal import Decimal
 from enum import StrEnum
 
 import httpx
 from pydantic import SecretStr
 
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates.files import CertificateSource
 from tppkit.client.calls import Call, Calls
 from tppkit.client.connections import DEFAULT_TIMEOUT_S
 from tppkit.client.credentials import ApiKeyCredentials
@@ -168,7 +168,7 @@ class LegacyClient(_Methods, SyncClient[LegacyCalls]):
     Args:
         base_url: `https://host[:port][/prefix]`.
         api_key: of the same service; as `SecretStr`, it is not among the variables of a traceback either.
-        server_anchors: authorities that the server's certificate must chain to; None: the system's.
+        server_anchors: path, PEM or DER bytes, or certificates of the server's authorities; None: the system's.
         timeout_s: time limit for each attempt of a call, in seconds.
         new_token: makes access tokens and uuids.
         http: a client from `make_client(NoCertificate())` to use instead of a new one; it is not closed.
@@ -176,7 +176,7 @@ class LegacyClient(_Methods, SyncClient[LegacyCalls]):
         clock: monotonic seconds.
 
     Raises:
-        ConfigurationError: `client.base-url`, `credentials.malformed`, `trust.no-anchors`.
+        ConfigurationError, FormatError: `client.base-url`, `credentials.malformed`, `trust.no-anchors`, `certificate.*`, `file.*`.
 
     Example:
         with LegacyClient(legacy_url, api_key=os.environ["API_KEY"]) as client:
@@ -184,7 +184,7 @@ class LegacyClient(_Methods, SyncClient[LegacyCalls]):
     """
 
     def __init__(
-        self, base_url: str, *, api_key: SecretStr | str, server_anchors: Sequence[EidasCertificate] | None = None,
+        self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S, new_token: Callable[[], str] = make_token, http: httpx.Client | None = None,
         sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
@@ -202,7 +202,7 @@ class AsyncLegacyClient(_Methods, AsyncClient[LegacyCalls]):
     """
 
     def __init__(
-        self, base_url: str, *, api_key: SecretStr | str, server_anchors: Sequence[EidasCertificate] | None = None,
+        self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S, new_token: Callable[[], str] = make_token, http: httpx.AsyncClient | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip

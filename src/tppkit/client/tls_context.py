@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
 from tppkit.certificates import EidasCertificate
+from tppkit.certificates.files import CertificateSource, read_certificates
 from tppkit.client.tls_sessions import ResumingContext
 from tppkit.errors import ConfigurationError
 
@@ -114,17 +115,17 @@ class NoCertificate:
     """TLS without a client certificate, for interfaces that authenticate by key. Use it in place of an `Identity`.
 
     Args:
-        server_anchors: authorities that the server's certificate must chain to; None: the system's.
+        server_anchors: path, PEM or DER bytes, or certificates of the server's authorities; None: the system's.
 
     Raises:
-        ConfigurationError: `trust.no-anchors`, `server_anchors` is empty.
+        ConfigurationError, FormatError: `trust.no-anchors`, `server_anchors` is empty; `certificate.*`, `file.*`.
 
     Example:
         make_client(NoCertificate())
     """
 
-    def __init__(self, *, server_anchors: Sequence[EidasCertificate] | None = None) -> None:
-        anchors = None if server_anchors is None else tuple(server_anchors)
+    def __init__(self, *, server_anchors: CertificateSource | None = None) -> None:
+        anchors = None if server_anchors is None else read_certificates(server_anchors, what="server_anchors")
         self._contexts = IdentityContexts((), None, server_anchors=anchors)
 
     @property
@@ -147,10 +148,8 @@ def make_context(
         server_anchors: authorities that the server's certificate must chain to; None: the system's.
 
     Raises:
-        ConfigurationError: `trust.no-anchors`, `identity.tls`.
+        ConfigurationError: `identity.tls`.
     """
-    if server_anchors is not None and not server_anchors:  # `ssl` would use the system's instead
-        raise ConfigurationError("trust.no-anchors", "there is no authority for the bank's server certificate")
     context = ResumingContext()  # PROTOCOL_TLS_CLIENT verifies the server's certificate and name
     context.hostname_checks_common_name = False  # RFC 9525 section 6.3: names in subjectAltName only
     context.minimum_version = MINIMUM_VERSION

@@ -9,14 +9,13 @@ Source: gateway document, section 4.2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import httpx
 from pydantic import SecretStr
 
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates.files import CertificateSource
 from tppkit.client.calls import Call
 from tppkit.client.card_calls import CardCalls
 from tppkit.client.connections import DEFAULT_TIMEOUT_S
@@ -75,12 +74,12 @@ class VaultClient(_Methods, SyncClient[VaultCalls]):
     Args:
         base_url: `https://host[:port][/prefix]`.
         api_key: the key of the project, the same as at the gateway; better as `SecretStr`.
-        server_anchors: authorities that the server's certificate must chain to; None: the system's.
+        server_anchors: path, PEM or DER bytes, or certificates of the server's authorities; None: the system's.
         timeout_s: for a call, in seconds, however slowly the answer comes.
         http: a client from `make_client(NoCertificate())` to use instead of a new one; it is not closed.
 
     Raises:
-        ConfigurationError: `client.base-url`, `credentials.malformed`, `trust.no-anchors`.
+        ConfigurationError, FormatError: `client.base-url`, `credentials.malformed`, `trust.no-anchors`, `certificate.*`, `file.*`.
 
     Example:
         with VaultClient(vault_url, api_key=os.environ["API_KEY"]) as vault:
@@ -89,7 +88,7 @@ class VaultClient(_Methods, SyncClient[VaultCalls]):
     """
 
     def __init__(
-        self, base_url: str, *, api_key: SecretStr | str, server_anchors: Sequence[EidasCertificate] | None = None,
+        self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None,
     ) -> None:  # fmt: skip
         tls = NoCertificate(server_anchors=server_anchors)
@@ -105,7 +104,7 @@ class AsyncVaultClient(_Methods, AsyncClient[VaultCalls]):
     """
 
     def __init__(
-        self, base_url: str, *, api_key: SecretStr | str, server_anchors: Sequence[EidasCertificate] | None = None,
+        self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.AsyncClient | None = None,
     ) -> None:  # fmt: skip
         tls = NoCertificate(server_anchors=server_anchors)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from tppkit._clock import format_time
 from tppkit._files import FilePath, as_path, replace_file
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates.files import CertificateSource
 from tppkit.errors import ConfigurationError, FormatError, TppkitError, VerificationError
 from tppkit.trust.fetching import Fetch
 from tppkit.trust.trusted_list.folder import (
@@ -59,7 +59,7 @@ def fetch_trusted_lists(
     fetch: Fetch,
     territories: Collection[str] | None = None,
     address: str = LOTL_ADDRESS,
-    signers: Sequence[EidasCertificate] | None = None,
+    signers: CertificateSource | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> FetchedLists:
     """Fetch the list of lists, and the national lists that it names, into a folder.
@@ -138,7 +138,7 @@ class _Run:
             replace_file(file, self.pages[verified.sha256])
 
 
-def _at_hand(folder: Path, signers: Sequence[EidasCertificate] | None) -> TrustedLists | None:
+def _at_hand(folder: Path, signers: CertificateSource | None) -> TrustedLists | None:
     try:
         return load_trusted_lists(folder, signers=signers)
     except ConfigurationError as e:

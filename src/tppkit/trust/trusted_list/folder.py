@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tppkit._clock import format_time
 from tppkit._files import FilePath, as_path, read_bounded
-from tppkit.certificates import EidasCertificate, load_certificates
+from tppkit.certificates import load_certificates
+from tppkit.certificates.files import CertificateSource, read_certificates
 from tppkit.errors import ConfigurationError, Finding, FormatError, Severity, TppkitError, VerificationError
 from tppkit.trust.anchors import is_certificate_file
 from tppkit.trust.trusted_list.lists import ListFailure, TrustedLists
@@ -24,7 +25,7 @@ SIGNERS_FOLDER = "lotl-signers"
 MAX_LISTS = 200
 
 
-def load_trusted_lists(folder: FilePath, *, signers: Sequence[EidasCertificate] | None = None) -> TrustedLists:
+def load_trusted_lists(folder: FilePath, *, signers: CertificateSource | None = None) -> TrustedLists:
     """Read and verify the lists of a folder.
 
     The list of lists is recognised by its type, not its file name. Older ones are used as pivots, which announce newer sets of
@@ -32,11 +33,12 @@ def load_trusted_lists(folder: FilePath, *, signers: Sequence[EidasCertificate] 
 
     Args:
         folder: contains the lists (.xml, .xtsl). Certificates in its folder `lotl-signers` replace the pinned signers.
-        signers: replace all of these. If the folder has no list of lists, they verify the national lists.
+        signers: a path, PEM or DER bytes, or certificates, which replace all of these. If the folder has no list of lists, they verify the
+            national lists.
 
     Raises:
-        ConfigurationError: `trust.unreadable`, `trusted-list.no-lotl`, `extra.missing`.
-        FormatError: `trusted-list.malformed`: the list of lists.
+        ConfigurationError: `trust.unreadable`, `trusted-list.no-lotl`, `extra.missing`, `certificate.argument`.
+        FormatError: `trusted-list.malformed`: the list of lists; `file.*`, `certificate.*`: `signers`.
         VerificationError: `trusted-list.unsigned`, `trusted-list.signature-form`, `trusted-list.signer`,
             `trusted-list.signature`, `trusted-list.signer-validity`, `trusted-list.next-update`: the list of lists.
     """
@@ -69,14 +71,14 @@ def _failure(unverified: UnverifiedList, error: TppkitError) -> ListFailure:
     return ListFailure(unverified.source, unverified.claimed_territory, error.code, error.message)
 
 
-def load_signers(folder: Path, *, signers: Sequence[EidasCertificate] | None = None) -> Signers:
+def load_signers(folder: Path, *, signers: CertificateSource | None = None) -> Signers:
     """Return the certificates that may sign the list of lists, by SHA-256: those given, in the folder, or pinned.
 
     Raises:
-        ConfigurationError: `trust.unreadable`.
+        ConfigurationError, FormatError: `trust.unreadable`; for `signers` `trust.no-anchors`, `certificate.*`, `file.*`.
     """
     if signers is not None:
-        return {signer.sha256: SigningPeriod() for signer in signers}
+        return {signer.sha256: SigningPeriod() for signer in read_certificates(signers, what="signers")}
     try:
         own = folder / SIGNERS_FOLDER
         if not own.is_dir():

@@ -6,13 +6,14 @@ The frame of a list must be well formed. A part of its content that cannot be re
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from tppkit._clock import format_time, parse_time
 from tppkit._encoding import decode_base64, shown
 from tppkit.certificates import EidasCertificate
+from tppkit.certificates.files import CertificateSource, read_certificates
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.trusted_list.model import DigitalIdentity, Pointer, Provider, Service, ServiceInstance, TrustedList
 from tppkit.trust.trusted_list.qualifications import read_qualifications
@@ -84,20 +85,22 @@ class UnverifiedList:
         return verified
 
 
-def verify_trusted_list(data: bytes, *, signers: Collection[str], source: str) -> TrustedList:
+def verify_trusted_list(data: bytes, *, signers: CertificateSource | Set[str], source: str) -> TrustedList:
     """Verify the signature of a list and read it.
 
     Args:
         data: the list, XML.
-        signers: SHA-256 (lower-case hexadecimal) of the certificates that may sign it.
+        signers: who may sign it: a path, PEM or DER bytes, or certificates; or `signers` of a pointer, SHA-256 in lower-case hexadecimal.
         source: its file or address, for messages.
 
     Raises:
         FormatError: `trusted-list.malformed`, `trusted-list.too-large`.
         VerificationError: `trusted-list.unsigned`, `trusted-list.signature-form`, `trusted-list.signer`,
             `trusted-list.signature`, `trusted-list.next-update`.
-        ConfigurationError: `extra.missing`.
+        ConfigurationError, FormatError: `extra.missing`; for `signers` `trust.no-anchors`, `certificate.*`, `file.*`.
     """
+    if not isinstance(signers, Set):
+        signers = {signer.sha256 for signer in read_certificates(signers, what="signers")}
     return UnverifiedList(data, source=source).verify(signers=signers)
 
 
