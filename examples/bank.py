@@ -38,7 +38,7 @@ def initiate(source: Source, verified: VerifiedRequest, product: str) -> Answer:
         require_media_type(next(iter(verified.unverified_message.values("Content-Type")), None), "application/json")
         if product not in list(PaymentProduct):
             raise LocalProtocolError("product.unknown", f"there is no product {product}")
-        payment = PaymentInitiation.from_wire(verified.body)
+        payment = PaymentInitiation.from_wire(verified.body, unknown_fields=True)
     except TppkitError as e:
         return gate.refuse(source, e)
     payment_id = str(next(numbers))

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from pydantic import SecretStr, ValidationError
+from pydantic import SecretStr
 from rogue_bank import Answer, as_json, forwarder, http, rogue_bank, server_context, trickling
 from scripted import KEY, Player
 from scripted import LOST as FROM_ANY
@@ -118,9 +118,10 @@ def test_what_is_not_a_token_uuid_or_account_is_not_sent(text, code, steps, play
         assert not text or text not in str(error)
 
 
-@pytest.mark.parametrize("amts", [{"EUR": Decimal(1), "USD": Decimal(1)}, {}, {"EUR": 12.5}, {"EUR": Decimal("0.001")}])
+@pytest.mark.parametrize("amts", [{"EUR": Decimal(1), "USD": Decimal(1)}, {}, {"EUR": 12.5}, {"EUR": Decimal("0.001")},
+                                  {"EUR": 12}, {"EUR": "1e2"}, {"EUR": "1_0"}, {"EUR": "-1"}, {"EUR": "0.001"}])  # fmt: skip
 def test_an_order_has_one_exact_amount(amts):
-    with pytest.raises(ValidationError):
+    with pytest.raises(FormatError, match="PaymentOrder: amts:"):
         PaymentOrder(acc=PHONE, amts=amts)
 
 

@@ -9,7 +9,6 @@ import pickle
 from datetime import UTC, datetime
 
 import pytest
-from pydantic import ValidationError
 
 from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.gateway import CardRequest, CardSecret, Order, OrderRequest, PaymentMethodDetails
@@ -100,9 +99,10 @@ def test_other_cards_are_refused_without_showing_them(fields):
 
 
 def test_an_error_of_a_constructor_does_not_show_the_value():
-    with pytest.raises(ValidationError) as refused:
+    with pytest.raises(FormatError, match="CardRequest: pan:") as refused:
         CardRequest(pan=CardSecret(PAN + "00000"), expiry=CardSecret(EXPIRY), setup_token=ID)
-    assert PAN not in f"{refused.value!r} {refused.value.errors()}"
+    assert PAN not in repr(refused.value)
+    assert (refused.value.__context__, refused.value.__cause__) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from datetime import date
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from tppkit.errors import FormatError
 from tppkit.protocol.psd2 import (
@@ -43,7 +42,7 @@ def wire(value: object) -> bytes:
     ],
 )
 def test_each_form_of_access_grants_what_it_says(access, iban, balances, transactions):
-    consent = ConsentRequest.from_wire(wire(CONSENT | {"access": access}))
+    consent = ConsentRequest.from_wire(wire(CONSENT | {"access": access}), unknown_fields=True)
     found = consent.access
     assert (found.iban, found.grants_balances, found.grants_transactions) == (iban, balances, transactions)
     assert json.loads(consent.to_wire()) == CONSENT | {"access": access}
@@ -144,7 +143,7 @@ def test_an_amount_is_written_with_its_sign(amount):
     [("EUR", "+1"), ("EUR", "01"), ("EUR", "1e2"), ("EUR", ""), ("EUR", "1\n"), ("eur", "1"), ("ABC", "1")],
 )
 def test_another_amount_is_not_written(currency, amount):
-    with pytest.raises(ValidationError):
+    with pytest.raises(FormatError):
         Money(currency=currency, amount=amount)
 
 

@@ -10,13 +10,14 @@ from pydantic import ValidationError
 
 from tppkit.errors import FormatError
 from tppkit.protocol.psd2 import (
+    AccountReference,
+    InstructedAmount,
     PaymentInitiated,
     PaymentInitiation,
     PaymentProduct,
     PaymentStatus,
     TransactionStatus,
 )
-from tppkit.protocol.psd2.models import AccountReference, InstructedAmount
 from tppkit.protocol.wire import MAX_BODY_BYTES, WireModel
 
 PAYMENT: dict[str, Any] = {
@@ -170,7 +171,7 @@ def test_a_field_under_its_python_name_is_not_the_field():
 
 
 def test_a_python_name_beside_the_field_is_an_unknown_field():
-    payment = PaymentInitiation.from_wire(with_field("creditor_name", "Somebody Else"))
+    payment = PaymentInitiation.from_wire(with_field("creditor_name", "Somebody Else"), unknown_fields=True)
     assert payment.creditor_name == "Example Merchant"
     assert json.loads(payment.to_wire()) == PAYMENT | {"creditor_name": "Somebody Else"}
 
@@ -228,7 +229,7 @@ def test_a_refusal_names_the_field_and_never_shows_its_value(name, value):
 
 
 def test_a_refusal_in_python_does_not_show_the_value_either():
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(FormatError) as caught:
         AccountReference(iban=SECRET)
     assert SECRET not in str(caught.value)
 

@@ -33,6 +33,7 @@ from tppkit.protocol.gateway import (
     TransactionRequest,
     is_paid,
 )
+from tppkit.protocol.legacy import PaymentOrder
 from tppkit.protocol.psd2 import (
     BankRules,
     BookingStatus,
@@ -206,6 +207,19 @@ def test_the_banks_rules_are_a_setting():
         instant = client.initiate_payment(PAYMENT, product=PaymentProduct.INSTANT).payment_id
         bank.approve(instant)
         assert [states(step, instant, product=PaymentProduct.INSTANT) for step in (2, 1)] == [["ACSP"], ["ACSC"]]
+
+
+def test_unknown_fields_of_all_interfaces_are_accepted_and_logged(sandbox, caplog):
+    caplog.set_level("WARNING", "tppkit.sandbox.host")
+    further = {"endToEndId": "4711"}
+    sandbox.client().initiate_payment(PaymentInitiation.from_object(PAYMENT.to_object() | further, unknown_fields=True))
+    sandbox.gateway.client().create_order(OrderRequest(currency="EUR", amount=1250, unknown_fields=further))
+    http = httpx.Client(transport=sandbox.transport())
+    with LegacyClient(sandbox.addresses.legacy_url, api_key=sandbox.addresses.legacy_api_key, http=http) as client:
+        token = client.request_access(AccessKind.PAYMENTS, "+37060000001")
+        sandbox.control("POST", f"/legacy/access/{token}/approve")
+        client.pay(token, PaymentOrder(acc="+37060000002", amts={"EUR": "1.00"}, unknown_fields=further))
+    assert caplog.messages.count("  unknown fields: endToEndId") == 3
 
 
 def test_two_banks_share_nothing():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -32,6 +33,8 @@ MAX_BODY_BYTES = 64 * 1024
 MAX_ARRAY_BYTES = 4 * 1024 * 1024
 
 TOLERANT = {"tolerant": True}
+
+_FIELD = re.compile("(?:3ds_)?[A-Za-z_]{1,40}")
 
 
 Value = TypeVar("Value")
@@ -86,6 +89,16 @@ EmptyArrayAsObject = BeforeValidator(_array_as_object)
 class WireModel(BaseModel):
     """A JSON object of an interface: immutable, unknown fields kept.
 
+    Args:
+        unknown_fields: further fields to send, by name; without them a request rejects the fields that the document does not name.
+        **fields: the fields, by their names here or on the wire.
+
+    Attributes:
+        is_request: whether fields that the document does not name are rejected in constructors, `from_wire` and `from_object`.
+
+    Raises:
+        FormatError: `model.invalid` with the name of each field that does not fit, never its value.
+
     Example:
         class Payer(WireModel):
             name: Annotated[str, written(check_name)]
@@ -94,42 +107,85 @@ class WireModel(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True, hide_input_in_errors=True, populate_by_name=True)
+    is_request: ClassVar[bool] = False
+
+    @without_frames
+    def __init__(
+        self, /, *, unknown_fields: Mapping[str, Any] | Collection[str] | Literal[True] = (), **fields: Any
+    ) -> None:
+        further = unknown_fields if isinstance(unknown_fields, Mapping) else {}
+        try:
+            super().__init__(**fields, **further)
+        except ValidationError as e:
+            raise invalid_body(type(self), e) from None
+        self._require_known(unknown_fields)
+
+    # Without this mark, pydantic would call __init__ for each object within a body too.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @classmethod
     @without_frames
-    def from_wire(cls, raw: bytes, *, tolerant: bool = False, max_bytes: int = MAX_BODY_BYTES) -> Self:
+    def from_wire(
+        cls, raw: bytes, *, tolerant: bool = False, max_bytes: int = MAX_BODY_BYTES,
+        unknown_fields: Collection[str] | Literal[True] = (),
+    ) -> Self:  # fmt: skip
         """Read the object from a body.
 
         Args:
             raw: the body as received.
-            tolerant: skip the rules of `written`; for answers of a peer.
+            tolerant: skip the rules of `written`, and accept any unknown field; for answers of a peer.
             max_bytes: reject a longer body.
+            unknown_fields: the names of unknown fields that a request can have; True for any name.
 
         Raises:
             FormatError: `json.*`, or `model.invalid` with the name of each field that does not fit, never its value.
         """
         parse_json(raw, what=f"the {cls.__name__.lstrip('_')} body", max_bytes=max_bytes)
         try:
-            return cls.model_validate_json(raw, by_alias=True, by_name=False, context=TOLERANT if tolerant else None)
+            read = cls.model_validate_json(raw, by_alias=True, by_name=False, context=TOLERANT if tolerant else None)
         except ValidationError as e:
             raise invalid_body(cls, e) from None
+        read._require_known(True if tolerant else unknown_fields)
+        return read
 
     @classmethod
     @without_frames
-    def from_object(cls, value: Any, *, tolerant: bool = False) -> Self:
+    def from_object(
+        cls, value: Any, *, tolerant: bool = False, unknown_fields: Collection[str] | Literal[True] = ()
+    ) -> Self:
         """Read the object from parsed JSON, for models whose fields all have JSON types.
 
         Args:
             value: what `parse_json` returned.
-            tolerant: skip the rules of `written`.
+            tolerant: as in `from_wire`.
+            unknown_fields: as in `from_wire`.
 
         Raises:
             FormatError: `model.invalid`.
         """
         try:
-            return cls.model_validate(value, by_alias=True, by_name=False, context=TOLERANT if tolerant else None)
+            read = cls.model_validate(value, by_alias=True, by_name=False, context=TOLERANT if tolerant else None)
         except ValidationError as e:
             raise invalid_body(cls, e) from None
+        read._require_known(True if tolerant else unknown_fields)
+        return read
+
+    def _require_known(self, allowed: Collection[str] | Literal[True]) -> None:
+        if not self.is_request or allowed is True:
+            return
+        for model, name in unknown_fields_of(self):
+            if name not in allowed:
+                names = {*model.model_fields, *[field.alias or "" for field in model.model_fields.values()]} - {
+                    name,
+                    "",
+                }
+                near = get_close_matches(name, sorted(names), 1)
+                wanted = f"; the nearest is {near[0]}" if near else ""
+                raise FormatError(
+                    "model.invalid",
+                    f"{model.__name__.lstrip('_')}: {safe_name(name)} is not a field of the interface{wanted};"
+                    " unknown_fields= allows others on purpose",
+                )
 
     def to_wire(self) -> bytes:
         """Compact JSON in UTF-8, without absent fields."""
@@ -144,10 +200,31 @@ class WireModel(BaseModel):
         """Fields that the document does not name, as they came."""
         return MappingProxyType(self.model_extra or {})
 
+    if TYPE_CHECKING:
+        unknown_fields: Mapping[str, Any] = {}  # in the signature of each constructor
+    else:
+        unknown_fields = unknown
+
     @model_serializer(mode="wrap")
     def _leave_out_absent(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         unknown = self.model_extra or {}
         return {name: value for name, value in write(self).items() if value is not None or name in unknown}
+
+
+def unknown_fields_of(value: object) -> Iterator[tuple[type[WireModel], str]]:
+    """Yield each field that the document does not name: the class of its object, and its name. Objects within `value` included."""
+    if isinstance(value, WireModel):
+        yield from ((type(value), name) for name in value.model_extra or ())
+        for name in value.model_fields_set & type(value).model_fields.keys():
+            yield from unknown_fields_of(getattr(value, name))
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from unknown_fields_of(part)
+
+
+def safe_name(name: str) -> str:
+    """Return the name of an unknown field for a message; one of other characters could be card data."""
+    return name if _FIELD.fullmatch(name) else "another"
 
 
 def invalid_body(model: type[BaseModel], error: ValidationError, place: str = "") -> FormatError:
@@ -225,12 +302,12 @@ class Json(Generic[Model]):
 
     @without_frames
     def read(self, raw: bytes, *, tolerant: bool) -> Model:
-        """The object.
+        """The object, with any unknown fields.
 
         Raises:
             FormatError: as `WireModel.from_wire`.
         """
-        return self.model.from_wire(raw, tolerant=tolerant, max_bytes=self.max_bytes)
+        return self.model.from_wire(raw, tolerant=tolerant, max_bytes=self.max_bytes, unknown_fields=True)
 
 
 @dataclass(frozen=True, slots=True)

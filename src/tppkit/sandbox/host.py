@@ -14,8 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import re
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -30,7 +29,7 @@ from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, T
 from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Auth, Interface, Route, is_streamed
 from tppkit.protocol.refusals import Refusal
-from tppkit.protocol.wire import WireModel, require_media_type
+from tppkit.protocol.wire import require_media_type, safe_name, unknown_fields_of
 from tppkit.sandbox.cell import Handler, HostCall, Services, StreamHandler
 from tppkit.sandbox.request_log import without_secrets
 from tppkit.sandbox.stream import Send, Stream
@@ -39,7 +38,7 @@ from tppkit.web.replay import Bounds, Verdict
 from tppkit.web.sources import AsgiSource, Receive, Source, receive_chunk
 
 RETRY_AFTER_S = 1
-_FIELD, _MAX_NAMES = re.compile("[A-Za-z_]{1,40}"), 5
+_MAX_NAMES = 5
 # Errors of the sandbox that a developer can fix. Unlike a real bank, it reports their reason.
 _EXPLAINED = frozenset({"pki.unusable", "database.unavailable", "archive.unusable"})
 
@@ -213,7 +212,7 @@ class Host:
             if message.single("content-encoding"):
                 raise FormatError("message.content-encoding", "the body has a Content-Encoding")
         body = route.row.request.read(message.body, tolerant=False)
-        unknown = sorted(set(_unknown_fields(body)))
+        unknown = sorted({safe_name(name) for _, name in unknown_fields_of(body)})
         if unknown:
             _LOGGER.warning("  unknown fields: %s", without_secrets(", ".join(unknown[:_MAX_NAMES])))
         return HostCall(
@@ -326,17 +325,6 @@ def _bounds(at: datetime, window: timedelta | None) -> Bounds:
 def _headers(media_type: str | None) -> tuple[Header, ...]:
     fields = () if media_type is None else (("Content-Type", media_type),)
     return (*fields, ("Cache-Control", "no-store"))
-
-
-def _unknown_fields(body: object) -> Iterator[str]:
-    """Yield the names of unknown fields of a body; a name of other characters could be card data."""
-    if isinstance(body, WireModel):
-        yield from (name if _FIELD.fullmatch(name) else "another" for name in body.model_extra or ())
-        for name in body.model_fields_set & type(body).model_fields.keys():
-            yield from _unknown_fields(getattr(body, name))
-    elif isinstance(body, tuple):
-        for part in body:
-            yield from _unknown_fields(part)
 
 
 def _require_kind(handler: Handler[Any, Any] | StreamHandler[Any, Any]) -> None:

@@ -122,7 +122,7 @@ class VerifiedRequest(VerifiedHead):
 
     Example:
         verified = verify_request(received, qwac=qwac, at=utc_now(), policy=policy)
-        pay(PaymentInitiation.from_wire(verified.body), by=verified.organization_identifier)
+        pay(PaymentInitiation.from_wire(verified.body, unknown_fields=True), by=verified.organization_identifier)
     """
 
     __slots__ = ()

@@ -149,7 +149,7 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "unknown-gateway-fields", "gateway", "fields of a request that the document does not list, and client and extra",
-        "accepted without effect, and named in the sandbox's log; client and extra are returned unchanged",
+        "as assumption unknown-fields; client and extra are returned unchanged",
         "section 2.2 names both and not their structure",
         "protocol.gateway.values.GatewayModel",
     ),

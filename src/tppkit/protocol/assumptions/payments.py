@@ -164,8 +164,9 @@ PAYMENTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "unknown-fields", "psd2", "what fields of a request, and query parameters, do that the document does not list",
-        "nothing: they are accepted, and payment details show the fields as they were submitted",
-        "section 1 of part A: fields not listed must not be relied on; the guidelines have many more", "protocol.psd2.models.Psd2Model",
+        "requests of all three interfaces reject such fields when they are built, unless unknown_fields= allows them. The bank accepts them"
+        " without effect and logs their names; payment details also show them. It ignores such query parameters",
+        "section 1 of part A: fields not listed must not be relied on; the guidelines have many more", "protocol.wire.WireModel",
     ),
     Assumption(
         "instant-cap", "psd2", "the instant amount cap, and which banks cannot be reached",

@@ -112,6 +112,8 @@ class PaymentLinkRequest(RequestBody):
 class PaymentLink(PaymentLinkRequest):
     """A payment link; `orders` has ids by order status."""
 
+    is_request = False
+
     id: Uuid
     status: Annotated[LinkStatus | str, Field(union_mode="left_to_right"), known(LinkStatus)]
     project_id: Uuid | None = None

@@ -139,6 +139,8 @@ class PaymentMethodDetails(GatewayModel):
 class TransactionRequest(GatewayModel):
     """The payment method of a new order, chosen by the merchant."""
 
+    is_request = True
+
     payment_method: Text | None = None
     capture_mode: Annotated[CaptureMode | str, Field(union_mode="left_to_right"), known(CaptureMode)] | None = None
     expiration_period: Duration | None = None
@@ -171,6 +173,8 @@ class Outcomes(GatewayModel):
 
 class Transaction(TransactionRequest):
     """A payment attempt."""
+
+    is_request = False
 
     id: Uuid
     status: Annotated[TransactionStatus | str, Field(union_mode="left_to_right"), known(TransactionStatus)]

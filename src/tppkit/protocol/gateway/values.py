@@ -57,6 +57,8 @@ class GatewayModel(WireModel):
 class RequestBody(GatewayModel):
     """The body of a request: the only place where card data is written."""
 
+    is_request = True
+
     def to_wire(self) -> bytes:
         """Compact JSON in UTF-8, without absent fields, with card data."""
         return self._write(Purpose.REQUEST)

@@ -8,11 +8,11 @@ fields are not in `repr`, to keep them out of logs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -33,6 +33,7 @@ from tppkit.protocol.legacy.money import Amount, check_amounts, read_number, wri
 from tppkit.protocol.legacy.rules import category, is_token, read_local_time, read_time_stamp, write_local_time
 from tppkit.protocol.wire import MAX_BODY_BYTES, WireModel, written
 
+_DECIMAL = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,6})?")
 _COUNTRY = re.compile(r"[A-Z]{3}")
 
 
@@ -85,7 +86,13 @@ def _check_account(value: str) -> str:  # assumption account-form
     return value
 
 
+def _is_decimal(value: Any) -> bool:
+    return isinstance(value, str) and _DECIMAL.fullmatch(value) is not None
+
+
 def _check_order_amounts(value: Any) -> dict[str, Decimal]:  # assumptions tx-amounts, amount-doubles
+    if isinstance(value, Mapping):
+        value = {code: read_number(one) if _is_decimal(one) else one for code, one in value.items()}
     amounts = check_amounts(value)
     if len(amounts) != 1:
         raise ValueError("not exactly one currency")
@@ -133,6 +140,8 @@ class AccessRequest(LegacyModel):
         acc: the customer's account, IBAN or phone number.
     """
 
+    is_request = True
+
     acc: Annotated[Account, Field(repr=False)]
 
 
@@ -141,7 +150,8 @@ class PaymentOrder(LegacyModel):
 
     Attributes:
         acc: the receiver's account, IBAN or phone number.
-        amts: the amount in the major unit, by currency code; exactly one (assumption tx-amounts). Rounding errors of doubles are removed.
+        amts: the amount in the major unit, by currency code; exactly one (assumption tx-amounts). Constructors also take decimal texts.
+            Rounding errors of doubles are removed.
         name: the receiver's name; name, street, city and country are required unless the receiver is a customer of the bank.
         street: the receiver's street.
         city: the receiver's city.
@@ -154,6 +164,8 @@ class PaymentOrder(LegacyModel):
         PaymentOrder(acc="+37060000000", amts={"EUR": Decimal("12.50")}, msg="Order 4711").to_wire()
     """
 
+    is_request = True
+
     acc: Annotated[Account, Field(repr=False)]
     amts: Annotated[Mapping[str, Decimal], PlainValidator(_check_order_amounts)]
     name: Annotated[str, _check_text(70)] | None = Field(default=None, repr=False)
@@ -163,6 +175,14 @@ class PaymentOrder(LegacyModel):
     msg: Annotated[str, _check_text(140)] | None = Field(default=None, repr=False)
     time: Annotated[str, written(_check_time)] | None = None
     tcc: Annotated[str, _check_text(35)] | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, *, acc: str, amts: Mapping[str, Decimal | str], name: str | None = None, street: str | None = None,
+            city: str | None = None, country: str | None = None, msg: str | None = None, time: str | None = None,
+            tcc: str | None = None, unknown_fields: Mapping[str, Any] = ...,
+        ) -> None: ...  # fmt: skip
 
     @property
     def amount(self) -> Amount:
@@ -175,7 +195,10 @@ class PaymentOrder(LegacyModel):
         return None not in (self.name, self.street, self.city, self.country)
 
     @classmethod
-    def from_wire(cls, raw: bytes, *, tolerant: bool = False, max_bytes: int = MAX_BODY_BYTES) -> Self:
+    def from_wire(
+        cls, raw: bytes, *, tolerant: bool = False, max_bytes: int = MAX_BODY_BYTES,
+        unknown_fields: Collection[str] | Literal[True] = (),
+    ) -> Self:  # fmt: skip
         """Read the order; amounts from the text of the JSON numbers.
 
         Raises:
@@ -185,8 +208,10 @@ class PaymentOrder(LegacyModel):
         fields = parse_json(raw, what=what, max_bytes=max_bytes)
         exact = parse_json(raw, what=what, max_bytes=max_bytes, number=read_number)
         if type(fields) is dict and "amts" in fields:
-            fields["amts"] = exact["amts"]
-        return cls.from_object(fields, tolerant=tolerant)
+            amts = exact["amts"]
+            has_texts = type(amts) is dict and any(isinstance(one, str) for one in amts.values())
+            fields["amts"] = None if has_texts else amts  # texts are for constructors only
+        return cls.from_object(fields, tolerant=tolerant, unknown_fields=unknown_fields)
 
     def to_wire(self) -> bytes:
         """Compact JSON in UTF-8, without absent fields; the amount without exponent or binary tail."""
@@ -301,6 +326,7 @@ class LoginRequest(LegacyModel):
     Source: PSD2 document, part B section 4.
     """
 
+    is_request = True
     name: str
     perm: tuple[LoginPermission, ...] = ()
     code: str | None = None

@@ -91,6 +91,9 @@ Status = Annotated[
 ]
 
 
+References = Annotated[tuple[AccountReference, ...], Field(strict=False)]  # lists of callers
+
+
 class Access(Psd2Model):
     """The access of a consent, in exactly one of three forms (assumption consent-form).
 
@@ -104,9 +107,9 @@ class Access(Psd2Model):
 
     all_psd2: AllAccounts | None = None
     available_accounts: AllAccounts | None = None
-    accounts: tuple[AccountReference, ...] | None = None
-    balances: tuple[AccountReference, ...] | None = None
-    transactions: tuple[AccountReference, ...] | None = None
+    accounts: References | None = None
+    balances: References | None = None
+    transactions: References | None = None
 
     @model_validator(mode="after")
     def _check_form(self, info: ValidationInfo) -> Self:
@@ -144,8 +147,12 @@ class ConsentRequest(Psd2Model):
         valid_until: its last day; the bank limits it to 180 days.
         frequency_per_day: how often account data can be read in a day while the customer is absent.
         recurring_indicator: a field of the Berlin Group without effect here (assumption consent-fields).
+
+    Example:
+        ConsentRequest(access=Access(all_psd2=ALL_ACCOUNTS), valid_until=date(2026, 12, 31), frequency_per_day=4)
     """
 
+    is_request = True
     access: Access
     valid_until: Day
     frequency_per_day: Annotated[int, Field(ge=1, le=2**31 - 1)]  # assumption frequency-per-day

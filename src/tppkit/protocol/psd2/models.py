@@ -6,11 +6,13 @@ Unknown fields are kept. Rules for values apply to requests; answers of a bank a
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from tppkit._iban import is_iban
@@ -39,6 +41,10 @@ def _check_iban(value: str) -> str:
     if not is_iban(value):
         raise ValueError("not an IBAN in electronic form with its country's length and correct check digits")
     return value
+
+
+def _as_text(value: Any) -> Any:
+    return f"{value:f}" if isinstance(value, Decimal) else value
 
 
 def _check_amount(value: str) -> str:
@@ -73,7 +79,7 @@ def _check_status(value: str) -> str:
 
 
 Iban = Annotated[str, written(_check_iban)]
-SepaAmount = Annotated[str, written(_check_amount)]
+SepaAmount = Annotated[str, BeforeValidator(_as_text), written(_check_amount)]
 Euro = Annotated[str, written(_check_euro)]
 CreditorName = Annotated[str, written(_check_name)]
 Remittance = Annotated[str, written(_check_remittance)]
@@ -83,10 +89,21 @@ Status = Annotated[TransactionStatus | str, Field(union_mode="left_to_right"), w
 
 
 class InstructedAmount(Psd2Model):
-    """An amount to pay: `currency` EUR, `amount` a decimal string such as `"12.50"`."""
+    """An amount to pay: `currency` EUR, `amount` a decimal string such as `"12.50"`; the constructor also takes a Decimal.
 
+    Example:
+        InstructedAmount(currency="EUR", amount=Decimal("12.50"))
+    """
+
+    is_request = True
     currency: Euro
     amount: SepaAmount
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, *, currency: str, amount: str | Decimal, unknown_fields: Mapping[str, Any] = ...
+        ) -> None: ...
 
 
 class AccountReference(Psd2Model):
@@ -99,8 +116,16 @@ class PaymentInitiation(Psd2Model):
     """The body of a payment initiation.
 
     `debtor_account` only constrains which customer may approve; it never selects one.
+
+    Example:
+        PaymentInitiation(
+            instructed_amount=InstructedAmount(currency="EUR", amount="12.50"),
+            creditor_account=AccountReference(iban="LT121000011101001000"),
+            creditor_name="Bookshop",
+        )
     """
 
+    is_request = True
     instructed_amount: InstructedAmount
     creditor_account: AccountReference
     creditor_name: CreditorName
@@ -149,6 +174,8 @@ class PaymentStatus(Psd2Model):
 
 class PaymentDetails(PaymentInitiation):
     """The submitted payment with its id and state."""
+
+    is_request = False
 
     payment_id: PaymentId
     transaction_status: Status

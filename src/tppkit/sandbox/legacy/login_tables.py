@@ -110,7 +110,7 @@ def latest_login_time(db: Connection) -> datetime:
 
 
 def _login(row: Any) -> StoredLogin:
-    request = None if row.body is None else LoginRequest.from_wire(bytes(row.body))
+    request = None if row.body is None else LoginRequest.from_wire(bytes(row.body), unknown_fields=True)
     return StoredLogin(
         row.id, row.host, row.url, LoginState(row.state), from_microseconds(row.scanned_at), row.customer, request, row.reason
     )  # fmt: skip

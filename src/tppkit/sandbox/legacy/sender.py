@@ -136,7 +136,7 @@ class LegacySender:
         if answer.status != 200:
             raise TransportError("login.answer", f"the receiver answers {answer.status}")
         require_media_type(answer.content_type, _JSON)
-        return LoginRequest.from_wire(answer.body)
+        return LoginRequest.from_wire(answer.body, unknown_fields=True)
 
     def _signed(self, method: str, url: str, body: bytes) -> tuple[tuple[str, str], ...]:
         """Return the headers, with a unique requestid."""

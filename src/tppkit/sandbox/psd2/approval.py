@@ -157,7 +157,7 @@ def _state(order: Order) -> str:
 
 
 def _paid(payment: StoredPayment) -> tuple[str, str]:
-    submitted = PaymentInitiation.from_wire(payment.body)
+    submitted = PaymentInitiation.from_wire(payment.body, unknown_fields=True)
     amount = submitted.instructed_amount
     return (
         f"{amount.amount} {amount.currency}",

@@ -178,7 +178,7 @@ def latest_consents(db: Connection, most: int) -> tuple[StoredConsent, ...]:
 
 @lru_cache(maxsize=64)  # each read of account data needs it; the model is immutable
 def _request(body: bytes) -> ConsentRequest:
-    return ConsentRequest.from_wire(body)
+    return ConsentRequest.from_wire(body, unknown_fields=True)
 
 
 def _read(row: Any) -> StoredConsent | None:

@@ -173,7 +173,10 @@ class ApprovalPages:
                 "until": order.progress.valid_until,
             }
         else:
-            shown = {"payment": PaymentInitiation.from_wire(order.body), "product": PRODUCTS[order.product]}
+            shown = {
+                "payment": PaymentInitiation.from_wire(order.body, unknown_fields=True),
+                "product": PRODUCTS[order.product],
+            }
         return {
             "payment": None,
             "consent": None,

@@ -83,7 +83,7 @@ def payment_status(call: HostCall[None]) -> Answer[PaymentStatus]:
 def payment_details(call: HostCall[None]) -> Answer[PaymentDetails]:
     """GET /payments/{payment-product}/{paymentId}: the submitted payment, with its id and state."""
     payment = _of_provider(call)
-    submitted = PaymentInitiation.from_wire(payment.body).to_object()
+    submitted = PaymentInitiation.from_wire(payment.body, unknown_fields=True).to_object()
     state = {"paymentId": payment.payment_id, "transactionStatus": reported_status(payment.progress.status).value}
     return Answer(PaymentDetails.model_validate(submitted | state, strict=False))
 
@@ -148,7 +148,7 @@ def is_open(payment: StoredPayment) -> bool:
 
 def choices(db: Connection, payment: StoredPayment) -> tuple[tuple[Customer, Account], ...]:
     """Return each customer with each account that may pay; debtorAccount restricts them (assumption no-matching-account)."""
-    return tuple(_approving_accounts(db, PaymentInitiation.from_wire(payment.body), None, None))
+    return tuple(_approving_accounts(db, PaymentInitiation.from_wire(payment.body, unknown_fields=True), None, None))
 
 
 def approve_payment(
@@ -169,7 +169,7 @@ def approve_payment(
             such account, debtorAccount names another, or too many of its transfers are pending.
     """
     require_open(payment)
-    order = PaymentInitiation.from_wire(payment.body)
+    order = PaymentInitiation.from_wire(payment.body, unknown_fields=True)
     chosen = next(_approving_accounts(db, order, customer, iban), None)
     if chosen is None:
         raise LocalProtocolError("account.unfit", "no such account may pay this payment")
@@ -207,7 +207,9 @@ def _execute(db: Connection, transfer: Transfer, *, rules: BankRules) -> None:
     payment = lock_payment(db, transfer.order_id)
     if payment is None:
         raise LocalProtocolError("payment.unknown", f"the transfer {transfer.id} has no payment")
-    on_rail = not transfer.instant or _is_instant(db, PaymentInitiation.from_wire(payment.body), rules)
+    on_rail = not transfer.instant or _is_instant(
+        db, PaymentInitiation.from_wire(payment.body, unknown_fields=True), rules
+    )
     if not on_rail and payment.product is PaymentProduct.SEPA:
         delay_transfer(db, transfer, due_at=transfer.started_at + rules.normal_execution)
         return
