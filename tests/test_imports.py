@@ -49,6 +49,11 @@ def test_an_absent_package_names_the_extra_to_install(package, tmp_path, monkeyp
     assert not [*tmp_path.iterdir()]
 
 
+def test_the_fixtures_name_their_extra():
+    done = _python("import sys; sys.modules['pytest'] = None; import tppkit.testing")
+    assert "this needs pytest: install it with pip install 'tppkit[testing]'" in done.stderr.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     "command", [[], ["sandbox"], ["sandbox", "up"], ["sandbox", "clock", "advance"], ["demo"], ["callback", "listen"]]
 )

@@ -59,6 +59,10 @@ LIMITS = {
         "cli.har_file:MAX_HAR_BYTES", "cli.har_file:MAX_ENTRIES", "cli.command_words:MAX_COMMAND_LENGTH",
         "seals.diagnose.bodies:MAX_CHANGED_BYTES",
     ),
+    "card numbers": (
+        "card_search.files:MAX_DEPTH", "card_search.files:MAX_UNPACKED_BYTES", "card_search.files:MAX_HELD_BYTES",
+        "card_search.files:MAX_MEMBERS",
+    ),
     "the text of a QR code": (
         "qr.characters:MAX_TEXT_BYTES", "qr.reading:MAX_PICTURE_BYTES", "qr.reading:MAX_PICTURE_PIXELS",
         "qr.picture_file:_MAX_SCANS",

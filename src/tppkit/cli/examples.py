@@ -126,6 +126,10 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
             ("tppkit qr read login.png", "tppkit qr read 'TX:LT121000011101001000:Bookshop:EUR:12.50::'"),
             "0 read, 2 wrong usage, 3 input cannot be read or is not a code.",
         ),
+        "pan scan": (
+            ("tppkit pan scan logs shop.sqlite --any", "tppkit pan scan backup.tar.gz --cards cards.txt --json"),
+            "0 none found, 1 found, 2 wrong usage, 3 something could not be searched.",
+        ),
         "qr scan": (("tppkit qr scan https://service.example 'LOGIN:tpp.example/login/1a2b'",), _MAKES),
         "sandbox up": (("tppkit sandbox up", "tppkit sandbox up --port 9443 --pki certs --ready-file ready.json"), _SERVES),
         "sandbox clock advance": (

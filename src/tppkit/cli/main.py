@@ -26,6 +26,7 @@ _COMMANDS = {
     "cert": "Read, check and compare eIDAS certificates.",
     "demo": "Run the main task end to end, on this machine.",
     "inbox": "List, release, discard, purge and handle stored callbacks and webhooks.",
+    "pan": "Search files for card numbers.",
     "pki": "Make a test PKI and its certificates.",
     "qr": "Make and read login codes, payment codes and scan links.",
     "sandbox": "Run a bank and a payment gateway to develop against.",

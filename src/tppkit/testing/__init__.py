@@ -17,15 +17,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import pytest
+from tppkit._extras import missing_extra
 
-from tppkit.testing.pan import assert_no_pan
+try:
+    import pytest
+except ImportError as e:
+    raise missing_extra("testing", e) from e
+
+from tppkit.testing.pan import Searched, assert_no_pan
 
 if TYPE_CHECKING:
     from tppkit.sandbox import Gateway, Sandbox
     from tppkit.testpki import Pki
 
-__all__ = ["assert_no_pan", "tppkit_bank", "tppkit_gateway", "tppkit_pki"]
+__all__ = ["Searched", "assert_no_pan", "tppkit_bank", "tppkit_gateway", "tppkit_pki"]
 
 # The fixtures import what they need, so that suites without them do not load it.
 

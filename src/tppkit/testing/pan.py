@@ -4,40 +4,55 @@ from __future__ import annotations
 
 import logging
 import os
-import re
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from itertools import islice
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from tppkit._files import regular_only
+from tppkit.card_search import CardForms, Hit, Place, Secret, Skipped, SkipReason, distinct, masked, search_path
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.testing.card_forms import CODE, CardForms, Hit, Secret
 
 _MAX_LINES = 20
-_ROWS = 64
-_SQLITE = b"SQLite format 3\0"
-_JOURNALS = ("-wal", "-journal")
 # Fields that logging itself sets; line numbers and process ids could be mistaken for codes.
 _RECORD = vars(logging.makeLogRecord({})).keys() - {"msg", "args", "exc_info", "exc_text", "stack_info"}
 
 
-def assert_no_pan(*places: object, cards: Iterable[str | Secret]) -> None:
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What `assert_no_pan` searched.
+
+    Attributes:
+        searched: the names of places, such as paths, `logs.tar: shop.log` for a member of an archive, and `place 2` for a value.
+        skipped: places that were not searched, with the reasons.
+
+    Example:
+        searched = assert_no_pan(tmp_path, cards=["4111111111111111"])
+        assert not searched.skipped
+    """
+
+    searched: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def assert_no_pan(*places: object, cards: Iterable[str | Secret]) -> Searched:
     """Check that none of the cards of a test is in any of the places.
 
     A card number is found as digits with and without separators, percent-encoded, in UTF-16, hexadecimal, base64 and as a binary
-    integer. A security code is found as a separate word; choose one that no amount or counter has, such as 0739. Compressed and
-    encrypted content is not searched. No other process may write to a SQLite database that is searched.
+    integer. A security code is found as a separate word; choose one that no amount or counter has, such as 0739. Gzip, zip and tar
+    files are unpacked; encrypted content and other compression are not searched. No other process may write to a SQLite database that is
+    searched.
 
     Args:
         places: `Path` objects of files and folders, where SQLite databases are also read by SQL and with their journals; texts, bytes,
             JSON values, pydantic models, exceptions, log records, HTTP answers (`content` and `headers`), and lists of them.
             A text is never a path.
         cards: every card number and security code of the test.
+
+    Returns:
+        what was searched, and what was not.
 
     Raises:
         AssertionError: a card was found; the message has place, form and offset or column, never the card.
@@ -55,31 +70,41 @@ def assert_no_pan(*places: object, cards: Iterable[str | Secret]) -> None:
         raise ConfigurationError(
             "pan.search", "give the places to search, and files as Path: a text is searched itself"
         )
-    with closing(_search(places, forms)) as lines:
-        found = [*islice(lines, _MAX_LINES)]
-    if found:
-        raise AssertionError("\n".join(["card data was found:", *found]))
+    lines: dict[str, str] = {}
+    searched: list[str] = []
+    skipped: list[Skipped] = []
+    for found in _places(places, forms):
+        if isinstance(found, Skipped):
+            if found.why is SkipReason.UNREADABLE:
+                raise FormatError("file.unreadable", f"{found.name} cannot be read: {found.reason}")
+            skipped.append(found)
+            continue
+        searched.append(found.name)
+        for hit, at in found.hits:
+            line = f"{found.name}: {hit.card}, {hit.form}"
+            lines.setdefault(line, f"{line}, {at}")
+        if len(lines) >= _MAX_LINES:
+            break
+    if lines:
+        not_searched = [f"not searched: {one.name}, {one.reason}" for one in skipped[:_MAX_LINES]]
+        raise AssertionError(
+            "\n".join(
+                [
+                    "card data was found:",
+                    *[*lines.values()][:_MAX_LINES],
+                    *not_searched,
+                    f"places searched: {len(searched)}",
+                ]
+            )
+        )
+    return Searched(tuple(searched), tuple(skipped))
 
 
 def _is_file_name(text: str) -> bool:
     return os.sep in text and len(text) < 4096 and "\0" not in text and os.path.exists(text)
 
 
-def _search(places: tuple[object, ...], forms: CardForms) -> Generator[str, None, None]:
-    reported = set()
-    for place, where in _places(places, forms):
-        for hit, at in where:
-            name = re.sub("[0-9]", "*", place) if any(forms.in_text(place)) else place
-            line = f"{name}: card {hit.card}, {hit.form}"
-            if line not in reported:
-                reported.add(line)
-                yield f"{line}, {at}"
-
-
-_Found = Iterator[tuple[Hit, str]]
-
-
-def _places(places: tuple[object, ...], forms: CardForms) -> Iterator[tuple[str, _Found]]:
+def _places(places: tuple[object, ...], forms: CardForms) -> Iterator[Place | Skipped]:
     """Yield each place with its hits. Containers are searched item by item, without recursion."""
     waiting: list[tuple[str, Any, bool]] = [(f"place {at}", place, True) for at, place in enumerate(places, 1)][::-1]
     seen: dict[int, object] = {}  # keeps the objects alive, so that no id is reused
@@ -93,13 +118,13 @@ def _places(places: tuple[object, ...], forms: CardForms) -> Iterator[tuple[str,
             case None | bool():
                 continue
             case str():
-                yield name, _at_bytes(forms.in_text(value))
+                yield _place(name, forms.in_text(value), forms)
             case bytes() | bytearray() | memoryview():
-                yield name, _at_bytes(forms.in_bytes(bytes(value)))
+                yield _place(name, forms.in_bytes(bytes(value)), forms)
             case int() | float() | Decimal() | date() | UUID():
-                yield name, _at_bytes(forms.in_text(str(value)))
+                yield _place(name, forms.in_text(str(value)), forms)
             case os.PathLike():
-                yield from _files(Path(value), forms)
+                yield from search_path(Path(value), forms)
             case Mapping():
                 parts = [
                     pair for key, one in value.items() for pair in ((f"key of {name}", key), (f"{name}.{key}", one))
@@ -124,73 +149,5 @@ def _places(places: tuple[object, ...], forms: CardForms) -> Iterator[tuple[str,
         waiting += [(part, one, strict) for part, one in reversed([*parts])]
 
 
-def _at_bytes(hits: Iterator[Hit]) -> _Found:
-    return ((hit, f"byte {hit.offset}") for hit in hits)
-
-
-def _files(path: Path, forms: CardForms) -> Iterator[tuple[str, _Found]]:
-    if path.is_dir():
-        for folder, folders, files in os.walk(path, onerror=_refuse):
-            for name in sorted(folders + files):
-                yield f"a name in {folder}", _in_name(name, forms)
-            for name in sorted(files):
-                file = Path(folder, name)
-                if file.is_file() and not file.is_symlink():
-                    yield from _file(file, forms)
-        return
-    yield f"a name in {path.parent}", _in_name(path.name, forms)
-    sides = [side for end in _JOURNALS if (side := Path(f"{path}{end}")).is_file()]
-    for file in (path.resolve(), *sides):
-        yield from _file(file, forms)
-
-
-def _file(path: Path, forms: CardForms) -> Iterator[tuple[str, _Found]]:
-    try:
-        with open(path, "rb", opener=regular_only) as file:
-            is_sqlite = file.read(len(_SQLITE)) == _SQLITE
-            file.seek(0)
-            yield str(path), _at_bytes(forms.in_stream(file.read))
-    except OSError as e:
-        _refuse(e)
-    if is_sqlite:
-        yield from _cells(path, forms)
-
-
-def _cells(path: Path, forms: CardForms) -> Iterator[tuple[str, _Found]]:
-    """Yield every cell of a database; the file has values longer than a page in several pieces."""
-    import sqlite3
-
-    # SQLite creates files next to a database in WAL mode, unless it opens the database as immutable.
-    mode = "mode=ro" if any(Path(f"{path}{end}").exists() for end in _JOURNALS) else "immutable=1"
-    try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)) as database:
-            database.text_factory = lambda text: text.decode("utf-8", "replace")
-            # Virtual tables have no pages; their data is in other tables.
-            for (table,) in database.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
-            ).fetchall():
-                quoted = table.replace('"', '""')
-                rows = database.execute(f'SELECT * FROM "{quoted}"')  # noqa: S608  # of the database's own schema
-                columns = [column[0] for column in rows.description]
-                while batch := rows.fetchmany(_ROWS):
-                    cells = [cell for row in batch for cell in zip(columns, row, strict=True)]
-                    texts = "\x1f".join(str(cell) for _, cell in cells if not isinstance(cell, bytes))
-                    for column, cell in cells if any(forms.in_text(texts)) else ():
-                        yield f"{path}, {table}.{column}", _in_cell(forms.in_text(str(cell)))
-                    for column, cell in cells:
-                        if isinstance(cell, bytes):
-                            yield f"{path}, {table}.{column}", _in_cell(forms.in_bytes(cell))
-    except sqlite3.Error as e:
-        raise FormatError("file.unreadable", f"{path} is a SQLite database that cannot be read: {e}") from e
-
-
-def _in_name(name: str, forms: CardForms) -> _Found:
-    return _at_bytes(hit for hit in forms.in_text(name) if not hit.form.startswith(CODE))
-
-
-def _in_cell(hits: Iterator[Hit]) -> _Found:
-    return ((hit, "a cell") for hit in hits)
-
-
-def _refuse(error: OSError) -> None:
-    raise FormatError("file.unreadable", f"{error.filename} cannot be read: {error.strerror}") from error
+def _place(name: str, hits: Iterable[Hit], forms: CardForms) -> Place:
+    return Place(masked(name, forms), distinct(hits))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from typing import NamedTuple, Protocol
 
 from tppkit.errors import ConfigurationError
+from tppkit.protocol.gateway.card_data import CardSecret, detect_brands, is_luhn_number, truncate_pan
 
 CODE = "security code"
 _CHUNK = 1 << 20
@@ -28,6 +30,16 @@ _LONGER = re.compile(
     rb"|[0-9A-Fa-f]+-[0-9A-Fa-f-]*(?= \.\.\. \(\d+ characters truncated\))"
     rb"|(?<=characters truncated\) \.\.\. )(?:[0-9A-Fa-f]+-[0-9A-Fa-f-]*|\d+(?:Z|[+-]\d\d:?\d\d))"
 )
+# Digits that no other digit touches, in one piece or in the groups of a card. Each match begins anew, so that overlapping ones count.
+_GROUPED = [
+    re.compile(rb"(?<![0-9])(?=(%b)(?![0-9]))" % digits)
+    for digits in (
+        rb"[0-9]{12,19}",
+        rb"[0-9]{4}([ -])[0-9]{4}\2[0-9]{4}\2[0-9]{4}",
+        rb"[0-9]{4}([ -])[0-9]{4}\2[0-9]{4}\2[0-9]{4}\2[0-9]{1,3}",
+        rb"[0-9]{4}([ -])[0-9]{6}\2[0-9]{4,5}",
+    )
+]
 
 
 class Secret(Protocol):
@@ -40,41 +52,18 @@ class Hit(NamedTuple):
     """The place of a card in the data.
 
     Attributes:
-        card: its position among the cards, from 1.
+        card: `card 1` for the first of the cards that are searched, or the network and the truncated number of any card.
         form: how it is written.
         offset: position of its first byte.
     """
 
-    card: int
+    card: str
     form: str
     offset: int
 
 
-class CardForms:
-    """Finds cards in bytes and texts.
-
-    Args:
-        cards: card numbers of 12 to 19 digits, and security codes of 3 or 4.
-
-    Raises:
-        ConfigurationError: `pan.search`.
-
-    Example:
-        forms = CardForms(["4111111111111111", "0739"])
-        next(forms.in_text("card 4111 1111 1111 1111"))  # Hit(card=1, form='digits', offset=5)
-    """
-
-    def __init__(self, cards: Iterable[str | Secret]) -> None:
-        texts = [card if isinstance(card, str) else card.get_secret_value() for card in cards]
-        if not texts or not all(re.fullmatch("[0-9]{3,4}|[0-9]{12,19}", text) for text in texts):
-            raise ConfigurationError(
-                "pan.search", "give one or more cards: numbers of 12 to 19 digits, security codes of 3 or 4"
-            )
-        self._patterns = [
-            (card, form, re.compile(pattern))
-            for card, text in enumerate(texts, 1)
-            for form, pattern in (_number_forms(text) if len(text) > 4 else _code_forms(text))
-        ]
+class Forms(ABC):
+    """Finds card numbers in bytes and texts."""
 
     def in_text(self, text: str) -> Iterator[Hit]:
         """Yield the cards in a text; offsets are those of its UTF-8."""
@@ -104,6 +93,37 @@ class CardForms:
             reported, cut = base + end, max(0, end - _CONTEXT)
             data, base, chunk = data[cut:], base + cut, following
 
+    @abstractmethod
+    def _hits(self, data: bytes, begin: int, end: int, *, is_text: bool, first: bool, last: bool) -> Iterator[Hit]:
+        """Yield the hits that begin in this part of the data; `first` and `last` say whether the data ends there."""
+
+
+class CardForms(Forms):
+    """Finds given cards in all of their written forms.
+
+    Args:
+        cards: card numbers of 12 to 19 digits, and security codes of 3 or 4.
+
+    Raises:
+        ConfigurationError: `pan.search`.
+
+    Example:
+        forms = CardForms(["4111111111111111", "0739"])
+        next(forms.in_text("card 4111 1111 1111 1111"))  # Hit(card='card 1', form='digits', offset=5)
+    """
+
+    def __init__(self, cards: Iterable[str | Secret]) -> None:
+        texts = [card if isinstance(card, str) else card.get_secret_value() for card in cards]
+        if not texts or not all(re.fullmatch("[0-9]{3,4}|[0-9]{12,19}", text) for text in texts):
+            raise ConfigurationError(
+                "pan.search", "give one or more cards: numbers of 12 to 19 digits, security codes of 3 or 4"
+            )
+        self._patterns = [
+            (f"card {card}", form, re.compile(pattern))
+            for card, text in enumerate(texts, 1)
+            for form, pattern in (_number_forms(text) if len(text) > 4 else _code_forms(text))
+        ]
+
     def _hits(self, data: bytes, begin: int, end: int, *, is_text: bool, first: bool, last: bool) -> Iterator[Hit]:
         for card, form, pattern in self._patterns:
             for found in pattern.finditer(data):
@@ -115,6 +135,29 @@ class CardForms:
                 ):
                     continue
                 yield Hit(card, form, found.start())
+
+
+class AnyCard(Forms):
+    """Finds every number that may be a card's: 12 to 19 digits in the range of a known network with a valid check digit.
+
+    The digits may be in groups, and in UTF-16. One number in ten has a valid check digit by chance.
+
+    Example:
+        next(AnyCard().in_text("card 4111-1111-1111-1111"))  # Hit(card='visa 411111******1111', form='digits', offset=5)
+    """
+
+    def _hits(self, data: bytes, begin: int, end: int, *, is_text: bool, first: bool, last: bool) -> Iterator[Hit]:
+        # Every second byte of UTF-16 is NUL.
+        views = [("digits", 0, 1), *([("UTF-16", 0, 2), ("UTF-16", 1, 2)] if not is_text and b"\0" in data else ())]
+        for form, shift, step in views:
+            part = data[shift::step]
+            for pattern in _GROUPED:
+                for found in pattern.finditer(part):
+                    offset = shift + found.start() * step
+                    number = CardSecret(re.sub("[ -]", "", found[1].decode()))
+                    brands = detect_brands(number)
+                    if begin <= offset < end and brands and is_luhn_number(number):
+                        yield Hit(f"{brands[0]} {truncate_pan(number)}", form, offset)
 
 
 def _number_forms(text: str) -> Iterator[tuple[str, bytes]]:
