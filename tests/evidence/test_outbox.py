@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from sqlalchemy.util import greenlet_spawn
 from refusals import refused
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
 from tppkit.evidence import EvidenceArchive, EvidenceRecord, make_record, read_lines
-from tppkit.evidence.outbox import Outbox
+from tppkit.evidence.outbox import MAX_BATCH, Outbox
 from tppkit.seals import VerifiedRequest
 
 KILLS = int(os.environ.get("CRASH_KILLS", "5"))
@@ -331,6 +332,16 @@ def test_until_the_commit_certificates_are_kept_and_records_are_not_read(bank):
             bank.outbox.pending(db)
         assert bank.pending() == 0
     assert bank.pending() == 1
+
+
+def test_records_that_are_not_drained_are_not_all_held_in_memory(bank):
+    record, held = bank.record("a"), 2 * MAX_BATCH
+    with bank.engine.begin() as db:
+        for _ in range(held + 100):
+            bank.outbox.add(db, record)
+    gc.collect()
+    assert sum(type(one) is EvidenceRecord for one in gc.get_objects()) <= held + 50
+    assert bank.outbox.drain(bank.engine) == held + 100
 
 
 BANK = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,8 +11,15 @@ from merchant import ASKED, DECLINED, Merchant
 from raw_provider import control, is_refused
 from sqlalchemy import create_engine
 
-from tppkit.sandbox.gateway.link_tables import next_due
-from tppkit.sandbox.gateway.tables import TABLES
+from tppkit.protocol.gateway.bodies import PaymentLinkRequest
+from tppkit.protocol.gateway.orders import OrderTerms
+from tppkit.protocol.gateway.states import LinkStatus, OrderStatus
+from tppkit.sandbox.gateway.cipher import CardCipher
+from tppkit.sandbox.gateway.link_tables import StoredLink, add_link, find_link, next_due
+from tppkit.sandbox.gateway.links import follow_order
+from tppkit.sandbox.gateway.projects import Projects
+from tppkit.sandbox.gateway.settings import GatewaySettings, Job
+from tppkit.sandbox.gateway.tables import TABLES, StoredOrder
 
 DAY = 86400
 TERMS = {"currency": "EUR", "amount": 1250, "merchant_order_id": "L-1"}
@@ -128,6 +136,28 @@ def test_the_end_of_a_link_waits_for_an_attempt_under_way(timed_merchant):
         assert read(timed_merchant, link)["status"] == "processing"
     customer.press("decline")
     assert read(timed_merchant, link)["status"] == "expired"
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(-1e-6, "all_unsuccessful"), (0, "expired")])
+def test_an_attempt_that_fails_when_its_link_ends_leaves_no_open_link(seconds, status, tmp_path):
+    ends = datetime(2026, 6, 1, 12, tzinfo=UTC)
+    settings = GatewaySettings(Projects(tmp_path), CardCipher(bytes(32), source="the test"), lambda: "", "")
+    link = StoredLink(
+        id="l", project_id="p", page_token="t", terms=PaymentLinkRequest(**TERMS), created_at=ends - timedelta(days=1),
+        ends_at=ends, status=LinkStatus.PROCESSING, modified_at=ends - timedelta(days=1),
+    )  # fmt: skip
+    at = ends + timedelta(seconds=seconds)
+    order = StoredOrder(
+        id="o", project_id="p", status=OrderStatus.ERROR, terms=OrderTerms(currency="EUR", amount=1250), is_test=True, own_checkout=False,
+        page_token="t", created_at=at, modified_at=at, link_id="l",
+    )  # fmt: skip
+    with create_engine("sqlite://").begin() as db:
+        TABLES.create_all(db)
+        add_link(db, link)
+        follow_order(Job(db, settings, at), order)
+        found = find_link(db, "l")
+        assert found is not None
+        assert found.status == status
 
 
 def test_the_next_end_is_found_by_an_index():
