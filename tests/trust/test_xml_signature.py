@@ -304,9 +304,6 @@ FORMS = {
     "the type on another part": lambda root, s: [
         one.set("URI", "#Other") for one in s[0].findall(f"{DS}Reference[@Type]") if not s.find(f"{DS}KeyInfo").set("Id", "Other")
     ],
-    "xml:lang above a part in Canonical XML": lambda root, s: (
-        s.set("{http://www.w3.org/XML/1998/namespace}lang", "en"), _transforms()(root, s),
-    ),
 }  # fmt: skip
 
 

@@ -31,12 +31,9 @@ DS = "{http://www.w3.org/2000/09/xmldsig#}"
 _XADES = "{http://uri.etsi.org/01903/v1.3.2#}"
 _ENVELOPED = "http://www.w3.org/2000/09/xmldsig#enveloped-signature"
 _EXCLUSIVE = "http://www.w3.org/2001/10/xml-exc-c14n#"
-_CANONICAL = "http://www.w3.org/TR/2001/REC-xml-c14n-20010315"
-# The standard fixes the transforms of the reference to the list. Without a transform, a part is in Canonical XML 1.0 (XML Signature
-# 1.1 section 4.4.3.2).
+# Annex B fixes the transforms for the list. Without any, a part is in Canonical XML 1.0 (XML Signature 1.1 section 4.4.3.2).
 _OF_LIST = (_ENVELOPED, _EXCLUSIVE)
-_OF_PARTS = frozenset({(), (_CANONICAL,), (_EXCLUSIVE,)})
-_XML_ATTRIBUTES = "{http://www.w3.org/XML/1998/namespace}"
+_OF_PARTS = frozenset({(), ("http://www.w3.org/TR/2001/REC-xml-c14n-20010315",), (_EXCLUSIVE,)})
 _SIGNED_PROPERTIES = "http://uri.etsi.org/01903#SignedProperties"
 _CLAUSE = "TS 119 612 annex B"
 _MAX_REFERENCES = 4
@@ -109,7 +106,8 @@ def verify_and_remove_signature(root: Element, *, signers: Collection[str], what
     signer = _verify_value(signature, information, certificates, what)  # 4
     for reference in references:  # 5
         if reference is not document:
-            reference.verify(_canonical_part(_inside(signature, root, reference.target, what), reference, what), what)
+            part = _inside(signature, root, reference.target, what)
+            reference.verify(_canonical(part, exclusive=reference.transforms == (_EXCLUSIVE,)), what)
     _remove(signature)
     document.verify(_canonical(root.getroottree()), what)  # 6
     return signer
@@ -141,18 +139,15 @@ def _child(parent: Element, tag: str, what: str) -> Element:
 
 def _references(information: Element, what: str) -> list[Element]:
     method, *rest = list(information) or [None]
-    if method is None or method.tag != f"{DS}CanonicalizationMethod" or not _is_exclusive(method):
+    # Without parameters: a list of inclusive prefixes would depend on the surrounding document.
+    stated = None if method is None else (method.tag, method.get("Algorithm"), len(method))
+    if stated != (f"{DS}CanonicalizationMethod", _EXCLUSIVE, 0):
         raise _form(what, "its SignedInfo is not canonicalized by exclusive XML canonicalization without comments")
     if len(rest) < 2 or rest[0].tag != f"{DS}SignatureMethod" or any(r.tag != f"{DS}Reference" for r in rest[1:]):
         raise _form(what, "its SignedInfo contains other elements than a method and references")
     if len(rest) - 1 > _MAX_REFERENCES:
         raise _form(what, f"{len(rest) - 1} references are too many")
     return rest[1:]
-
-
-def _is_exclusive(element: Element) -> bool:
-    # Without parameters: a list of inclusive prefixes would depend on the surrounding document.
-    return element.get("Algorithm") == _EXCLUSIVE and len(element) == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,13 +166,10 @@ class _Reference:
         if uri is None or (uri and not uri.startswith("#")) or uri == "#":
             raise _form(what, "a reference points outside the document")
         elements = element.findall(f"{DS}Transforms/{DS}Transform")
-        transforms = tuple(transform.get("Algorithm") for transform in elements)
-        # Without parameters: a list of inclusive prefixes would depend on the surrounding document.
+        transforms = tuple(one.get("Algorithm") for one in elements)
         if transforms not in (_OF_LIST, *_OF_PARTS) or any(len(transform) for transform in elements):
             raise _form(
-                what,
-                "a reference has other transforms than enveloped-signature with exclusive canonicalization, for the list, or"
-                " one canonicalization at most, for a part of the signature",
+                what, "the transforms of a reference are not those that the standard allows for the list, or a part"
             )
         algorithm = _child(element, f"{DS}DigestMethod", what).get("Algorithm")
         if algorithm not in _DIGESTS:
@@ -282,14 +274,6 @@ def _verifies(certificate: EidasCertificate, method: _Method, value: bytes, octe
 def _canonical(part: Any, *, exclusive: bool = True) -> bytes:
     octets: bytes = load_etree().tostring(part, method="c14n", exclusive=exclusive, with_comments=False)
     return octets
-
-
-def _canonical_part(part: Element, reference: _Reference, what: str) -> bytes:
-    exclusive = reference.transforms == (_EXCLUSIVE,)
-    # Canonical XML 1.0 section 2.4: a part takes over the xml attributes of its ancestors, which lxml leaves out.
-    if not exclusive and any(key.startswith(_XML_ATTRIBUTES) for above in part.iterancestors() for key in above.attrib):
-        raise _form(what, "a part is not canonicalized exclusively, below an element with xml:lang or the like")
-    return _canonical(part, exclusive=exclusive)
 
 
 def _remove(signature: Element) -> None:
