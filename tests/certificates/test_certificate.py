@@ -276,14 +276,19 @@ def test_a_certificate_of_version_1_is_read(pki):
 
 
 @pytest.mark.parametrize("serial", [0, -1, -(2**100)])
-def test_a_serial_number_that_is_not_positive_is_refused(issue, serial):
+def test_a_serial_number_that_is_not_positive_is_a_finding(issue, serial):
     whole = issue(Use.QWAC).der
     signed, *rest = der.read_children(whole, der.read_whole(whole, tag=der.SEQUENCE))
     version, _, *others = (whole[part.offset : part.end] for part in der.read_children(whole, signed))
     changed = der.write_element(der.SEQUENCE, version, der.write_integer(serial), *others)
-    with pytest.raises(FormatError) as refused:
-        EidasCertificate.from_der(der.write_element(der.SEQUENCE, changed, *(whole[p.offset : p.end] for p in rest)))
-    assert refused.value.code == "certificate.malformed"
+    certificate = EidasCertificate.from_der(
+        der.write_element(der.SEQUENCE, changed, *(whole[p.offset : p.end] for p in rest))
+    )
+    assert certificate.serial == serial
+    (finding,) = certificate.findings
+    assert (finding.code, finding.severity) == ("certificate.serial-not-positive", Severity.ERROR)
+    found = check_certificate(certificate, as_=Use.QWAC, at=certificate.not_before, essential_only=True)
+    assert [one.code for one in found] == ["certificate.serial-not-positive"]
 
 
 def test_what_is_malformed_is_named_with_its_place(pki, issue):

@@ -64,6 +64,18 @@ def test_with_anchors_the_chain_is_printed(tppkit, folder, pki):
     assert result.json["chain"] == [str(certificate.subject) for certificate in expected]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("cert", "check", "qwac-chain.pem", "--as", "qwac"), ("cert", "check", "qseal-chain.pem", "--as", "qseal")],
+)
+def test_an_unreadable_file_of_the_trust_material_is_a_warning(tppkit, folder, command):
+    (folder / "trust" / "odd.pem").write_text("no certificate")
+    result = tppkit(*command, "--at", AT, "--trust", "trust", "--json")
+    assert (result.exit_code, result.json["findings"]) == (0, [])
+    assert "trust/odd.pem near line 1 cannot be read" in result.stderr
+    assert "[trust.skipped]" in result.stderr
+
+
 def test_a_certificate_without_its_intermediate_is_not_trusted(tppkit, folder):
     result = tppkit("cert", "check", "qwac.pem", "--as", "qwac", "--at", AT, "--trust", "trust", "--json")
     assert (result.exit_code, result.json["verdict"], result.json["chain"]) == (1, "fails", None)

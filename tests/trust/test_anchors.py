@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, Severity
 from tppkit.testpki import certificate_pem, key_pem, write_pki
+from tppkit.testpki.certificate import Draft
 from tppkit.trust import Anchors, PathVerifier, load_anchors, make_anchors
 
 
@@ -130,12 +133,64 @@ def test_a_file_that_is_absent_cannot_be_read(tmp_path):
     "content",
     [b"", b"no certificate", b"\x30\x03\x02\x01", b"-----BEGIN CERTIFICATE-----\nA\n-----END CERTIFICATE-----\n"],
 )
-@pytest.mark.parametrize("given", ["the file", "its folder"])
-def test_one_broken_file_makes_the_trust_material_unreadable(pki, tmp_path, content, given):
+def test_a_broken_file_of_a_folder_is_left_out_with_a_warning(pki, tmp_path, content):
     (tmp_path / "a-root.pem").write_bytes(certificate_pem(pki.root.certificate))
     (tmp_path / "broken.pem").write_bytes(content)
-    path = tmp_path / "broken.pem" if given == "the file" else tmp_path
-    assert refusal(load_anchors, path).code == "trust.unreadable"
+    anchors = load_anchors(tmp_path)
+    assert anchors.roots == (pki.root.certificate,)
+    (finding,) = anchors.findings
+    assert (finding.code, finding.severity) == ("trust.skipped", Severity.WARNING)
+    assert str(tmp_path / "broken.pem") in finding.message
+    assert refusal(load_anchors, tmp_path / "broken.pem").code == "trust.unreadable"
+    (tmp_path / "a-root.pem").unlink()
+    assert refusal(load_anchors, tmp_path).code == "trust.unreadable"
+
+
+def _not_positive(root) -> bytes:
+    return replace(Draft.of(root.certificate), serial=0).sign(root.key)
+
+
+UNREADABLE = {
+    "no certificate": b"-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n",
+    "not base64": b"-----BEGIN CERTIFICATE-----\nA\n-----END CERTIFICATE-----\n",
+    "cut": b"-----BEGIN CERTIFICATE-----\nAAAA\n",
+    "another last line": b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END X509 CERTIFICATE-----\n",
+    "a damaged first line": b"----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+    "trust settings": b"-----BEGIN TRUSTED CERTIFICATE-----\nMAAwAA==\n-----END TRUSTED CERTIFICATE-----\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3])
+@pytest.mark.parametrize("block", UNREADABLE.values(), ids=UNREADABLE)
+def test_an_unreadable_certificate_of_a_bundle_is_left_out_with_its_place(pki, tmp_path, block, place):
+    blocks = [certificate_pem(one) for one in (pki.root.certificate, pki.qwac_ca.certificate)]
+    blocks.insert(1, key_pem(pki.root.key))
+    blocks.insert(place, block)
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_bytes(b"# of us\n".join([*blocks, b"\n"]))
+    anchors = load_anchors(bundle)
+    (finding,) = anchors.findings
+    line = b"# of us\n".join([*blocks[:place], b""]).count(b"\n")
+    stated = int(re.search(rf"{bundle} near line (\d+) cannot be read: ", finding.message)[1])
+    assert line - 1 <= stated <= line + 1
+    assert anchors.roots == (pki.root.certificate,)
+    assert anchors.intermediates == (pki.qwac_ca.certificate,)
+
+
+def test_authorities_whose_root_cannot_be_read_do_not_become_roots(pki, tmp_path):
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_bytes(certificate_pem(pki.qwac_ca.certificate) + UNREADABLE["not base64"])
+    refused = refusal(load_anchors, bundle)
+    assert refused.code == "trust.unreadable"
+    assert f"{bundle} near line " in refused.message
+
+
+def test_an_anchor_may_have_a_serial_number_that_is_not_positive(pki, tmp_path):
+    (tmp_path / "root.der").write_bytes(_not_positive(pki.root))
+    (tmp_path / "issuing.pem").write_bytes(certificate_pem(pki.qwac_ca.certificate))
+    anchors = load_anchors(tmp_path)
+    assert (anchors.roots[0].serial, anchors.findings) == (0, ())
+    assert PathVerifier(anchors).verify(pki.qwac.certificate, at=pki.not_before).chain[-1].serial == 0
 
 
 def test_entries_of_a_folder_that_are_not_regular_files_are_skipped(pki, tmp_path):

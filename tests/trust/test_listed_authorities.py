@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -136,6 +137,23 @@ def test_an_unreadable_authority_is_skipped_and_reported(operator, root, certify
     anchors = lists.make_anchors(purpose="web", at=AT)
     assert anchors.roots == (root.certificate,)
     assert [(f.code, f.severity) for f in anchors.findings] == [("path.extension-malformed", Severity.WARNING)]
+
+
+def test_a_certificate_of_a_service_that_cannot_be_read_is_reported(operator, root):
+    broken = base64.b64encode(b"\x30\x03\x02\x01\x01").decode()
+    whole = base64.b64encode(root.certificate.der).decode()
+
+    def add(text: str) -> str:
+        service = text[text.index("<TSPService>") : text.index("</TSPServices>")]
+        return text.replace(
+            "</TSPServices>", service.replace(whole, broken).replace("Web CA", "Broken CA") + "</TSPServices>"
+        )
+
+    lists = verified_lists(operator, Listed(root.certificate, [GRANTED]), edit=add)
+    assert lists.make_anchors(purpose="web", at=AT).roots == (root.certificate,)
+    (finding,) = lists.lists[0].findings
+    assert (finding.code, finding.severity) == ("trusted-list.unreadable-part", Severity.WARNING)
+    assert 'the service "Broken CA" cannot be read' in finding.message
 
 
 def test_an_authority_outside_its_validity_is_skipped_and_reported(operator, root, certify):

@@ -7,7 +7,9 @@ not errors. `cryptography` parses the structure, the dates and the key.
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -173,11 +175,14 @@ class EidasCertificate(Subject):
     def _read(cls, data: bytes) -> Self:
         parts = _parts(data, count=6)
         first = 1 if parts[0].tag == 0xA0 else 0  # version 1 certificates leave the version out
-        _require_positive_serial(data, parts[first])
+        stated = data[parts[first].start : parts[first].end]
         try:
-            certificate = x509.load_der_x509_certificate(data)
+            # A serial number that is not positive is a finding; `cryptography` warns about it.
+            is_positive = stated[:1] < b"\x80" and stated != b"\0"
+            with nullcontext() if is_positive else warnings.catch_warnings(action="ignore"):
+                certificate = x509.load_der_x509_certificate(data)
+                serial = certificate.serial_number
             not_before, not_after = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-            serial = certificate.serial_number
         except (ValueError, x509.InvalidVersion) as e:
             raise FormatError("certificate.malformed", f"the certificate cannot be read: {der.parse_failure(e)}") from e
         issuer, subject = read_name(data, parts[first + 2]), read_name(data, parts[first + 4])
@@ -275,6 +280,13 @@ class EidasCertificate(Subject):
         """
         return self.not_before <= as_utc(at) <= self.not_after
 
+    def _find(self) -> list[Finding]:
+        found = super()._find()
+        if self.serial <= 0:
+            message, clause = "the serial number is not positive", "RFC 5280 section 4.1.2.2"
+            found.append(Finding("certificate.serial-not-positive", Severity.ERROR, message, clause))
+        return found
+
 
 @dataclass(frozen=True, repr=False)
 class EidasRequest(Subject):
@@ -349,12 +361,6 @@ def _parts(data: bytes, *, count: int) -> list[der.Element]:
     if len(parts) < count:
         raise FormatError("certificate.malformed", f"this is not a certificate: it has {len(parts)} parts")
     return parts
-
-
-def _require_positive_serial(data: bytes, serial: der.Element) -> None:
-    # RFC 5280 section 4.1.2.2 requires a positive serial; `cryptography` only warns.
-    if data[serial.start] >= 0x80 or (serial.end - serial.start == 1 and data[serial.start] == 0):
-        raise FormatError("certificate.malformed", "this is not a certificate: its serial number is not positive")
 
 
 def _organization_identifier(subject: DistinguishedName) -> OrganizationIdentifier | None:

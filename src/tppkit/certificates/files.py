@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain, islice, pairwise
+from pathlib import Path
 from typing import Any
 
 from tppkit._files import FilePath, read_bounded
 from tppkit.certificates.certificate import EidasCertificate
-from tppkit.certificates.sources import MAX_SOURCE_BYTES, read_sources
+from tppkit.certificates.sources import (
+    MAX_CERTIFICATES,
+    MAX_SOURCE_BYTES,
+    PEM_BLOCK,
+    is_der,
+    read_pem_sources,
+    read_sources,
+)
 from tppkit.errors import ConfigurationError, FormatError
 
 CertificateSource = FilePath | bytes | EidasCertificate | Sequence[EidasCertificate]
@@ -62,3 +71,33 @@ def read_certificates(given: CertificateSource, *, what: str) -> tuple[EidasCert
     if not found:  # `ssl` would use the system's authorities instead
         raise ConfigurationError("trust.no-anchors", f"{what} has no certificate")
     return tuple(found)
+
+
+def load_readable(paths: Iterable[Path]) -> tuple[tuple[EidasCertificate, ...], tuple[str, ...]]:
+    """Read the certificates of a trust store that can be read. Never read a chain so: an unreadable leaf would be left out.
+
+    Args:
+        paths: the files.
+
+    Returns:
+        The certificates in the order of the files; why files, or parts of them, cannot be read.
+    """
+    found: list[EidasCertificate] = []
+    faults: list[str] = []
+    for path in paths:
+        try:
+            data = read_bounded(path, max_bytes=MAX_SOURCE_BYTES)
+        except FormatError as e:
+            faults.append(e.message)
+            continue
+        # The blocks, and the texts between them, in which a block may be damaged.
+        blocks = () if is_der(data) else islice(PEM_BLOCK.finditer(data), MAX_CERTIFICATES)
+        ends = [0, *chain.from_iterable(block.span() for block in blocks), len(data)]
+        for start, end in pairwise(ends):
+            try:
+                sources = read_pem_sources(data[start:end]) if len(ends) > 2 else read_sources(data)
+                found += [EidasCertificate.from_der(source.der) for source in sources if source.kind == "certificate"]
+            except FormatError as e:
+                line = data.count(b"\n", 0, start) + 1
+                faults.append(f"{path} near line {line} cannot be read: {e.message}")
+    return tuple(found), tuple(faults)

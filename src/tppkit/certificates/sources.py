@@ -10,6 +10,7 @@ import binascii
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 from urllib.parse import unquote_to_bytes
 
@@ -20,7 +21,7 @@ from tppkit.errors import FormatError
 MAX_SOURCE_BYTES = 4 * 1024 * 1024
 MAX_CERTIFICATES = 10_000
 
-_PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----([^-]*)-----END \1-----")
+PEM_BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----([^-]*)-----END \1-----")
 # A first or last line of a block that can decide a verdict, also if it is damaged.
 _BOUNDARY = re.compile(rb"(?:^-|--)[ \t]*(?:BEGIN|END)[^-\r\n]{0,40}(?:CERTIFICATE|CRL)", re.IGNORECASE | re.MULTILINE)
 _PLUS_LABEL = re.compile(rb"-----(?:BEGIN|END)\+[A-Z0-9+]{1,40}-----")  # form encoding writes a space as +
@@ -71,7 +72,7 @@ def read_sources(data: bytes, *, password: bytes | str | None = None, with_pkcs1
     if len(data) > MAX_SOURCE_BYTES:
         raise FormatError("certificate.too-large", f"the input has more than {MAX_SOURCE_BYTES} bytes")
     text = data.strip()
-    if _is_der(data):
+    if is_der(data):
         found = _from_der(data, password, with_pkcs12)
     elif b"-----BEGIN " in text:
         found = _from_pem(text)
@@ -85,7 +86,8 @@ def read_sources(data: bytes, *, password: bytes | str | None = None, with_pkcs1
     return found
 
 
-def _is_der(data: bytes) -> bool:
+def is_der(data: bytes) -> bool:
+    """Whether an input begins like DER, and is no text with PEM blocks."""
     return data[:1] == b"\x30" and (b"-----BEGIN " not in data or _LONG_DER.match(data) is not None)
 
 
@@ -97,7 +99,7 @@ def read_pem_blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
             out: the next certificate would be taken for the leaf, or an issuing CA for the root.
     """
     end = 0
-    for match in _PEM.finditer(data):
+    for match in PEM_BLOCK.finditer(data):
         _require_no_boundary(data, end, match.start())
         end = match.end()
         label = match.group(1).decode("ascii")
@@ -119,12 +121,10 @@ def _require_no_boundary(data: bytes, start: int, end: int) -> None:
 
 
 def _from_pem(text: bytes) -> tuple[Source, ...]:
-    found: list[Source] = []
-    for source in read_pem_sources(text):
-        found.append(source)
-        if len(found) > MAX_CERTIFICATES:
-            raise FormatError("certificate.too-large", f"more than {MAX_CERTIFICATES} certificates in one input")
-    return tuple(found)
+    found = tuple(islice(read_pem_sources(text), MAX_CERTIFICATES + 1))
+    if len(found) > MAX_CERTIFICATES:
+        raise FormatError("certificate.too-large", f"more than {MAX_CERTIFICATES} certificates in one input")
+    return found
 
 
 def read_pem_sources(text: bytes) -> Iterator[Source]:
@@ -159,7 +159,7 @@ def _from_base64(text: bytes, password: bytes | str | None, with_pkcs12: bool) -
         raw = binascii.a2b_base64(b"".join(text.split()), strict_mode=True)
     except binascii.Error:
         return ()
-    return _from_der(raw, password, with_pkcs12) if _is_der(raw) else _from_pem(raw)
+    return _from_der(raw, password, with_pkcs12) if is_der(raw) else _from_pem(raw)
 
 
 def _from_der(data: bytes, password: bytes | str | None, with_pkcs12: bool) -> tuple[Source, ...]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 from tppkit._clock import format_time
-from tppkit.cli.output import present, reading
+from tppkit.cli.output import finding_line, present, reading, say
 from tppkit.trust import (
     CertificateStatus,
     QualifiedStatus,
@@ -56,7 +56,10 @@ class TrustFiles(NamedTuple):
             with reading(file):
                 answers = (answers or RevocationEvidence()) + load_revocation([file])
         now = present(None)
-        return load_trust(trust=self.anchors, trusted_lists=self.lists, answers=answers, now=max(now, at or now))
+        material = load_trust(trust=self.anchors, trusted_lists=self.lists, answers=answers, now=max(now, at or now))
+        for finding in material.anchors.findings if material.anchors else ():
+            say(finding_line(finding))
+        return material
 
 
 def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:

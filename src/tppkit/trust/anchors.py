@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tppkit._files import FilePath, as_path
-from tppkit.certificates import EidasCertificate, load_certificates
-from tppkit.errors import ConfigurationError, Finding, FormatError
+from tppkit.certificates import EidasCertificate
+from tppkit.certificates.files import load_readable
+from tppkit.errors import ConfigurationError, Finding, Severity
 from tppkit.trust.path.strength import is_signed_by
 
 CERTIFICATE_SUFFIXES = frozenset({".pem", ".crt", ".cer", ".der"})
@@ -73,33 +74,36 @@ def load_anchors(path: FilePath) -> Anchors:
     """Read the authorities of a file, or of the certificate files directly inside a folder.
 
     Self-signed authorities are roots. In a file without any, every authority is a root, as the caller named that file (an issuing
-    authority alone is a common anchor). A folder is a collection, and needs a self-signed authority.
+    authority alone is a common anchor). A folder is a collection, and needs a self-signed authority. What cannot be read is left
+    out, with a warning in the findings, if a self-signed authority can be read.
 
     Args:
         path: a file in any certificate form, or a folder. In a folder, regular files and links to them are read if they end
             in .pem, .crt, .cer or .der; subfolders, FIFOs and devices are ignored.
 
     Raises:
-        ConfigurationError: `trust.no-anchors`, `trust.no-root`; `trust.unreadable` when the path or a file in it cannot be
-            read.
+        ConfigurationError: `trust.no-anchors`, `trust.no-root`; `trust.unreadable`, nothing can be read, or what could be
+            the root cannot.
     """
     path = as_path(path)
     try:
         is_folder = path.is_dir()
         files = sorted(filter(is_certificate_file, path.iterdir())) if is_folder else [path]
-        if len(files) > MAX_FILES:
-            raise ConfigurationError(
-                "trust.unreadable", f"{path} holds more than {MAX_FILES} certificate files: give a folder with fewer"
-            )
-        certificates = [certificate for file in files for certificate in load_certificates(file)]
-    except (FormatError, OSError) as e:
-        reason = e.message if isinstance(e, FormatError) else f"{path} cannot be read: {e.strerror}"
-        if str(path) not in reason:
-            reason = f"{path} cannot be read: {reason}"
-        message = f"the trust material {reason}; give a certificate file, or a folder of them"
-        raise ConfigurationError("trust.unreadable", message) from e
+    except OSError as e:
+        raise _unreadable(f"{path} cannot be read: {e.strerror}") from e
+    if len(files) > MAX_FILES:
+        raise _unreadable(f"{path} holds more than {MAX_FILES} certificate files")
+    certificates, faults = load_readable(files)
     has_root = any(c.extensions.is_ca and _is_self_signed(c) for c in certificates)
-    return make_anchors(certificates, all_trusted=not (is_folder or has_root))
+    if faults and not has_root:
+        raise _unreadable("; ".join(faults[:3]))
+    left_out = (Finding("trust.skipped", Severity.WARNING, f"left out: {fault}") for fault in faults)
+    return replace(make_anchors(certificates, all_trusted=not (is_folder or has_root)), findings=tuple(left_out))
+
+
+def _unreadable(why: str) -> ConfigurationError:
+    message = f"the trust material {why}; give a certificate file, or a folder of them"
+    return ConfigurationError("trust.unreadable", message)
 
 
 def is_certificate_file(path: Path) -> bool:

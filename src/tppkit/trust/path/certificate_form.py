@@ -17,7 +17,7 @@ _GENERALIZED_TIME = 0x18
 
 
 def check_form(chain: Sequence[Link], at: datetime) -> None:
-    """Reject a chain with a certificate that breaks the form, the anchor included.
+    """Reject a chain with a certificate that breaks the form, the anchor included, whose serial number alone may be any.
 
     Raises:
         CertificateRejected: `path.refused`.
@@ -25,6 +25,9 @@ def check_form(chain: Sequence[Link], at: datetime) -> None:
     Source: RFC 5280 sections 4.1.1.2, 4.1.2.1, 4.1.2.2, 4.1.2.4, 4.1.2.5, 4.2.1.1 and 4.2.1.10.
     """
     _check_leaf(chain[0])
+    for link in chain[:-1]:
+        if link.certificate.serial <= 0:
+            raise _refused(link, f"has the serial number {link.certificate.serial}, which is not positive")
     for link in chain:
         _check_fields(link)
         _check_dates(link)

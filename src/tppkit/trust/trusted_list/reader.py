@@ -17,7 +17,7 @@ from tppkit.certificates.files import CertificateSource, read_certificates
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.trusted_list.model import DigitalIdentity, Pointer, Provider, Service, ServiceInstance, TrustedList
 from tppkit.trust.trusted_list.qualifications import read_qualifications
-from tppkit.trust.trusted_list.uris import ADDITIONAL_TYPES, QUALIFICATIONS, TSL
+from tppkit.trust.trusted_list.uris import ADDITIONAL_TYPES, QUALIFICATIONS, QUALIFIED_CA, TSL
 from tppkit.trust.trusted_list.xml_document import Element, parse_xml
 from tppkit.trust.trusted_list.xml_signature import verify_and_remove_signature
 
@@ -218,8 +218,19 @@ def _service(reading: _Reading, element: Element) -> Service | None:
     history = [
         _instance(reading, instance) for instance in element.findall(f"{TSL}ServiceHistory/{TSL}ServiceHistoryInstance")
     ]
+    for state in filter(None, (current, *history)):
+        if state.type == QUALIFIED_CA:
+            _check_certificates(reading, state)
     past = sorted((instance for instance in history if instance is not None), key=lambda i: i.since, reverse=True)
     return Service((current, *past), _complete_since([current, *history]))
+
+
+def _check_certificates(reading: _Reading, state: ServiceInstance) -> None:
+    for data in state.identity.certificates_der:
+        try:
+            EidasCertificate.from_der(data)
+        except FormatError as e:
+            reading.note(f"a certificate of the service {shown(state.name)} cannot be read: {e.message}")
 
 
 def _complete_since(states: Sequence[ServiceInstance | None]) -> datetime | None:
