@@ -15,9 +15,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from refusals import refused
 from tppkit.certificates import EidasCertificate, Use, oids
-from tppkit.errors import CertificateRejected, ConfigurationError
+from tppkit.errors import CertificateRejected, ConfigurationError, Severity
 from tppkit.testpki.profiles import authority_extensions, key_usage
-from tppkit.trust import Anchors, PathVerifier, make_anchors
+from tppkit.trust import Anchors, PathVerifier, TrustMaterial, check_trust, make_anchors
 from tppkit.trust.path.candidates import MAX_CHAIN_DEPTH
 from tppkit.trust.path.links import read_link
 from tppkit.trust.path.strength import check_signatures
@@ -247,6 +247,32 @@ def test_a_critical_extended_key_usage_of_an_authority_limits_what_it_certifies(
         assert paths.verify(leaf.certificate, at=AT, intermediates=[between.certificate])
     else:
         assert refusal(paths, leaf, intermediates=[between]).code == expected
+
+
+BOTH = [PURPOSES.SERVER_AUTH, PURPOSES.CLIENT_AUTH]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "purposes", "lacking"),
+    [
+        ([PURPOSES.SERVER_AUTH], [PURPOSES.CLIENT_AUTH], "clientAuth"), ([PURPOSES.SERVER_AUTH], BOTH, "clientAuth"),
+        (BOTH, BOTH, None), ([PURPOSES.ANY_EXTENDED_KEY_USAGE], BOTH, None), ([PURPOSES.SERVER_AUTH], [], None),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("of_root", [False, True])
+def test_a_purpose_that_an_authority_lacks_is_a_warning_if_not_critical(certify, allowed, purposes, lacking, of_root):
+    usage = (x509.ExtendedKeyUsage(allowed), False)
+    root = certify("Root", extensions=(*authority_extensions(path_length=1), *([usage] if of_root else [])))
+    between = certify("Between", root, extensions=(*authority_extensions(path_length=0), *([] if of_root else [usage])))
+    own = ((x509.ExtendedKeyUsage(purposes), False),) if purposes else ()
+    leaf = certify("leaf", between, extensions=(key_usage("digital_signature"), *own))
+    material = TrustMaterial(make_anchors([root.certificate, between.certificate]))
+    for findings in (
+        PathVerifier(material.anchors).verify(leaf.certificate, at=AT).findings,
+        check_trust(leaf.certificate, as_=Use.QWAC, at=AT, material=material).findings,
+    ):
+        assert [(f.code, f.severity) for f in findings] == ([("path.purpose", Severity.WARNING)] if lacking else [])
+        assert all(f"is for {lacking}, which" in f.message and "OpenSSL" in f.message for f in findings)
 
 
 def test_basic_constraints_of_an_authority_need_not_be_critical(certify, root):

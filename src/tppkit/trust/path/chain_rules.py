@@ -7,12 +7,13 @@ candidate that passed the most rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from tppkit._clock import format_time
+from tppkit._text import shortened
 from tppkit.certificates import oids
-from tppkit.errors import CertificateRejected
+from tppkit.errors import CertificateRejected, Finding, Severity
 from tppkit.trust.path.certificate_form import check_form
 from tppkit.trust.path.links import Link
 from tppkit.trust.path.name_constraints import check_names
@@ -93,21 +94,26 @@ def _check_critical_extensions(chain: Chain, at: datetime) -> None:
 
 
 def _check_purposes(chain: Chain, at: datetime) -> None:
-    """If an authority's extended key usage is critical, it must allow each purpose of the end entity.
+    for finding in find_purposes(chain):
+        if finding.severity is Severity.ERROR:
+            raise CertificateRejected(finding.code, finding.message, clause=finding.clause)
 
-    An end entity without the extension is for any purpose.
-    """
-    purposes = frozenset(chain[0].facts.extended_key_usage or (_ANY_PURPOSE,))
+
+def find_purposes(chain: Chain) -> Iterator[Finding]:
+    """The authorities whose extended key usage lacks a purpose of the end entity: an error if it is critical, else a warning."""
+    purposes = chain[0].facts.extended_key_usage or (_ANY_PURPOSE,)
     for link in chain[1:]:
-        allowed = link.facts.extended_key_usage
-        if oids.EXTENDED_KEY_USAGE not in link.facts.critical:
-            continue
-        if _ANY_PURPOSE not in allowed and not purposes.issubset(allowed):
-            raise CertificateRejected(
-                "path.purpose",
-                f"{chain[0]} is for purposes that the authority {link} may not certify for",
-                clause="RFC 5280 section 4.2.1.12",
-            )
+        allowed = frozenset(link.facts.extended_key_usage) or {_ANY_PURPOSE}
+        is_critical = oids.EXTENDED_KEY_USAGE in link.facts.critical
+        lacking = ", ".join(p for p in purposes if p not in allowed and (is_critical or p != _ANY_PURPOSE))
+        if lacking and _ANY_PURPOSE not in allowed:
+            message = f"{chain[0]} is for {shortened(lacking, 160)}, which the extended key usage of the authority {link} lacks"
+            if not is_critical:
+                message += (
+                    ": a bank that checks it, as OpenSSL, Go and browsers do, will reject the certificate for that"
+                )
+            severity = Severity.ERROR if is_critical else Severity.WARNING
+            yield Finding("path.purpose", severity, message, "RFC 5280 section 4.2.1.12")
 
 
 def _check_strength(chain: Chain, at: datetime) -> None:
