@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tppkit.certificates import EidasCertificate, ExtensionFacts, der
 from tppkit.certificates.extensions import _READERS as EXTENSIONS
 from tppkit.certificates.extensions import KEY_USAGES, read_extensions
+from tppkit.errors import Severity
 
 KEY_USAGE, NAMES, CONSTRAINTS, POLICIES, EKU = "2.5.29.15", "2.5.29.17", "2.5.29.19", "2.5.29.32", "2.5.29.37"
 CLIENT_AUTH = der.write_oid("1.3.6.1.5.5.7.3.2")
@@ -58,12 +59,23 @@ def test_of_the_subject_names_those_of_hosts_are_read():
 
 
 @pytest.mark.parametrize("name", [b"a.example\x00.b", b"a b", b"a\n", b"\x7f", b" ", b"", b"\xc5\xbe"])
-def test_a_name_or_address_of_other_than_visible_characters_is_malformed(name):
+def test_a_name_or_address_of_other_than_visible_characters_is_not_used(name):
     facts = read(extension(NAMES, seq(der.write_element(0x82, name), b"\x82\x01a")))
     assert (facts.dns_names, [f.code for f in facts.findings]) == (("a",), ["certificate.extension-malformed"])
-    access = seq(seq(der.write_oid("1.3.6.1.5.5.7.48.1"), der.write_element(0x86, name)))
-    facts = read(extension("1.3.6.1.5.5.7.1.1", access))
-    assert (facts.ocsp_urls, [f.code for f in facts.findings]) == ((), ["certificate.extension-malformed"])
+    odd, good = der.write_element(0x86, name), der.write_element(0x86, b"http://a")
+    method = der.write_oid("1.3.6.1.5.5.7.48.1")
+    facts = read(extension("1.3.6.1.5.5.7.1.1", seq(seq(method, odd), seq(method, good))))
+    assert facts.ocsp_urls == ("http://a",)
+    (finding,) = facts.findings
+    assert (finding.code, finding.severity) == ("certificate.address-malformed", Severity.WARNING)
+    point = seq(seq(der.write_element(0xA0, der.write_element(0xA0, odd, good))))
+    facts = read(extension("2.5.29.31", point))
+    assert (facts.crl_urls, [f.code for f in facts.findings]) == (("http://a",), ["certificate.address-malformed"])
+
+
+def test_only_the_first_of_many_malformed_addresses_are_reported():
+    method, odd = der.write_oid("1.3.6.1.5.5.7.48.1"), der.write_element(0x86, b" ")
+    assert len(read(extension("1.3.6.1.5.5.7.1.1", seq(*[seq(method, odd)] * 100))).findings) == 16
 
 
 def test_addresses_among_the_subject_names_are_read():
@@ -142,9 +154,6 @@ MALFORMED = {
     "address of three bytes": (extension(NAMES, seq(b"\x87\x03abc", b"\x82\x01a")), {"dns_names": ("a",)}),
     "key identifier that is no octet string": (extension("2.5.29.14", b"\x05\x00"), {}),
     "access description of one part": (extension("1.3.6.1.5.5.7.1.1", seq(seq(CLIENT_AUTH))), {}),
-    "access address that is not ASCII": (
-        extension("1.3.6.1.5.5.7.1.1", seq(seq(der.write_oid("1.3.6.1.5.5.7.48.1"), b"\x86\x01\xe9"))), {},
-    ),
     "distribution point that is no sequence": (extension("2.5.29.31", seq(CLIENT_AUTH)), {}),
     "constraints that write their default": (extension(CONSTRAINTS, seq(FALSE)), {}),
     "constraints with another TRUE": (extension(CONSTRAINTS, seq(b"\x01\x01\x01")), {"is_ca": True}),

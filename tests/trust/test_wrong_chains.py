@@ -101,6 +101,8 @@ RSA_ALGORITHM = bytes.fromhex("300d06092a864886f70d01010b0500")
 ECDSA_ALGORITHM = bytes.fromhex("300a06082a8648ce3d040302")
 OTHER_ALGORITHM = der.write_element(der.SEQUENCE, der.write_oid("1.3.101.113"))
 UNNAMED = der.write_element(der.SEQUENCE)
+# The issuer's certificate, and a list, at ldap://a b
+ODD_AIA, ODD_POINT = "3018301606082b06010505073002860a6c6461703a2f2f612062", "30123010a00ea00c860a6c6461703a2f2f612062"
 CASES = (
     Case("nothing wrong", None),
     Case("nothing wrong, with constraints", None, {ISSUING: WITHIN, LEAF: names("tpp.good.example")}),
@@ -115,6 +117,13 @@ CASES = (
     Case("another algorithm outside", "path.refused", outer={LEAF: OTHER_ALGORITHM}),
     Case("GeneralizedTime before 2050", "path.refused", signed={LEAF: written_long}),
     Case("GeneralizedTime before 2050 above", "path.refused", signed={ISSUING: written_long}),
+    Case("serial number zero", "path.refused", {LEAF: lambda d: replace(d, serial=0)}),
+    Case("serial number below zero of an authority between", "path.refused", {ISSUING: lambda d: replace(d, serial=-1)}),
+    Case("serial number zero of the anchor", None, {ROOT: lambda d: replace(d, serial=0)}),
+    Case("serial number below zero of the anchor", None, {ROOT: lambda d: replace(d, serial=-(2**64))}),
+    Case("address of the issuer with blanks", None, {ISSUING: adds(oids.AUTHORITY_INFORMATION_ACCESS, ODD_AIA)}),
+    Case("address of the list with blanks", None, {LEAF: adds(oids.CRL_DISTRIBUTION_POINTS, ODD_POINT)}),
+    Case("address of the list in Latin-1", None, {LEAF: adds(oids.CRL_DISTRIBUTION_POINTS, ODD_POINT.replace("2062", "e462"))}),
     Case("authority key without identifier", "path.refused", {ISSUING: adds(oids.AUTHORITY_KEY_IDENTIFIER, "3000")}),
     Case(
         "authority key with other parts", "path.extension-malformed",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from tppkit._encoding import shown
 from tppkit.certificates import der, oids
 from tppkit.certificates.general_names import read_general_name
 from tppkit.certificates.qcstatements import QcStatements, read_qc_statements_at
@@ -24,6 +25,7 @@ KEY_USAGES = (
 _KEY_USAGE_BITS = tuple((name, 0x8000 >> place) for place, name in enumerate(KEY_USAGES))
 # GeneralName choices (RFC 5280 section 4.2.1.6).
 _DNS_NAME, _URI, _IP_ADDRESS = 0x82, 0x86, 0x87
+_MAX_ADDRESSES = 16  # that are reported
 _TRUE = b"\xff"
 _NO_QC_STATEMENTS = QcStatements()
 Facts = Mapping[str, Any]  # fields of ExtensionFacts
@@ -190,11 +192,17 @@ def _read_subject_names(data: bytes, names: der.Element, findings: list[Finding]
     return {"dns_names": tuple(dns_names), "ip_addresses": tuple(addresses)}
 
 
-def _read_uri(data: bytes, name: der.Element) -> str:
-    text = _visible(data[name.start : name.end])
-    if not text:
-        raise FormatError("der.malformed", "an address is not visible ASCII", offset=name.offset)
-    return text
+def _read_uri(data: bytes, name: der.Element, findings: list[Finding]) -> list[str]:
+    """Return the address, or none with a finding: LDAP addresses often have blanks."""
+    content = data[name.start : name.end]
+    text = _visible(content)
+    if not text and len(findings) < _MAX_ADDRESSES:
+        code, message = (
+            "certificate.address-malformed",
+            f"the address {shown(content)} is not visible ASCII; it is not used",
+        )
+        findings.append(Finding(code, Severity.WARNING, message, "RFC 5280 section 4.2.1.6", offset=name.offset))
+    return [text] if text else []
 
 
 def _visible(content: bytes) -> str:
@@ -243,9 +251,10 @@ def _read_information_access(data: bytes, access: der.Element, findings: list[Fi
         if len(parts) != 2:
             raise FormatError("der.malformed", "an access description is not a pair", offset=description.offset)
         method, location = der.read_oid(data, parts[0]), parts[1]
-        read_general_name(data, location)  # other forms of address are not used, but must be well formed
         if location.tag == _URI:
-            urls.get(method, []).append(_read_uri(data, location))
+            urls.get(method, []).extend(_read_uri(data, location, findings))
+        else:
+            read_general_name(data, location)  # other forms of address are not used, but must be well formed
     return {"ocsp_urls": tuple(urls[oids.ACCESS_OCSP]), "ca_issuers_urls": tuple(urls[oids.ACCESS_CA_ISSUERS])}
 
 
@@ -256,7 +265,7 @@ def _read_distribution_points(data: bytes, points: der.Element, findings: list[F
         for part in der.read_children(data, der.expect(point, der.SEQUENCE)):
             for name in der.read_children(data, part) if part.tag == 0xA0 else ():
                 names = der.read_children(data, name) if name.tag == 0xA0 else ()
-                urls += [_read_uri(data, general) for general in names if general.tag == _URI]
+                urls += [url for one in names if one.tag == _URI for url in _read_uri(data, one, findings)]
     return {"crl_urls": tuple(urls)}
 
 

@@ -21,7 +21,7 @@ from tppkit.certificates.general_names import GeneralName, read_general_name
 from tppkit.errors import FormatError
 
 _FIRST, _SECOND = 0xA0, 0xA1  # constructed context tags
-_REQUIRE, _INHIBIT = 0x80, 0x81
+_REQUIRE, _INHIBIT, _URI = 0x80, 0x81, 0x86
 _ONLY_USERS, _ONLY_AUTHORITIES, _ONLY_REASONS, _INDIRECT, _ONLY_ATTRIBUTES = 0x81, 0x82, 0x83, 0x84, 0x85
 _TRUE = b"\xff"
 # ReasonFlags ::= BIT STRING (RFC 5280 section 4.2.1.13), bit 1 first
@@ -152,11 +152,13 @@ def read_issuing_point(data: bytes) -> IssuingPoint:
 
 
 def _full_names(data: bytes, point: der.Element) -> Iterator[GeneralName]:
+    # Without addresses that are not ASCII, which name no list.
     # distributionPoint [0] CHOICE { fullName [0] GeneralNames, nameRelativeToCRLIssuer [1] RelativeDistinguishedName }
     for part in der.read_children(data, der.expect(point, der.SEQUENCE)):
         for choice in der.read_children(data, part) if part.tag == _FIRST else ():
             for name in der.read_children(data, choice) if choice.tag == _FIRST else ():
-                yield read_general_name(data, name)
+                if name.tag != _URI or data[name.start : name.end].isascii():
+                    yield read_general_name(data, name)
 
 
 def _parts(data: bytes, tags: tuple[int, ...]) -> list[der.Element]:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tppkit.certificates import EidasCertificate, ExtensionFacts, der, oids
 from tppkit.certificates.general_names import GeneralName, read_general_names
 from tppkit.certificates.names import ComparableName
-from tppkit.errors import CertificateRejected, FormatError
+from tppkit.errors import CertificateRejected, FormatError, Severity
 from tppkit.trust.path.link_extensions import (
     NameConstraints,
     PolicyConstraints,
@@ -93,7 +93,7 @@ def read_link(certificate: EidasCertificate) -> Link:
         CertificateRejected: `path.extension-malformed`.
     """
     for finding in certificate.extensions.findings:
-        if finding.values.get("extension", "") in _TAKEN | {""}:
+        if finding.severity is Severity.ERROR and finding.values.get("extension", "") in _TAKEN | {""}:
             raise _malformed(certificate, finding.message)
     values = certificate.extension_values
 
