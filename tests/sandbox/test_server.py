@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from refusals import refused
 from tppkit.errors import ArchiveError, ConfigurationError
-from tppkit.sandbox import SandboxServer, SandboxSettings
+from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 from tppkit.testpki import key_pem, write_pki
 
 
@@ -123,6 +125,35 @@ def test_the_ready_file_has_all_addresses_is_readable_by_its_owner_only_and_repl
     assert set(ready) == {*urls, *keys, "api_key", "pki"}
     assert path.stat().st_mode & 0o777 == 0o600
     assert [entry.name for entry in tmp_path.iterdir()] == ["ready.json"]
+
+
+def test_every_path_of_the_ready_file_is_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with run_sandbox(SandboxSettings(Path("bank"))) as server:
+        found = server.addresses
+    paths = [Path(one) for one in (found.pki, found.legacy_public_key, found.legacy_live_public_key)]
+    assert [path.is_absolute() and path.exists() for path in paths] == [True] * 3
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::"])
+def test_what_is_called_localhost_answers_at_both_addresses_of_loopback(host, open_bank):
+    with open_bank(host=host) as server:
+        assert urlsplit(server.addresses.approval_url).hostname == "localhost"
+        for port, address in product(server.ports.values(), ["127.0.0.1", "::1"]):
+            socket.create_connection((address, port)).close()
+
+
+def test_without_ipv6_the_address_is_printed_instead_of_localhost(open_bank):
+    with ExitStack() as stack:
+        while True:  # until the ports of IPv4 are free
+            taken = socket.create_server(("::1", 0), family=socket.AF_INET6)
+            stack.callback(taken.close)
+            with suppress(ConfigurationError):
+                server = stack.enter_context(open_bank(port=taken.getsockname()[1]))
+                break
+        urls = [getattr(server.addresses, f"{name}_url") for name in server.ports]
+        assert {urlsplit(url).hostname for url in urls} == {"127.0.0.1"}
+        assert httpx.get(server.addresses.approval_url, trust_env=False).status_code == 200
 
 
 @pytest.mark.parametrize("name", ["nowhere/ready.json", "."])

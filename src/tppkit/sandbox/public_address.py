@@ -46,15 +46,16 @@ class PublicAddress(NamedTuple):
         return f"{scheme}://{host}:{port if self.first_port is None else self.first_port + offset}"
 
 
-def local_address(host: str, bound: str) -> PublicAddress:
-    """Return the address of a listening socket for this machine; localhost for 127.0.0.1 and wildcards such as 0.0.0.0.
+def local_address(host: str, bound: str, loopback: str) -> PublicAddress:
+    """Return the address of a listening socket for this machine; `loopback` for 127.0.0.1 and wildcards such as 0.0.0.0.
 
     Args:
         host: the configured host.
         bound: the address that the socket is bound to, without a port.
+        loopback: the name or address of this machine.
     """
     is_local = ip_address(bound).is_unspecified or bound == "127.0.0.1"
-    return PublicAddress("localhost" if is_local else host.lower())
+    return PublicAddress(loopback if is_local else host.lower())
 
 
 def is_loopback_address(host: str) -> bool:

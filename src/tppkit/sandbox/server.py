@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple, Self
 
 from starlette.types import ASGIApp
 
 from tppkit._files import PRIVATE, FilePath, as_path, replace_file
+from tppkit.errors import ConfigurationError
 from tppkit.sandbox.control import CONTROL_REFUSALS
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.http1 import BoundedHttp
@@ -33,6 +34,9 @@ from tppkit.sandbox.thread import in_thread
 from tppkit.sandbox.tls import TlsMode, make_http_protocol
 from tppkit.sandbox.uvicorn_server import QuietServer, listen, make_config, serve, stop
 
+_WITH_IPV6 = ("127.0.0.1", "0.0.0.0")  # noqa: S104  # localhost is named for these, so ::1 answers too
+_ATTEMPTS = 20  # to find a port that is free at both addresses
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
@@ -49,10 +53,10 @@ class Addresses:
         api_key: key of the gateway's project, also at the vault.
         legacy_api_key: key of the legacy interface.
         legacy_live_api_key: key of its live host.
-        legacy_public_key: file of the public key of its callbacks, PEM.
-        legacy_live_public_key: file of the public key of the live host's callbacks, PEM.
+        legacy_public_key: file of the public key of its callbacks, PEM; an absolute path.
+        legacy_live_public_key: file of the public key of the live host's callbacks, PEM; an absolute path.
         project_id: the gateway's project.
-        pki: folder of the test PKI.
+        pki: folder of the test PKI; an absolute path.
     """
 
     psd2_url: str
@@ -81,7 +85,8 @@ class Addresses:
         test, live = sandbox.legacy["test"], sandbox.legacy["live"]
         return cls(
             **{f"{name}_url": url for name, url in urls.items()}, legacy_api_key=test.api_key, legacy_live_api_key=live.api_key,
-            legacy_public_key=str(test.public_key), legacy_live_public_key=str(live.public_key), pki=str(sandbox.pki),
+            legacy_public_key=str(test.public_key.absolute()), legacy_live_public_key=str(live.public_key.absolute()),
+            pki=str(sandbox.pki.absolute()),
             api_key=sandbox.projects.api_key, project_id=sandbox.projects.first_id,
         )  # fmt: skip
 
@@ -174,20 +179,23 @@ class SandboxServer:
     def __init__(self, settings: SandboxSettings, *, log: Callable[[str], object] | None = None) -> None:
         self.settings = settings
         with ExitStack() as opened:
-            sockets = {row: opened.enter_context(_listen(settings, row)) for row in LISTENERS}
-            self.ports = {row.name: bound.getsockname()[1] for row, bound in sockets.items()}
-            self.local = local_address(settings.host, sockets[LISTENERS[0]].getsockname()[0])
+            sockets = {row: [*map(opened.enter_context, _listen(settings, row))] for row in LISTENERS}
+            self.ports = {row.name: bound[0].getsockname()[1] for row, bound in sockets.items()}
+            # Some clients try only ::1 for localhost.
+            has_ipv6 = all(len(bound) > 1 or bound[0].getsockname()[0] not in _WITH_IPV6 for bound in sockets.values())
+            self._loopback = "localhost" if has_ipv6 else "127.0.0.1"
+            self.local = local_address(settings.host, sockets[LISTENERS[0]][0].getsockname()[0], self._loopback)
             public = self.local if settings.public_url is None else parse_public_url(settings.public_url)
             urls = {row.name: self._url(row, public) for row in LISTENERS}
             self.sandbox = opened.enter_context(
                 SandboxHosts(settings, approval_url=urls["approval"], psd2_url=urls["psd2"])
             )
             self.addresses = Addresses.of(self.sandbox, urls)
-            self._servers = [(self._server(row, log), bound) for row, bound in sockets.items()]
+            self._servers = [(self._server(row, log), one) for row, bound in sockets.items() for one in bound]
             self._opened = opened.pop_all()
 
     def _url(self, row: Listener, public: PublicAddress) -> str:
-        address = PublicAddress("localhost") if row.loopback_only else public
+        address = PublicAddress(self._loopback) if row.loopback_only else public
         scheme = "http" if row.tls(self.settings) is None else "https"
         return address.url(scheme, row.offset, port=self.ports[row.name])
 
@@ -225,6 +233,14 @@ def run_sandbox(settings: SandboxSettings, *, log: Callable[[str], object] | Non
         yield server
 
 
-def _listen(settings: SandboxSettings, row: Listener) -> socket.socket:
-    host = "127.0.0.1" if row.loopback_only else settings.host
-    return listen(host, settings.port + row.offset if settings.port else 0)
+def _listen(settings: SandboxSettings, row: Listener) -> list[socket.socket]:
+    """Return the listening socket of a port, and for IPv4 loopback that of ::1 too if it is free there."""
+    host, port = "127.0.0.1" if row.loopback_only else settings.host, settings.port + row.offset if settings.port else 0
+    for _ in range(1 if port else _ATTEMPTS):
+        bound = listen(host, port)
+        if bound.getsockname()[0] not in _WITH_IPV6:
+            return [bound]
+        with suppress(ConfigurationError):
+            return [bound, listen("::1", bound.getsockname()[1])]
+        bound.close()
+    return [listen(host, port)]
