@@ -1,7 +1,8 @@
 """uvicorn's HTTP/1.1 protocol with limits: length of a head, duration of a request, pipelined requests, and connections.
 
-It also passes the target exactly as on the wire. An ASGI scope has only path and query, so a trailing `?`, a fragment or an absolute
-form would be lost, and a seal over another target than the sent one would verify.
+It also passes the target exactly as on the wire. An ASGI scope has only path and query, so a trailing `?` or a fragment would be lost,
+and a seal over another target than the sent one would verify. Of a target in absolute form, the application gets path and query, and the
+authority as Host (RFC 9112 section 3.2.2).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import logging
 import re
 import resource
+from http import HTTPStatus
 from typing import Any, ClassVar, Protocol, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -25,7 +27,10 @@ MAX_PIPELINED = 32  # requests that wait for the answer to an earlier one
 MAX_CONNECTIONS = 256
 # The parser is given GET for any other method: it rejects unknown ones before it has read a header, so no host could answer them.
 _PARSED = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS", b"TRACE", b"CONNECT"})
-_METHOD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) /")  # RFC 9110 section 9.1, before a path
+_METHOD = re.compile(
+    rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (?=/|(?i:https?://))"
+)  # RFC 9110 section 9.1, before a target
+_ABSOLUTE = re.compile(rb"https?://([^/?#@]+)", re.IGNORECASE)
 _OTHER_FILES = 64  # that the process keeps open: databases, archive, listening sockets
 
 
@@ -72,6 +77,7 @@ class BoundedHttp(HttpToolsProtocol):
     _has_begun = False  # the parser is inside a request
     _method = ""  # the client's method, if the parser was given GET instead
     _reason = ""
+    _status = HTTPStatus.BAD_REQUEST  # of the answer to a request that is not accepted
     _active_at = 0.0
     _deadline: asyncio.TimerHandle | None = None
 
@@ -104,7 +110,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._active_at = self.loop.time()
         self._head_bytes += len(data)
         if self._head_bytes > MAX_HEAD_BYTES + len(data):
-            self.end("the request's head or trailer is too long")
+            self.send_400_response(str(self._too_long()))
             return
         method = None if self._has_begun else _METHOD.match(data)
         if method is not None and method[1] not in _PARSED:
@@ -131,16 +137,30 @@ class BoundedHttp(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Check version and Host when a head is complete, and put the raw target into the scope.
+        """Check length, version and Host when a head is complete, and put the raw target into the scope.
 
         Source: RFC 9112 section 3.2.
         """
+        fields = sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+        if (
+            len(f"{self._method or self.parser.get_method().decode()}  HTTP/1.1\r\n\r\n") + len(self.url) + fields
+            > MAX_HEAD_BYTES
+        ):
+            raise self._too_long()
         version = self.parser.get_http_version()
         hosts = sum(name == b"host" for name, _ in self.headers)
         if version not in ("1.0", "1.1"):
             raise self._fault("the version is not HTTP/1.1; send the request as HTTP/1.1")
         if hosts > 1 or (version == "1.1" and not hosts):
             raise self._fault(f"the request has {hosts} Host headers; send exactly one")
+        absolute = _ABSOLUTE.match(self.url)
+        if absolute is not None:
+            rest = self.url[absolute.end() :]
+            self.url = rest if rest.startswith(b"/") else b"/" + rest
+            # The host of the target applies, not that of the header.
+            self.headers[:] = [(name, absolute[1] if name == b"host" else value) for name, value in self.headers]
+        elif not self.url.startswith((b"/", b"*")):
+            raise self._fault("the target is neither a path nor an http or https address")
         self._in_head = False
         extensions = cast("dict[str, Any]", self.scope.setdefault("extensions", {}))
         extensions[RAW_TARGET] = {"target": bytes(self.url)}
@@ -168,8 +188,14 @@ class BoundedHttp(HttpToolsProtocol):
         if earlier or self.pipeline:
             self.end(reason)
         else:
-            _LOGGER.warning("a request was answered 400: %s", printable(reason))
-            super().send_400_response(reason)
+            _LOGGER.warning("a request was answered %s: %s", int(self._status), printable(reason))
+            head = f"HTTP/1.1 {self._status} {self._status.phrase}\r\nContent-Type: text/plain\r\nContent-Length: {len(reason)}\r\n"
+            self.transport.write(f"{head}Connection: close\r\n\r\n{reason}".encode("ascii"))
+            self.transport.close()
+
+    def _too_long(self) -> ValueError:
+        self._status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+        return self._fault(f"the head or trailer of the request is longer than {MAX_HEAD_BYTES} bytes")
 
     def _fault(self, reason: str) -> ValueError:
         """Return the error to raise, which stops the parser."""
