@@ -20,12 +20,14 @@ class Customer:
 
     def __init__(self, merchant: Merchant, url: str) -> None:
         self.merchant, self.at = merchant, url
+        self.cookies = httpx.Cookies()
         self.show()
 
     def show(self, query: str = "", **headers: str) -> Page:
         """Load the page, also where it leads to another page of the sandbox."""
-        with httpx.Client(trust_env=False, follow_redirects=True) as http:
+        with httpx.Client(trust_env=False, follow_redirects=True, cookies=self.cookies) as http:
             self.answer = self.merchant.cards.keep(http.get(self.at + query, headers=headers))
+            self.cookies = http.cookies
         self.at = str(self.answer.url).partition("?")[0]
         return self.page
 
@@ -53,11 +55,12 @@ class Customer:
         if answer.status_code != 303:
             self.answer = answer
             return self.heading
+        self.cookies.update(answer.cookies)
         location = answer.headers["location"]
         if not location.startswith("/"):
             return str(location)
-        self.at = str(httpx.URL(self.at).join(location))
-        self.show()
+        self.at, mark, query = str(httpx.URL(self.at).join(location)).partition("?")
+        self.show(mark + query)
         return self.heading
 
     def card(self, pan: str | None = None, **fields: str) -> dict[str, str]:

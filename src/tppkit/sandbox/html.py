@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from importlib.resources import files
@@ -10,8 +11,10 @@ from ipaddress import ip_address
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tppkit._encoding import encode_base64
 from tppkit.sandbox.control import is_loopback_name
@@ -23,13 +26,14 @@ _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; "
     f"script-src 'sha256-{encode_base64(hashlib.sha256(SCRIPT.encode()).digest())}'"
 )
-HEADERS: Mapping[str, str] = {
+_HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": _POLICY,
     "Referrer-Policy": "same-origin",  # with no-referrer, browsers would not send the origin of our own forms
     "X-Content-Type-Options": "nosniff",
 }
 
+_DIRECTION = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _FORWARDED = ("x-forwarded-for", "forwarded", "x-real-ip", "x-forwarded-host", "via")  # set by reverse proxies
 
 
@@ -43,8 +47,14 @@ def shown_time(at: datetime | None) -> str:
     return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
 
 
+def _without_direction(value: object) -> object:
+    """Remove the marks that change the direction of text, with which a shop could rearrange what the page says."""
+    return _DIRECTION.sub("", value) if isinstance(value, str) and _DIRECTION.search(value) else value
+
+
 _TEMPLATES = Environment(
-    autoescape=True, undefined=StrictUndefined, loader=PackageLoader("tppkit.sandbox"), trim_blocks=True, lstrip_blocks=True
+    autoescape=True, undefined=StrictUndefined, loader=PackageLoader("tppkit.sandbox"), trim_blocks=True, lstrip_blocks=True,
+    finalize=_without_direction,
 )  # fmt: skip
 _TEMPLATES.filters["grouped"] = grouped
 
@@ -59,12 +69,12 @@ def page(template: str, /, *, status: int = 200, headers: Mapping[str, str] | No
         values: values of the template; markup in them is escaped.
     """
     text = _TEMPLATES.get_template(template).render(values, script=SCRIPT)
-    return HTMLResponse(text, status, headers={**HEADERS, **(headers or {})})
+    return HTMLResponse(text, status, headers=headers)
 
 
 def see_other(address: str) -> Response:
     """Redirect the browser to an address, which is sent unchanged."""
-    response = Response(status_code=303, headers=dict(HEADERS))
+    response = Response(status_code=303)
     response.headers["location"] = address
     return response
 
@@ -73,6 +83,22 @@ def unframed(response: Response) -> Response:
     """Forbid other sites to show this page in a frame (clickjacking)."""
     response.headers["Content-Security-Policy"] = f"{_POLICY}; frame-ancestors 'none'"
     return response
+
+
+def protected(app: ASGIApp) -> ASGIApp:
+    """Add the protective headers to every answer of the pages host that lacks them: also to its keys and unknown paths."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        async def add(event: Message) -> None:
+            if event["type"] == "http.response.start":
+                headers = MutableHeaders(raw=event.setdefault("headers", []))
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(event)
+
+        await app(scope, receive, add)
+
+    return answer
 
 
 def is_cross_origin_form(request: Request, url: str) -> bool:

@@ -44,6 +44,7 @@ from tppkit.sandbox.gateway.cell import gateway_cell
 from tppkit.sandbox.gateway.cipher import CardCipher
 from tppkit.sandbox.gateway.projects import Projects, check_webhook_url
 from tppkit.sandbox.gateway.settings import GatewaySettings
+from tppkit.sandbox.html import protected
 from tppkit.sandbox.index import index_page
 from tppkit.sandbox.legacy.cell import legacy_cell
 from tppkit.sandbox.legacy.sender import parse_callback_url
@@ -217,8 +218,9 @@ class SandboxHosts:
                 self.database.run_at_start(partial(self.projects.set_webhook_url, url=settings.webhook_url))
             self.requests = LatestRequests(self.clock.now)
             pages = [route for cell in cells for route in cell.pages(services)]
-            self.pages = Starlette(routes=[index_page(services, cells, self.requests), *pages])
-            self.pages.router.redirect_slashes = False  # a redirect would lead to the name in the Host header
+            found = Starlette(routes=[index_page(services, cells, self.requests), *pages])
+            found.router.redirect_slashes = False  # a redirect would lead to the name in the Host header
+            self.pages = protected(found)
             shared_routes = (
                 *self.clock.control(self._catch_up),
                 *faults.control({name: sender.faults for name, sender in senders.items()}),

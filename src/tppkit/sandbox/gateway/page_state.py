@@ -71,6 +71,7 @@ class PageState:
         methods: the payment methods to choose from; the first one is shown.
         result: the result of the payment; None while it can be paid.
         last: the latest attempt, if it is decided; None otherwise.
+        payee: the merchant's name, or a name made of its id.
         step: identifies what the page offers, so that a form has an effect only while the page still offers it.
     """
 
@@ -82,6 +83,7 @@ class PageState:
     methods: tuple[str, ...] = ()
     result: Result | None = None
     last: StoredTransaction | None = None
+    payee: str = ""
     step: str = ""
 
     @property
@@ -143,7 +145,7 @@ def _of_order(db: Connection, project: Project, order: StoredOrder) -> PageState
     last = transactions[-1] if transactions and not transactions[-1].is_open else None
     return PageState(
         place=Place.ORDER, terms=order.terms, order=order, link=link, asked=asked, methods=methods, result=_result(order, transactions),
-        last=last, step=f"{len(transactions)}.{len(open_)}.{_asked_card(asked)}",
+        last=last, payee=order.terms.merchant_name or _payee(project), step=f"{len(transactions)}.{len(open_)}.{_asked_card(asked)}",
     )  # fmt: skip
 
 
@@ -178,8 +180,13 @@ def _of_link(db: Connection, project: Project, link: StoredLink) -> PageState:
     is_over = link.status is LinkStatus.EXPIRED
     return PageState(
         place=Place.LINK, terms=link.terms, link=link, methods=project.offered(link.terms.payment_methods),
-        result=Result.EXPIRED if is_over else None, last=attempts[-1] if attempts else None, step=str(sum(map(len, made.values()))),
+        result=Result.EXPIRED if is_over else None, last=attempts[-1] if attempts else None, payee=_payee(project),
+        step=str(sum(map(len, made.values()))),
     )  # fmt: skip
+
+
+def _payee(project: Project) -> str:
+    return f"Merchant {project.merchant_id[:8]}"
 
 
 def _result(order: StoredOrder, transactions: tuple[StoredTransaction, ...]) -> Result | None:

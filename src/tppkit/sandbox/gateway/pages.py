@@ -1,16 +1,17 @@
 """The hosted pages of orders, transactions and payment links (assumption hosted-pages).
 
 Opening a page changes nothing. A form has an effect only while the page still offers its action, so of two tabs the first decides, and
-no form decides twice. The token in the address is the only secret; a customer's input is never shown again.
+no form decides twice. The token in the address is the only secret; a card number or security code is never shown again. A wrong
+form is answered by a redirect with a cookie that names its errors, so that the browser can go back to every page.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote, unquote, urlencode
 
 from sqlalchemy import Connection
 from starlette.requests import Request
@@ -21,7 +22,7 @@ from tppkit.errors import FormatError, LocalProtocolError, TppkitError
 from tppkit.protocol.gateway.orders import CREDIT_CARD
 from tppkit.protocol.gateway.values import amount_with_decimals
 from tppkit.sandbox.cell import Services
-from tppkit.sandbox.gateway.card_form import Form, read_card
+from tppkit.sandbox.gateway.card_form import CARD_ERRORS, Form, harmless, read_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.hosted import Choice, pay, pay_link
 from tppkit.sandbox.gateway.page_state import PageState, Place, Result, page_state
@@ -35,6 +36,8 @@ _LOGGER = logging.getLogger("tppkit.sandbox.pages")
 _MAX_FORM_BYTES = 4096
 _MAX_FIELDS = 20
 _TOKEN = re.compile("[A-Za-z0-9_-]{1,64}")
+_COOKIE = "refused"
+_COOKIE_S = 60
 _SITE = {"site": "Sandbox Payments", "about": "Payments for tests: no real cards, no real money."}
 
 
@@ -65,7 +68,11 @@ class GatewayPages:
         own_path = _path(state)
         if state.place is Place.ORDER and own_path is not None and own_path != request.scope["path"]:
             return see_other(own_path)  # from a link to its order, or from a decided attempt
-        return _answer(state, method=request.query_params.get("method"))
+        refused = _refused(request)
+        answer = _answer(state, method=request.query_params.get("method"), refused=refused)
+        if refused is not None:
+            answer.delete_cookie(_COOKIE, path=request.scope["path"])
+        return answer
 
     async def _act(self, request: Request) -> Response:
         try:
@@ -78,18 +85,23 @@ class GatewayPages:
         except TppkitError as e:
             return _message(e)
         if wrong:
-            return _answer(state, status=400, method=CREDIT_CARD, wrong=wrong)
+            path = request.scope["path"]
+            answer = see_other(f"{path}?method={CREDIT_CARD}")
+            kept = quote(urlencode({"wrong": " ".join(wrong), **harmless(form)}), safe="")
+            is_https = self._settings.pages_url.startswith("https:")
+            answer.set_cookie(_COOKIE, kept, _COOKIE_S, path=path, secure=is_https, httponly=True, samesite="strict")
+            return answer
         return see_other(_next_address(state) or request.scope["path"])
 
-    def _apply(self, db: Connection, place: Place, token: str, form: Form) -> tuple[PageState, Mapping[str, str]]:
-        """Apply a form, and return the next page and the errors of the form. A form of another step changes nothing."""
+    def _apply(self, db: Connection, place: Place, token: str, form: Form) -> tuple[PageState, tuple[str, ...]]:
+        """Apply a form, and return the next page and the codes of the form's errors. A form of another step changes nothing."""
         job = Job(db, self._settings, self._services.now())
         state = page_state(db, self._settings, place, token, lock=True)
         has_order = (
             place is Place.LINK and state.order is not None
         )  # the form is on the page of the order, which locks it
         if state.result is not None or has_order or form.get("step") != state.step:
-            return state, {}
+            return state, ()
         choice: dict[str, Any]
         match form.get("action"):
             case "pay" if state.asked is None and CREDIT_CARD in state.methods:
@@ -109,7 +121,7 @@ class GatewayPages:
             order = pay(job, state.order, **choice)
         elif state.link is not None:
             order = pay_link(job, state.link, **choice)
-        return page_state(db, self._settings, Place.ORDER, order.page_token), {}
+        return page_state(db, self._settings, Place.ORDER, order.page_token), ()
 
 
 def _method(state: PageState, form: Form) -> str:
@@ -122,21 +134,30 @@ def _method(state: PageState, form: Form) -> str:
     return method
 
 
-def _answer(
-    state: PageState, *, method: str | None = None, status: int = 200, wrong: Mapping[str, str] | None = None
-) -> Response:  # fmt: skip
+def _refused(request: Request) -> Form | None:
+    """Return what is wrong with the last form of this page, and its harmless fields; None if it was not refused."""
+    with suppress(FormatError):
+        form = _read_form(unquote(request.cookies.get(_COOKIE, "")).encode())
+        return form if form.get("wrong") else None
+    return None
+
+
+def _answer(state: PageState, *, method: str | None = None, refused: Form | None = None) -> Response:
     terms, link = state.terms, state.link
-    merchant = getattr(terms, "merchant_name", None)
+    codes = refused.get("wrong").split() if refused else ()
+    wrong = {code.partition(".")[0]: CARD_ERRORS[code] for code in codes if code in CARD_ERRORS}
     values: dict[str, Any] = {
         **_SITE,
         "amount": f"{amount_with_decimals(terms.amount, terms.currency)} {terms.currency}",
         "is_zero": terms.amount == 0,
-        "merchant": merchant,
+        "merchant": state.payee,
         "description": terms.description,
         "reference": terms.merchant_order_id,
     }
     if state.result is not None:
         heading, text = (RESULTS if terms.amount else CHECK_RESULTS)[state.result]
+        if state.result is Result.FAILED and state.last is not None:
+            text = f"{declined_reason(state.last)} {text}"
         return unframed(page(
             "gateway_result.html", heading=heading, text=text, good=state.result in (Result.PAID, Result.UNCLEAR),
             next_page=state.next_page,
@@ -147,10 +168,10 @@ def _answer(
     details = None if asked is None else asked.shown.payment_method_details
     heading = "Confirm with your bank" if asked else "Your payment"
     return unframed(page(
-        "gateway_pay.html", status=status, heading=f"Error: {heading}" if wrong else heading, title=heading, step=state.step,
+        "gateway_pay.html", heading=f"Error: {heading}" if wrong else heading, title=heading, step=state.step,
         last_four=(details.truncated_pan or "")[-4:] if details else None, asks=asked is not None, chosen=chosen,
         is_card=chosen == CREDIT_CARD, chosen_name=method_name(chosen),
-        others=[(one, method_name(one)) for one in state.methods if one != chosen], wrong=wrong or {},
+        others=[(one, method_name(one)) for one in state.methods if one != chosen], wrong=wrong, kept=harmless(refused) if refused else {},
         declined=None if state.last is None or wrong else declined_reason(state.last), **values,
     ))  # fmt: skip
 
