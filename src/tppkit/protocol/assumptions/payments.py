@@ -121,14 +121,15 @@ PAYMENTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "inactivity", "psd2", "the exact inactivity limit (about 5 minutes) and what refreshes it",
-        "300 seconds after initiation or the last use of the approval pages; a visible page that runs its script asks every 3 seconds,"
-        " which is a use",
+        "300 seconds after initiation or the last use of the approval pages; the page for the phone asks every 3 seconds while it is"
+        " visible, which is a use; what the page with the code asks by itself is none",
         "section 3 of part A: the window stays alive during active approval", "BankRules.inactivity",
     ),
     Assumption(
         "approval-opened", "psd2", "what counts as opening the approval link",
-        "a GET of the link or of the page for the phone; not HEAD, loading ahead (Sec-Purpose, Purpose, X-Moz, X-Purpose), or a program"
-        " that is known to make previews of links",
+        "a GET of the link or of the page for the phone, what the latter asks by itself, and a form that approves or declines; not what"
+        " the page with the code asks by itself (/state, ?returning), a form with another action, HEAD, loading ahead"
+        " (Sec-Purpose, Purpose, X-Moz, X-Purpose), or a program that is known to make previews of links",
         "the customer has seen nothing then, and the provider can still cancel", "sandbox.psd2.pages",
     ),
     Assumption(

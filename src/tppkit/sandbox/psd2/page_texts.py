@@ -50,6 +50,7 @@ ERRORS: Mapping[str, tuple[int, str, str]] = {
     "consent.unknown": (404, "This link leads to no payment", "It leads to no request for account data either."),
     "account.funds": (409, "There is not enough money", _CHOOSE),
     "account.unfit": (409, "This account cannot be used", _CHOOSE),
+    "form.action": (400, "Nothing has been approved", "The form neither approves nor declines. Open your link again."),
     "form.elsewhere": (403, "Nothing has been approved", "The form was not sent by this page. Open your link again."),
     "message.too-large": (413, "Nothing has been approved", "The form is too large. Open your link again."),
     "database.unavailable": (503, "The bank cannot answer now", "Please try again in a moment."),

@@ -22,7 +22,7 @@ from tppkit.qr.picture import encode_text
 from tppkit.sandbox.bank.customers import customers
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.host import RETRY_AFTER_S
-from tppkit.sandbox.html import HEADERS, is_cross_origin_form, page, see_other
+from tppkit.sandbox.html import is_cross_origin_form, page, see_other
 from tppkit.sandbox.psd2.approval import (
     DECISIONS,
     Order,
@@ -75,6 +75,7 @@ class ApprovalPages:
             Route("/approve/{token}", self._decide, methods=["POST"]),
             Route("/approve/{token}/phone", self._show_phone, methods=["GET"]),
             Route("/approve/{token}/state", self._show_state, methods=["GET"]),
+            Route("/approve/{token}/phone/state", self._show_state, methods=["GET"]),
         )
 
     async def _show(self, request: Request) -> Response:
@@ -115,10 +116,8 @@ class ApprovalPages:
             order = await self._visit(request)
         except TppkitError as e:
             is_unknown = e.code == "consent.unknown"  # permanent, so the page's script stops polling
-            return JSONResponse(
-                {"open": False if is_unknown else None}, 404 if is_unknown else 503, headers=dict(HEADERS)
-            )
-        return JSONResponse({"open": outcome_of(order) is None}, headers=dict(HEADERS))
+            return JSONResponse({"open": False if is_unknown else None}, 404 if is_unknown else 503)
+        return JSONResponse({"open": outcome_of(order) is None})
 
     async def _decide(self, request: Request) -> Response:
         token = request.path_params["token"]
@@ -127,16 +126,20 @@ class ApprovalPages:
             if is_cross_origin_form(request, self._settings.approval_url):  # the link may have leaked to another site
                 return _message("form.elsewhere")
             fields = {name: values[0] for name, values in parse_qs(message.body.decode("latin-1")).items()}
+            if fields.get("action") not in ("approve", "decline"):
+                return _message("form.action")
             order, decided = await self._services.events.write(lambda db: self._apply(db, token, fields))
         except TppkitError as e:
             return _refused(e)
-        if fields.get("action") == "approve" and outcome_of(order) is None:
+        if outcome_of(order) is None:
             return await self._phone(request, fields.get("customer"), is_incomplete=True)
         return see_other(order.redirect_uri if decided and order.redirect_uri is not None else request.scope["path"])
 
     async def _visit(self, request: Request) -> Order:
-        """Return the order of the link; a visit by the customer opens it."""
-        token, is_customer = request.path_params["token"], _is_customer(request)
+        """Return the order of the link; a visit by the customer opens it, but not what the page with the code asks by itself."""
+        token = request.path_params["token"]
+        is_waiting = "returning" in request.query_params or request.scope["path"] == f"/approve/{token}/state"
+        is_customer = _is_customer(request) and not is_waiting
 
         def look(db: Connection) -> Order:
             at, rules = self._services.now(), self._settings.rules
@@ -147,14 +150,14 @@ class ApprovalPages:
 
     def _apply(self, db: Connection, token: str, fields: Mapping[str, str]) -> tuple[Order, bool]:
         """Apply the form, and return the order and whether this form has decided it; a used link changes nothing."""
-        at, rules, action = self._services.now(), self._settings.rules, fields.get("action")
+        at, rules = self._services.now(), self._settings.rules
         order = lock_order(db, token, at=at, rules=rules)
         if outcome_of(order) is not None:
             return order, False
-        if action == "decline":
+        if fields["action"] == "decline":
             return decline_order(db, order, at=at), True
         customer, iban = fields.get("customer"), fields.get("iban")
-        if action == "approve" and customer is not None and iban is not None:
+        if customer is not None and iban is not None:
             return approve_order(db, order, customer, iban, at=at, rules=rules), True
         return open_order(db, order, at=at, rules=rules), False
 
