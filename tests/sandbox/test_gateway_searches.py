@@ -32,6 +32,7 @@ from tppkit.sandbox.gateway import search, tables
 from tppkit.sandbox.gateway.cipher import CardCipher
 from tppkit.sandbox.gateway.projects import Project, Projects
 from tppkit.sandbox.gateway.settings import GatewaySettings
+from tppkit.sandbox.outgoing_http import Receivers
 
 SEARCH = "/v1/search/orders/"
 MANY = """WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :count)
@@ -304,7 +305,9 @@ def plan(db: Connection, folder: Path, **fields: Any) -> str:
     event.listen(db, "before_cursor_execute", lambda *args: statements.append(args[2:4]))
     body, projects, at = SearchRequest(**fields), Projects(folder), datetime(2026, 6, 1, tzinfo=UTC)
     projects.keep(Project(id="p", key_hash=b"", created_at=at))
-    settings = GatewaySettings(projects, CardCipher(bytes(32), source="test"), lambda: "", "http://localhost")
+    settings = GatewaySettings(
+        projects, CardCipher(bytes(32), source="test"), lambda: "", "http://localhost", Receivers()
+    )
     call = HostCall("p", at, {}, {}, Message("POST", SEARCH), body, db, settings, lambda: "")
     search.search(call)
     sqlite = db.dialect.name == "sqlite"

@@ -20,7 +20,7 @@ from raw_provider import server_context
 
 from refusals import refused
 from tppkit.errors import FormatError, TransportError
-from tppkit.sandbox.outgoing_http import MAX_ANSWER_BYTES, OutgoingHttp, Received, receivers_tls
+from tppkit.sandbox.outgoing_http import MAX_ANSWER_BYTES, OutgoingHttp, Received, Receivers, receivers_tls
 from tppkit.testpki import Issued, Pki, certificate_pem, make_pki
 from tppkit.testpki.profiles import authority_name
 
@@ -92,7 +92,9 @@ class Receiver:
     ) -> Received:  # fmt: skip
         async def main() -> Received:
             async with self.running() as port:
-                http = OutgoingHttp(self.trusted, **({"loopback": True} | rules), resolve=resolving(*addresses))
+                http = OutgoingHttp(
+                    self.trusted, Receivers(**({"loopback": True} | rules)), resolve=resolving(*addresses)
+                )
                 method = "POST" if body else "GET"
                 return await http.request(
                     method, f"https://{host}:{port}{path}", headers=headers, body=body, timeout_s=timeout_s, **(answer or {})
@@ -117,7 +119,9 @@ def refusal(call: Callable[[], Any]) -> TransportError:
 
 def refusal_of(url: str, **options: Any) -> TransportError:
     """The error of a request to an address by a sandbox with these options."""
-    return refusal(lambda: asyncio.run(OutgoingHttp(ANYWHERE, **options).request("GET", url, timeout_s=4)))
+    resolve = options.pop("resolve", None)
+    http = OutgoingHttp(ANYWHERE, Receivers(**options), resolve=resolve)
+    return refusal(lambda: asyncio.run(http.request("GET", url, timeout_s=4)))
 
 
 def test_a_request_arrives_as_it_is_written(serving):
@@ -212,7 +216,7 @@ async def test_a_receiver_that_never_finishes_the_handshake_ends_with_the_time()
         left.set()
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
-    http, port = OutgoingHttp(ANYWHERE, loopback=True), server.sockets[0].getsockname()[1]
+    http, port = OutgoingHttp(ANYWHERE, Receivers(loopback=True)), server.sockets[0].getsockname()[1]
     with refused(TransportError, "outgoing.timeout", match=r"no connection within 0\.3 s"):
         await http.request("GET", f"https://localhost:{port}/", timeout_s=0.3)
     await left.wait()
@@ -288,7 +292,7 @@ async def test_a_name_is_resolved_once(serving):
 
     server = serving(answer_with("204 No Content"))
     async with server.running() as port:
-        http = OutgoingHttp(server.trusted, loopback=True, resolve=rebinding)
+        http = OutgoingHttp(server.trusted, Receivers(loopback=True), resolve=rebinding)
         assert (await http.request("GET", f"https://{HOST}:{port}", timeout_s=4)).status == 204
     assert asked == [HOST]
     assert server.requests[0].startswith(b"GET / HTTP/1.1\r\n")
@@ -323,4 +327,4 @@ def test_a_host_that_is_not_found_and_a_closed_port_are_failures(url):
 )
 def test_another_form_of_address_is_refused(url):
     with pytest.raises(FormatError):
-        asyncio.run(OutgoingHttp(ANYWHERE, loopback=True).request("GET", url, timeout_s=1))
+        asyncio.run(OutgoingHttp(ANYWHERE, Receivers(loopback=True)).request("GET", url, timeout_s=1))

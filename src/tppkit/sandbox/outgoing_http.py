@@ -14,6 +14,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import NamedTuple
@@ -22,11 +23,12 @@ import httptools
 
 from tppkit._addresses import Address, is_public, parse_address
 from tppkit._encoding import shown
-from tppkit.errors import TransportError
+from tppkit.errors import ConfigurationError, FormatError, TransportError
 
 MAX_ANSWER_BYTES = 64 * 1024  # with the head
 MAX_ADDRESSES = 4  # of a host, tried in turn
 RESOLVING_AT_ONCE = 8
+_MAX_URL = 2048
 _READ_BYTES = 16 * 1024
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -69,31 +71,66 @@ def system_resolver() -> Resolve:
     return look_up
 
 
+@dataclass(frozen=True, slots=True)
+class Receivers:
+    """The addresses that the sandbox calls: public ones, and those that the developer has allowed.
+
+    Attributes:
+        allow: further networks that may be called.
+        loopback: whether this machine may be called, for a sandbox that is itself reachable from this machine only.
+    """
+
+    allow: tuple[Network, ...] = ()
+    loopback: bool = False
+
+    def include(self, address: str) -> bool:
+        """Whether an IP address may be called."""
+        try:
+            found = _plain(ip_address(address))
+        except ValueError:
+            return False
+        is_own = self.loopback and found.is_loopback
+        return is_own or is_public(str(found)) or any(found in network for network in self.allow)
+
+    def require(self, url: str | None, *, what: str, code: str) -> None:
+        """Refuse an address that is never called: not https, or not an allowed host. Other names are resolved at each call.
+
+        Raises:
+            ConfigurationError: `code`.
+        """
+        if url is None:
+            return
+        try:
+            host = parse_address(url, what=what).host.strip("[]")
+        except FormatError as e:
+            raise ConfigurationError(code, e.message) from e
+        is_ip = ":" in host or host.rpartition(".")[2].isdigit()
+        known = ("127.0.0.1", "::1") if f".{host}".endswith(".localhost") else (host,) if is_ip else ()
+        if known and not any(map(self.include, known)):
+            message = f"{what} would never be called: {shown(host)} is neither on the public network nor allowed"
+            raise ConfigurationError(code, f"{message} (--allow-address)")
+        if len(url) > _MAX_URL:
+            raise ConfigurationError(code, f"{what} has over {_MAX_URL} characters")
+
+
 class OutgoingHttp:
     """Sends requests over HTTPS, each on a new connection; no proxies, no redirects, no cookies.
 
     Args:
         tls: the TLS context to verify receivers.
-        allow: further networks that may be called.
-        loopback: whether this machine may be called, for a sandbox that is itself reachable from this machine only.
+        receivers: the addresses that may be called.
         resolve: returns the addresses of a host and port; by default `system_resolver`.
 
     Example:
-        http = OutgoingHttp(receivers_tls(root_pem), loopback=True)
+        http = OutgoingHttp(receivers_tls(root_pem), Receivers(loopback=True))
         received = await http.request("POST", "https://tpp.example/cb/", headers=signed, body=body, timeout_s=4)
     """
 
     def __init__(
-        self,
-        tls: ssl.SSLContext,
-        *,
-        allow: Sequence[Network] = (),
-        loopback: bool = False,
-        resolve: Resolve | None = None,
+        self, tls: ssl.SSLContext, receivers: Receivers = Receivers(), *, resolve: Resolve | None = None
     ) -> None:
         self._tls = tls
-        self._allow = tuple(allow)
-        self._loopback = loopback
+        self._receivers = receivers
         self._resolve = resolve or system_resolver()
 
     async def request(
@@ -149,7 +186,7 @@ class OutgoingHttp:
             found = await self._resolve(host, address.port)
         except OSError as e:
             raise TransportError("outgoing.failed", f"the host {shown(host)} cannot be resolved") from e
-        allowed = [one for one in dict.fromkeys(found) if self._is_allowed(one)][:MAX_ADDRESSES]
+        allowed = [one for one in dict.fromkeys(found) if self._receivers.include(one)][:MAX_ADDRESSES]
         if not allowed:
             # Pages show the message to untrusted users, so the addresses, which may be internal, are only logged.
             _LOGGER.warning("%s is not called: its addresses are %s", shown(host), shown(", ".join(found)[:300]))
@@ -163,14 +200,6 @@ class OutgoingHttp:
 
     async def _open(self, address: str, port: int, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection(address, port, ssl=self._tls, server_hostname=host, limit=_READ_BYTES)
-
-    def _is_allowed(self, address: str) -> bool:
-        try:
-            found = _plain(ip_address(address))
-        except ValueError:
-            return False
-        is_own = self._loopback and found.is_loopback
-        return is_own or is_public(str(found)) or any(found in network for network in self._allow)
 
 
 def _plain(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:

@@ -42,7 +42,7 @@ from tppkit.sandbox.evidence import Evidence
 from tppkit.sandbox.faults import Faults
 from tppkit.sandbox.gateway.cell import gateway_cell
 from tppkit.sandbox.gateway.cipher import CardCipher
-from tppkit.sandbox.gateway.projects import Projects, check_webhook_url
+from tppkit.sandbox.gateway.projects import Projects
 from tppkit.sandbox.gateway.settings import GatewaySettings
 from tppkit.sandbox.html import protected
 from tppkit.sandbox.index import index_page
@@ -50,7 +50,7 @@ from tppkit.sandbox.legacy.cell import legacy_cell
 from tppkit.sandbox.legacy.sender import parse_callback_url
 from tppkit.sandbox.legacy.settings import open_hosts
 from tppkit.sandbox.legacy.tables import set_callback_url
-from tppkit.sandbox.outgoing_http import OutgoingHttp, receivers_tls
+from tppkit.sandbox.outgoing_http import OutgoingHttp, Receivers, receivers_tls
 from tppkit.sandbox.psd2.cell import psd2_cell
 from tppkit.sandbox.psd2.settings import Psd2Settings
 from tppkit.sandbox.public_address import is_loopback_address, parse_server_name, server_identity
@@ -114,9 +114,17 @@ class SandboxSettings:
         object.__setattr__(self, "pki", None if self.pki is None else as_path(self.pki))
         object.__setattr__(self, "dns", tuple(map(parse_server_name, self.dns)))
         if self.callback_url is not None:
-            object.__setattr__(self, "callback_url", parse_callback_url(self.callback_url))
-        if self.webhook_url is not None:
-            check_webhook_url(self.webhook_url)
+            object.__setattr__(self, "callback_url", parse_callback_url(self.callback_url, self.receivers))
+        self.receivers.require(self.webhook_url, what="the webhook address", code="gateway.webhook-url")
+
+    @property
+    def receivers(self) -> Receivers:
+        """The addresses that callbacks and webhooks can reach.
+
+        Behind a proxy, untrusted users reach the sandbox; their login codes must not make it call this machine.
+        """
+        is_local = is_loopback_address(self.host) and self.public_url is None
+        return Receivers(parse_networks(self.allow_addresses), loopback=is_local)
 
 
 class SandboxHosts:
@@ -152,7 +160,7 @@ class SandboxHosts:
         base_clock: Clock = utc_now,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        networks = parse_networks(settings.allow_addresses)
+        receivers = settings.receivers
         self.settings = settings
         self.pki = settings.pki or settings.directory / "pki"
         if settings.pki is None and not self.pki.exists():
@@ -179,15 +187,13 @@ class SandboxHosts:
         self.projects = Projects(settings.directory / "gateway")
         new_id = _token_source(settings.directory, settings.seed)
         cipher = CardCipher.open(settings.directory, environment)
-        gateway = GatewaySettings(self.projects, cipher, new_id, approval_url)
+        gateway = GatewaySettings(self.projects, cipher, new_id, approval_url, receivers)
         roots = [certificate_pem(root) for root in anchors.roots]
-        # Behind a proxy, untrusted users reach the sandbox; their login codes must not make it call this machine.
-        is_local = is_loopback_address(settings.host) and settings.public_url is None
         # Created on demand, because reading the system's authorities takes as long as the rest of the setup.
-        http = cache(lambda: OutgoingHttp(receivers_tls(*roots), allow=networks, loopback=is_local))
+        http = cache(lambda: OutgoingHttp(receivers_tls(*roots), receivers))
         cells = (
             psd2_cell(Psd2Settings(settings.rules, approval_url), qwacs=qwacs, seals=seals, now=base_clock),
-            legacy_cell(self.legacy, http=http, faults=faults),
+            legacy_cell(self.legacy, http=http, receivers=receivers, faults=faults),
             gateway_cell(gateway, http=http),
         )
         shared = MetaData()

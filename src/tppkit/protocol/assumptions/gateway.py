@@ -336,8 +336,8 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "webhook-addresses", "gateway", "webhooks to http and to private addresses",
-        "accepted with the order and not called: each attempt fails; https to public addresses only, and to what the sandbox is allowed"
-        " to call",
+        "refused with 400 when they are set; called are https addresses on the public network, and what the sandbox is allowed to call."
+        " A name is resolved at each attempt, which fails if it leads elsewhere",
         "section 6.1: should be HTTPS; attackers can choose these addresses, as those of login codes", "sandbox.outgoing_http",
     ),
     Assumption(

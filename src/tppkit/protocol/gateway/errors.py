@@ -20,6 +20,7 @@ _ROWS = (
     ("card.", 400, "CARD_INVALID"),
     ("order.too-many", 409, "STATUS_INVALID"),
     ("order.method", 400, "FORMAT_ERROR"),
+    ("gateway.webhook-url", 400, "WEBHOOK_URL_INVALID"),
     ("one-click.", 400, "ONE_CLICK_INVALID"),
     ("recurring.", 400, "RECURRING_INVALID"),
     ("aft.", 400, "AFT_INVALID"),

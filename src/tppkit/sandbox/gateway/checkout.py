@@ -54,6 +54,7 @@ def create_order(call: HostCall[OrderRequest]) -> Answer[Order]:
     """POST /v1/orders/."""
     body, project = call.body, call.settings.project(call.caller)
     check_order(body)
+    call.settings.require_webhook_url(body.webhook_url)
     project.offered(body.payment_methods)
     request = body.transaction
     if request is None:

@@ -104,6 +104,7 @@ class GatewayControl:
 
     async def _add_project(self, parameters: Mapping[str, str], body: Any) -> Any:
         fields, key, settings = _ProjectBody.read(body), secrets.token_hex(16), self._settings
+        settings.require_webhook_url(fields.webhook_url)
         project = Project(
             id=settings.new_uuid(), key_hash=hash_key(key), created_at=self._services.now(), webhook_url=fields.webhook_url,
             payment_methods=tuple(fields.payment_methods), aft=fields.aft, is_test=fields.test, lag_seconds=fields.lag_seconds,

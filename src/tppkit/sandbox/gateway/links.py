@@ -56,9 +56,10 @@ def new_link(work: Work, request: PaymentLinkRequest, project_id: str) -> Stored
     """Store a new link, without fields that the document does not list.
 
     Raises:
-        LocalProtocolError: `order.method`, the project has none of its payment_methods.
+        LocalProtocolError: `order.method`, the project has none of its payment_methods; `gateway.webhook-url`.
     """
     settings, at = work.settings, work.at
+    settings.require_webhook_url(request.webhook_url)
     settings.project(project_id).offered(request.payment_methods)
     listed = {name: getattr(request, name) for name in PaymentLinkRequest.model_fields}
     link = StoredLink(

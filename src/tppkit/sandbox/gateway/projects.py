@@ -28,12 +28,10 @@ from sqlalchemy import (
     update,
 )
 
-from tppkit._addresses import parse_address
 from tppkit._clock import from_microseconds, to_microseconds
 from tppkit._files import PRIVATE, locked, make_folder, read_bounded, replace_file
-from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError
+from tppkit.errors import ConfigurationError, LocalProtocolError
 from tppkit.protocol.gateway.orders import CREDIT_CARD
-from tppkit.protocol.gateway.values import MAX_ADDRESS
 from tppkit.sandbox.gateway.tables import TABLES
 from tppkit.web.keys import hash_key
 
@@ -178,20 +176,6 @@ class Projects:
 @cache  # each order of a page shows it
 def _merchant_id(project_id: str) -> str:
     return str(uuid5(NAMESPACE_URL, f"merchant:{project_id}"))
-
-
-def check_webhook_url(text: str) -> None:
-    """Check the form of a project's webhook address.
-
-    Raises:
-        ConfigurationError: `gateway.webhook-url`.
-    """
-    try:
-        parse_address(text, what="the webhook address")
-    except FormatError as e:
-        raise ConfigurationError("gateway.webhook-url", e.message) from e
-    if len(text) > MAX_ADDRESS:
-        raise ConfigurationError("gateway.webhook-url", f"the webhook address has over {MAX_ADDRESS} characters")
 
 
 def _open_key(folder: Path) -> str:

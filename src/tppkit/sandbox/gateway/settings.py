@@ -11,8 +11,10 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
+from tppkit.errors import ConfigurationError, LocalProtocolError
 from tppkit.sandbox.gateway.cipher import CardCipher
 from tppkit.sandbox.gateway.projects import Project, Projects
+from tppkit.sandbox.outgoing_http import Receivers
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +26,25 @@ class GatewaySettings:
         cipher: encrypts stored cards.
         new_id: makes unguessable ids.
         pages_url: address of the pages, without a path.
+        receivers: the addresses that webhooks can reach.
     """
 
     projects: Projects
     cipher: CardCipher = field(repr=False)
     new_id: Callable[[], str]
     pages_url: str
+    receivers: Receivers
+
+    def require_webhook_url(self, url: str | None) -> None:
+        """Refuse an address for webhooks that would never be called.
+
+        Raises:
+            LocalProtocolError: `gateway.webhook-url`.
+        """
+        try:
+            self.receivers.require(url, what="the webhook address", code="gateway.webhook-url")
+        except ConfigurationError as e:
+            raise LocalProtocolError(e.code, e.message) from e
 
     def project(self, project_id: str) -> Project:
         """Return the project with this id."""

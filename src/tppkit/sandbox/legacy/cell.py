@@ -21,7 +21,7 @@ from tppkit.sandbox.legacy.pages import LegacyPages, scan_path
 from tppkit.sandbox.legacy.sections import legacy_sections
 from tppkit.sandbox.legacy.sender import LegacySender, sender_name
 from tppkit.sandbox.legacy.settings import LIVE, TEST, LegacyHost
-from tppkit.sandbox.outgoing_http import OutgoingHttp
+from tppkit.sandbox.outgoing_http import OutgoingHttp, Receivers
 from tppkit.sandbox.request_log import VISIBLE
 from tppkit.sandbox.stream import Send
 from tppkit.web.keys import KeyAuthenticator, hash_key
@@ -44,12 +44,15 @@ class ScanHost(Host):
             await super().__call__(scope, receive, send)
 
 
-def legacy_cell(hosts: Mapping[str, LegacyHost], *, http: Callable[[], OutgoingHttp], faults: Faults) -> Cell:
+def legacy_cell(
+    hosts: Mapping[str, LegacyHost], *, http: Callable[[], OutgoingHttp], receivers: Receivers, faults: Faults
+) -> Cell:
     """Make the cell: both hosts, the customers' pages, the senders, and the control routes.
 
     Args:
         hosts: the test and the live host, by their names.
         http: makes the HTTP client for callbacks and login GETs; called at the first request.
+        receivers: the addresses that callbacks can reach.
         faults: the requested faults of deliveries.
     """
     senders = {name: LegacySender(hosts, name, http, faults) for name in hosts}
@@ -64,7 +67,7 @@ def legacy_cell(hosts: Mapping[str, LegacyHost], *, http: Callable[[], OutgoingH
         served,
         pages=lambda services: LegacyPages(services, hosts, senders).routes,
         sections=legacy_sections,
-        control=lambda services: LegacyControl(services, senders).routes,
+        control=lambda services: LegacyControl(services, senders, receivers).routes,
         next_event=partial(next_due, source=tables.SOURCE),
         run_due=payments.execute_payments,
         check=tables.check_payments,

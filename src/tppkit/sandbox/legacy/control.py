@@ -22,6 +22,7 @@ from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, loc
 from tppkit.sandbox.legacy.sender import LegacySender, parse_callback_url, sender_name
 from tppkit.sandbox.legacy.settings import HOSTS, TEST
 from tppkit.sandbox.legacy.tables import AccessState, PaymentState, StoredAccess, StoredPayment, set_callback_url
+from tppkit.sandbox.outgoing_http import Receivers
 
 _SHOWN = 200
 
@@ -37,13 +38,15 @@ class LegacyControl:
     Args:
         services: the services of the bank.
         senders: the senders by the hosts' names.
+        receivers: the addresses that callbacks can reach.
 
     Attributes:
         routes: the routes of the control host.
     """
 
-    def __init__(self, services: Services, senders: Mapping[str, LegacySender]) -> None:
+    def __init__(self, services: Services, senders: Mapping[str, LegacySender], receivers: Receivers) -> None:
         self._services = services
+        self._receivers = receivers
         self._senders = senders
         self.routes = (
             Control("POST", "/legacy/provider", self._set_provider),
@@ -80,7 +83,7 @@ class LegacyControl:
         given = {} if unset else _fields(body, "callback_url")
         if not (given or unset):
             raise FormatError("model.invalid", "the body has no callback_url")
-        url = None if unset else parse_callback_url(given["callback_url"])
+        url = None if unset else parse_callback_url(given["callback_url"], self._receivers)
         await self._services.events.write(lambda db: set_callback_url(db, url))
         return {"callback_url": url}
 

@@ -25,12 +25,11 @@ from tppkit.sandbox.delivery_tables import Attempt, Delivery, add_delivery
 from tppkit.sandbox.faults import FAULTS, Faults
 from tppkit.sandbox.legacy.settings import LegacyHost
 from tppkit.sandbox.legacy.tables import callback_url
-from tppkit.sandbox.outgoing_http import OutgoingHttp
+from tppkit.sandbox.outgoing_http import OutgoingHttp, Receivers
 
 _MINUTE, _HOUR = 60.0, 3600.0
 # Assumption delivery-schedule.
 SCHEDULE = Schedule((10.0, _MINUTE, 5 * _MINUTE, 15 * _MINUTE, _HOUR), timeout_s=4.0, last_s=24 * _HOUR)
-_MAX_URL = 2048
 _JSON = "application/json"
 _LOGGER = logging.getLogger("tppkit.sandbox.legacy")
 
@@ -63,21 +62,20 @@ def callback(
     )  # fmt: skip
 
 
-def parse_callback_url(text: str) -> str:
-    """Parse a provider's callback address: https, without a query, and without a final slash.
+def parse_callback_url(text: str, receivers: Receivers) -> str:
+    """Parse a provider's callback address: https, at one of `receivers`, without a query, and without a final slash.
 
     Raises:
         ConfigurationError: `legacy.callback-url`.
     """
     url = text.removesuffix("/")
+    receivers.require(url, what="the callback address", code="legacy.callback-url")
     try:
         parse_signed_address(f"{url}/", what="the callback address")
     except FormatError as e:
         raise ConfigurationError("legacy.callback-url", e.message) from e
-    if "?" in url or len(url) > _MAX_URL:
-        raise ConfigurationError(
-            "legacy.callback-url", f"the callback address has a query, or over {_MAX_URL} characters"
-        )
+    if "?" in url:
+        raise ConfigurationError("legacy.callback-url", "the callback address has a query")
     return url
 
 
