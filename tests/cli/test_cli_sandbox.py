@@ -103,3 +103,8 @@ def test_a_file_that_is_not_a_database_is_refused(tppkit, tmp_path):
     (tmp_path / "notes.txt").write_text("no database" * 1000)
     result = tppkit("sandbox", "up", "--port", "0", "--database", "sqlite:///notes.txt")
     assert (result.exit_code, "database.unusable" in result.stderr) == (2, True)
+
+
+def test_the_help_of_strict_names_what_still_gets_401():
+    text = " ".join(CliRunner().invoke(main, ["sandbox", "up", "--help"]).output.split())
+    assert "A revoked one, or one whose profile or organisation is not accepted, still gets HTTP 401." in text

@@ -64,6 +64,16 @@ def test_a_fault_of_the_request_concerns_one_attempt(name, notified, receiver, c
     assert connect_legacy(notified.bank, live=True).is_signed(bad, origin) is (name == "swapped-keys")
 
 
+@pytest.mark.parametrize(
+    ("status", "is_done"), [(200, True), (204, True), (302, False), (400, False), (403, False), (503, False)]
+)
+def test_each_2xx_ends_a_callback_and_every_other_answer_is_repeated(status, is_done, notified, receiver):
+    receiver.answer(status)
+    notified.access("pis")
+    advance(notified.bank, 0)
+    assert [one["state"] for one in notified.deliveries()] == ["acknowledged" if is_done else "waiting"]
+
+
 def test_without_an_address_payments_work_and_nothing_is_sent(legacy):
     for url in ("https://localhost/cb", None):
         assert legacy.control("/legacy/provider", {"callback_url": url}) == {"callback_url": url}

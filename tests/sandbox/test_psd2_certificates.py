@@ -16,7 +16,7 @@ from sealing import ORGANIZATIONS, WITHOUT_STATEMENT, issue_for
 from tppkit._clock import utc_now
 from tppkit.protocol.psd2 import PSD2
 from tppkit.sandbox import SandboxServer
-from tppkit.testpki import Issued, Pki, make_pki, make_provider
+from tppkit.testpki import Issued, Pki, make_pki, make_provider, open_pki, write_pki
 
 ROWS = {row.name: row for row in PSD2.endpoints}
 PLACE = {"product": SEPA, "payment_id": "any", "consent_id": "any", "resource_id": "any"}
@@ -93,6 +93,18 @@ def test_every_endpoint_checks_its_role_before_its_query(name, bank, bank_pki, c
     provider = make_provider(roles=({"PSP_PI": "PSP_AI", "PSP_AI": "PSP_PI"}[row.role or ""],))
     caller = connect(bank, qwac=bank_pki.issue_qwac(provider, label="other-role"))
     assert_refused(caller.request(row.method, row.target(**PLACE)), 403, "ROLE_INVALID")
+
+
+@pytest.mark.parametrize("fault", ["revoked", "no QWAC", "organisation"])
+def test_strict_mode_leaves_what_tls_does_not_know_to_the_application(fault, open_bank, bank_pki, connect, tmp_path):
+    write_pki(bank_pki, tmp_path / "pki")
+    refused = {"no QWAC": WITHOUT_STATEMENT[0], "organisation": next(row for row in ORGANIZATIONS if row[2] != "holds")}
+    qwac = issue_for(bank_pki, "qwac", *refused[fault][:2]) if fault in refused else bank_pki.qwac
+    if fault == "revoked":
+        open_pki(tmp_path / "pki").revoke(bank_pki.qwac.certificate, at=utc_now())
+    with open_bank(strict=True, pki=tmp_path / "pki") as server:
+        response = connect(server, qwac=qwac).request("GET", TARGET)
+    assert_refused(response, 401, "CERTIFICATE_REVOKED" if fault == "revoked" else "CERTIFICATE_INVALID")
 
 
 def test_strict_mode_refuses_an_expired_certificate_in_the_handshake_and_leaves_the_profile_to_the_application(

@@ -76,7 +76,12 @@ def sandbox() -> None:
     metavar="DIR",
     help="Folder of a test PKI; without this option one is made in --dir.",
 )
-@click.option("--strict", is_flag=True, help="Refuse bad client certificates in the TLS handshake.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Refuse absent, expired and untrusted client certificates in the TLS handshake. A revoked one, or one whose profile or "
+    "organisation is not accepted, still gets HTTP 401.",
+)
 @click.option("--roots-only", is_flag=True, help="Trust roots only: a client must send its intermediates.")
 @click.option(
     "--profile",

@@ -76,7 +76,8 @@ class SandboxSettings:
         pki: folder of a test PKI (`tppkit pki create`); by default `directory/pki`, created if absent.
         host: address to listen on.
         port: port of the PSD2 host; the approval host is on the next, control on the third after; 0: free ports.
-        strict: reject bad client certificates in the TLS handshake; otherwise the application answers 401 with the reason.
+        strict: reject absent, expired and untrusted client certificates in the TLS handshake. All others that are refused get 401
+            from the application, with the reason.
         database: a SQLAlchemy address; by default a SQLite file in `directory`.
         seed: makes ids and transactions reproducible; by default ids are random.
         rules: the settings of this bank.

@@ -90,10 +90,11 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "callback-answers", "legacy", "which answers end the repetition of a callback, and how long the service waits for one",
-        "200 acknowledges; 400, 403, 408, 411 and 413 refuse and 503 asks for a repetition, though each may be repeated or not; an answer"
-        " within 4 seconds",
+        "a receiver answers 200 to what it has stored or handled and to a login GET, 400, 403, 408, 411 or 413 to what it refuses, 503 to"
+        " what it could not receive; the sandbox takes each 2xx within 4 seconds as the end, and repeats after every other answer, a"
+        " redirect too",
         "usual in HTTP; the payment gateway waits 4 seconds for its first answer, and only a stored callback may be acknowledged",
-        "web.callback_gate, web.callbacks.TIMEOUT_S",
+        "web.callback_gate, web.callbacks.TIMEOUT_S, sandbox.legacy.sender",
     ),
     Assumption(
         "callback-unreadable", "legacy", "whether the service signs bodies that differ from the documented fields",
@@ -265,6 +266,11 @@ LEGACY: tuple[Assumption, ...] = (
         " name and code have at most 70 and 35 characters, all visible;"
         " an unknown permission, a missing name, another status or Content-Type, over 64 KiB or 4 seconds: nothing is posted",
         "section 4 of part B names both lists and does not join them", "sandbox.legacy.logins",
+    ),
+    Assumption(
+        "login-token", "legacy", "what the token of the login POST is",
+        "the sandbox sends none; a receiver gets the text that the service sends, which no check reads and no repr shows",
+        "section 4 of part B lists it without a meaning, and it may be absent", "sandbox.legacy.logins, protocol.legacy.LoginConfirmed",
     ),
     Assumption(
         "login-confirmation", "legacy", "for how long, and by whom, a scanned login can be confirmed",

@@ -53,9 +53,16 @@ PAYMENTS: tuple[Assumption, ...] = (
     Assumption(
         "certificate-codes", "psd2", "the codes for a certificate that is refused",
         "401 with CERTIFICATE_MISSING, CERTIFICATE_EXPIRED, CERTIFICATE_REVOKED or CERTIFICATE_INVALID; in strict mode the TLS handshake"
-        " fails instead, but for a revocation",
+        " fails instead for a certificate that is absent, outside its validity, of an unknown authority, or not for TLS clients; 401"
+        " remains for one that is revoked, is no QWAC, or names an organisation that is not accepted",
         "guidelines 1.3.8 section 14.11; the document says: rejected at the connection level (401)",
         "sandbox up --strict; protocol.psd2.errors",
+    ),
+    Assumption(
+        "tls-versions", "psd2", "which versions of TLS a connection may use",
+        "TLS 1.2 with ECDHE and AEAD, or TLS 1.3, on both sides",
+        "part B has TLS 1.2 or higher for the earlier interface; RFC 8996 deprecates older versions, RFC 9325 the other ciphers",
+        "client.tls_context, sandbox.tls",
     ),
     Assumption(
         "role-status", "psd2", "the answer to a certificate without the endpoint's role",
