@@ -128,14 +128,14 @@ def test_a_key_of_no_known_type_is_an_error_with_its_identifier(pki, use):
         whole.replace(der.write_oid("1.2.840.10045.2.1"), der.write_oid("1.2.840.10045.2.9"))
     )
     (error,) = errors_of(unknown, use)
-    assert (error.code, error.values["key"]) == ("certificate.key-unreadable", "unknown 1.2.840.10045.2.9")
+    assert (error.code, error.values["key"]) == ("certificate.key-unreadable", "1.2.840.10045.2.9")
 
 
 @pytest.mark.parametrize(
     ("key", "name"),
     [
         (KEYS[-1][0], "x25519"),
-        (mldsa.MLDSA65PrivateKey.from_seed_bytes(bytes(32)).public_key(), "ml-dsa-65"),
+        (mldsa.MLDSA65PrivateKey.from_seed_bytes(bytes(32)).public_key(), "ml-dsa"),
     ],
 )
 def test_a_key_that_makes_no_seals_or_is_not_read_yet_is_an_error_that_names_it(issue, key, name):
@@ -148,8 +148,8 @@ def test_the_keys_of_fips_205_have_their_names():
         encoded = der.write_sequence(der.write_sequence(der.write_oid(oid)), b"\x03\x02\x00\x00")
         return read_key_facts(encoded, der.read_whole(encoded, tag=der.SEQUENCE)).name
 
-    assert named("2.16.840.1.101.3.4.3.20") == "slh-dsa-sha2-128s"
-    assert named("2.16.840.1.101.3.4.3.31") == "slh-dsa-shake-256f"
+    assert named("2.16.840.1.101.3.4.3.20") == "slh-dsa"
+    assert named("2.16.840.1.101.3.4.3.31") == "slh-dsa"
 
 
 def test_a_point_that_is_not_on_the_curve_is_an_error(pki):
@@ -157,7 +157,7 @@ def test_a_point_that_is_not_on_the_curve_is_an_error(pki):
     point = qseal.public_key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
     damaged = EidasCertificate.from_der(qseal.der.replace(point, point[:-1] + bytes([point[-1] ^ 1])))
     (error,) = errors_of(damaged, Use.QSEALC)
-    assert (error.code, error.message) == ("certificate.key-unreadable", "the key (P-256) cannot be read")
+    assert (error.code, error.message) == ("certificate.key-unreadable", "the P-256 key cannot be read")
 
 
 @pytest.mark.parametrize("name", ["P-521", "brainpoolP384r1", "ed448"])

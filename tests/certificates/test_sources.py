@@ -64,8 +64,6 @@ FORMS = {**FILES, **HEADERS}
         (lambda pki: pkcs7.serialize_certificates([pki.qwac.certificate.x509], Encoding.PEM), "openssl pkcs7 -in"),
         (lambda pki: b"\xfe\xed\xfe\xed\0\0\0\2" + pki.qwac.certificate.der, "keytool -importkeystore"),
         (lambda pki: certificate_pem(pki.qwac.certificate).decode().encode("utf-16"), "iconv -f UTF-16 "),
-        (lambda pki: certificate_pem(pki.qwac.certificate).decode().encode("utf-16-le"), "iconv -f UTF-16LE"),
-        (lambda pki: certificate_pem(pki.qwac.certificate).decode().encode("utf-16-be"), "iconv -f UTF-16BE"),
     ],
 )  # fmt: skip
 def test_a_form_that_is_not_read_is_named_with_the_command_that_converts_it(pki, convert, command):

@@ -25,8 +25,8 @@ STRING_CODECS = {
     0x1C: "utf-32-be",  # UniversalString
     0x1E: "utf-16-be",  # BMPString
 }
-_PARSE_ERROR = re.compile(r"ParseError \{ kind: (\w+)")
-_LOCATION = re.compile(r'"(?:\w+::)?(\w+)"|(\d+)')
+# ParseError { kind: InvalidValue, location: ["Certificate::tbs_cert", "TbsCertificate::raw_extensions", 4] }
+_PARSE_ERROR = re.compile(r"ParseError \{ kind: (\w+)(?:.*location: \[([^\]]*)\])?")
 
 
 class Element(NamedTuple):
@@ -174,22 +174,15 @@ def read_integer(data: bytes, element: Element) -> int:
 
 
 def parse_failure(error: Exception) -> str:
-    """What `cryptography` reports about malformed DER, in words: where it is, and what is wrong there.
-
-    Its text is `ParseError { kind: InvalidValue, location: ["Certificate::tbs_cert", "TbsCertificate::raw_extensions", 4] }`.
-    """
+    """What an error of `cryptography` reports about malformed DER, in words: where it is, and what is wrong there."""
     text = (str(error).splitlines() or [""])[0] or type(error).__name__
-    kind = _PARSE_ERROR.search(text)
-    if kind is None:
+    found = _PARSE_ERROR.search(text)
+    if found is None:
         return text[:120]
-    where: list[str] = []
-    for name, number in _LOCATION.findall(text.partition("location: [")[2]):
-        if name and not name.startswith("tbs_"):
-            where.append(name.removeprefix("raw_").replace("_", " "))
-        elif number and where:
-            where[-1] = f"{where[-1].removesuffix('s')} {number}"
-    place, fault = ", ".join(where), re.sub("(?<=[a-z])(?=[A-Z])", " ", kind[1]).lower()
-    return f"{place or 'its outermost part'}: {fault}{' (counted from 0)' if re.search('[0-9]', place) else ''}"[:160]
+    fault = re.sub("(?<=[a-z])(?=[A-Z])", " ", found[1]).lower()
+    place = re.sub(r'"(?:\w+::)?(?:tbs_\w+", |raw_)?|"', "", found[2] or "").replace("_", " ")
+    counted = " (counted from 0)" if re.search("[0-9]", place) else ""
+    return f"{re.sub('s, (?=[0-9])', ' ', place) or 'its outermost part'}: {fault}{counted}"[:160]
 
 
 def write_element(tag: int, *parts: bytes) -> bytes:

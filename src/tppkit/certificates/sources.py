@@ -36,8 +36,6 @@ _CONVERTIBLE = (
     (rb"\xfe\xed\xfe\xed|\xce\xce\xce\xce",
      "a Java keystore: keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12"),
     (rb"\xff\xfe|\xfe\xff", "UTF-16: iconv -f UTF-16 -t UTF-8 FILE > FILE.pem"),
-    (rb"-\0-\0", "UTF-16: iconv -f UTF-16LE -t UTF-8 FILE > FILE.pem"),
-    (rb"\0-\0-", "UTF-16: iconv -f UTF-16BE -t UTF-8 FILE > FILE.pem"),
 )  # fmt: skip
 
 

@@ -121,7 +121,6 @@ Verify = Callable[[bytes, bytes], None]
 Sign = Callable[[bytes], bytes]
 
 _CURVES = {"secp256r1": "P-256", "secp384r1": "P-384"}
-_SUPPORTED = f"P-256, P-384, Ed25519, or RSA with at least {MIN_RSA_BITS} bits"
 _PKCS1 = padding.PKCS1v15()
 # RFC 8017 section 9.2, note 1: the prefix of the hash in a PKCS#1 signature.
 _DIGEST_INFO = MappingProxyType(
@@ -153,7 +152,7 @@ def key_kind(key: object) -> str:
         case _:
             curve = getattr(getattr(key, "curve", None), "name", type(key).__name__)
             name = "P-521" if curve == "secp521r1" else curve
-            raise FormatError("key.unsupported", f"a key of the kind {name} is not supported; use {_SUPPORTED}")
+            raise FormatError("key.unsupported", f"a {name} key is not supported; use P-256, P-384, Ed25519 or RSA")
 
 
 def algorithms_for(key: object, *, names: Names = ALGORITHMS, pss_only: bool = False) -> Names:

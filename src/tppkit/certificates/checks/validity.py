@@ -119,22 +119,21 @@ def weak_key(certificate: Subject, at: datetime) -> Fault | None:
 
 def unsupported_key(certificate: Subject, at: datetime) -> Fault | None:
     """A key of a type that no certificate here may have, or one that cannot be read."""
-    key = certificate.key
-    if key.type not in SIGNING_KEYS:
-        return f"the key ({key.name}) is not for signatures, or of an unsupported type", {"key": key.name}
+    name = certificate.key.name
+    if certificate.key.type not in SIGNING_KEYS:
+        return f"a {name} key is not for signatures, or not supported", {"key": name}
     try:
         certificate.public_key  # noqa: B018  # reading it is the check
     except FormatError:
-        return f"the key ({key.name}) cannot be read", {"key": key.name}
+        return f"the {name} key cannot be read", {"key": name}
     return None
 
 
 def rare_key(certificate: Subject, at: datetime) -> Fault | None:
     """A strong key with which seals are not supported here. BoringSSL accepts none of them from a client."""
     name = certificate.key.name
-    if name not in _RARE_KEYS:
-        return None
-    return f"seals with a {name} key are not supported here, and some TLS servers reject it", {"key": name}
+    message = f"seals with a {name} key are not supported here, and some TLS servers reject it"
+    return (message, {"key": name}) if name in _RARE_KEYS else None
 
 
 def unusual_key(certificate: Subject, at: datetime) -> Fault | None:
@@ -142,8 +141,7 @@ def unusual_key(certificate: Subject, at: datetime) -> Fault | None:
     key = certificate.key
     if key.type != "ec" or key_weakness(key) is None:
         return None
-    curve = key.curve or key.oid or "unknown"
-    return f"TS 119 312 does not recommend the key's curve ({curve})", {"curve": curve}
+    return f"TS 119 312 does not recommend the key's curve ({key.name})", {"curve": key.name}
 
 
 def broken_signature(certificate: EidasCertificate, at: datetime) -> Fault | None:

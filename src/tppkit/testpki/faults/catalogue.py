@@ -26,8 +26,7 @@ from tppkit.testpki.faults.edits import (
 from tppkit.testpki.faults.valid_pki import DAY, FaultCase, ValidPki
 from tppkit.testpki.ocsp import TRY_LATER, write_refusal
 
-FAILS, WARNS, NOTES = "fails", "warns", "notes"
-ADMITTED = "admitted"
+FAILS, WARNS, NOTES, ADMITTED = "fails", "warns", "notes", "admitted"
 _ORG_ID = oids.ORGANIZATION_IDENTIFIER
 _WEB, _ESEAL = "0.4.0.1862.1.6.3", "0.4.0.1862.1.6.2"
 _UNKNOWN = Extension("2.999.7", b"\x05\x00", critical=True)
@@ -76,7 +75,6 @@ def _row(
     gate: str | None = None,
 ) -> Fault:
     expected = tuple(sorted(codes.split()))
-    # The gate reports one code: what a check adds about the CRL or OCSP response is in its log.
     first = next(code for code in expected if verdict != FAILS or not code.startswith(("crl.", "ocsp.")))
     return Fault(name, expected, summary, edit, use, verdict, gate or (first if verdict == FAILS else ADMITTED))
 
@@ -88,9 +86,7 @@ def _qwac(name: str, codes: str, summary: str, edit: Edit, verdict: str = FAILS,
 
 def _seal(name: str, codes: str, summary: str, edit: Edit, verdict: str = FAILS, *, gate: str | None = None) -> Fault:
     """Return a row that edits the QSealC before it is signed; its chain is valid."""
-    return _row(
-        name, codes, summary, lambda valid: valid.edited(edit, use=Use.QSEALC), verdict, use=Use.QSEALC, gate=gate
-    )
+    return _row(name, codes, summary, lambda v: v.edited(edit, use=Use.QSEALC), verdict, use=Use.QSEALC, gate=gate)
 
 
 def _crl(name: str, codes: str, summary: str, make: Callable[[ValidPki], bytes], verdict: str = FAILS) -> Fault:

@@ -73,8 +73,7 @@ def require_key(certificate: EidasCertificate) -> None:
     key = certificate.key
     code = key_weakness(key)
     if code is not None:
-        bits = f", {key.bits} bits" if key.bits else ""
-        message = f"the key of {certificate.subject} is weak or unsupported: {key.name}{bits}"
+        message = f"the key of {certificate.subject} is weak or unsupported: {key.name}, {key.bits or 'unknown'} bits"
         raise CertificateRejected(code, message, clause=_CLAUSE)
 
 
