@@ -135,6 +135,19 @@ def parse_json(
         raise FormatError("json.malformed", f"{what} is not JSON: {_reason(e)}") from None
 
 
+class JsonNumber(str):
+    """The text of a JSON number: the `number` of `parse_json` that `write_json` writes unchanged."""
+
+
+def write_json(value: Any) -> str:
+    """Write a JSON value without white space; a `JsonNumber` as its text."""
+    if isinstance(value, dict):
+        return "{" + ",".join([f"{write_json(name)}:{write_json(one)}" for name, one in value.items()]) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(write_json, value)) + "]"
+    return str(value) if isinstance(value, JsonNumber) else json.dumps(value, ensure_ascii=False)
+
+
 def _decode_json(text: str, decoder: json.JSONDecoder) -> Any:
     begin = 0 if text[:1] == "{" else len(text) - len(text.lstrip(_JSON_SPACE))
     value, end = decoder.raw_decode(text, begin)

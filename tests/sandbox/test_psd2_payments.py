@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import httpx
 import pytest
 from raw_provider import INSTANT, PAYMENT, Connect, RawProvider, advance, approval_link, assert_refused, decide
@@ -20,6 +22,18 @@ def test_the_answer_links_by_path_to_the_status_and_the_details_which_show_the_p
     assert (payment["_links"]["self"]["href"], payment["_links"]["status"]["href"]) == (own, own + "/status")
     details = tpp.request("GET", own).json()
     assert details == {**PAYMENT, "paymentId": payment["paymentId"], "transactionStatus": "RCVD"}
+
+
+def test_the_details_keep_the_text_of_numbers_and_show_no_names_of_the_banks_answers(tpp):
+    fields = b'"x":{"a":1.10,"b":[-0,1e2,12345678901234567890.00]},"n":null,"t":"\\u00e9"'
+    names = b'"paymentId":"mine","transactionStatus":"ACSC","_links":{"scaRedirect":{"href":"https://a.example"}},"tppMessages":[]'
+    body = json.dumps(PAYMENT).encode()[:-1] + b"," + fields + b"," + names + b"}"
+    payment = tpp.new_payment(body=body)
+    details = tpp.request("GET", payment["_links"]["self"]["href"])
+    assert details.content.endswith(b',"x":{"a":1.10,"b":[-0,1e2,12345678901234567890.00]},"n":null,"t":"\xc3\xa9"}')
+    shown = details.json()
+    assert (shown["paymentId"], shown["transactionStatus"]) == (payment["paymentId"], "RCVD")
+    assert shown.keys() == {*PAYMENT, "paymentId", "transactionStatus", "x", "n", "t"}
 
 
 @pytest.mark.parametrize("opened", [False, True])

@@ -173,7 +173,8 @@ PAYMENTS: tuple[Assumption, ...] = (
     Assumption(
         "unknown-fields", "psd2", "what fields of a request, and query parameters, do that the document does not list",
         "requests of all three interfaces reject such fields when they are built, unless unknown_fields= allows them. The bank accepts them"
-        " without effect and logs their names; payment details also show them. It ignores such query parameters",
+        " without effect and logs their names; payment details also show them, numbers with their text, but no names of the bank's answers."
+        " It ignores such query parameters",
         "section 1 of part A: fields not listed must not be relied on; the guidelines have many more", "protocol.wire.WireModel",
     ),
     Assumption(

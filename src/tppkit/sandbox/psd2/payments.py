@@ -9,7 +9,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from tppkit._encoding import shown
+from tppkit._encoding import JsonNumber, parse_json, shown, write_json
 from tppkit.errors import LocalProtocolError
 from tppkit.protocol.psd2 import (
     BankRules,
@@ -24,6 +24,7 @@ from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAY
 from tppkit.protocol.psd2.models import ApprovalLinks, Href
 from tppkit.protocol.psd2.payment import PAYMENT, Progress, Trigger, cancel, due_trigger, reported_status
 from tppkit.protocol.psd2.rules import instant_obstacle, parse_psu_ip_address, parse_redirect_uri, require_product
+from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.sandbox.bank.customers import Account, Customer, approving_accounts
 from tppkit.sandbox.bank.execution import execute_due
 from tppkit.sandbox.bank.instant import is_reachable
@@ -47,6 +48,15 @@ from tppkit.sandbox.psd2.tables import (
     lock_payment_by_link,
     set_progress,
 )
+
+_ANSWERED = frozenset({"paymentId", "transactionStatus", "_links", "tppMessages"})  # only the bank writes these names
+
+
+class _Details(PaymentDetails):
+    """Payment details with the submitted text of numbers."""
+
+    def to_wire(self) -> bytes:
+        return write_json(self.model_dump(by_alias=True)).encode()
 
 
 def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiated]:
@@ -83,9 +93,10 @@ def payment_status(call: HostCall[None]) -> Answer[PaymentStatus]:
 def payment_details(call: HostCall[None]) -> Answer[PaymentDetails]:
     """GET /payments/{payment-product}/{paymentId}: the submitted payment, with its id and state."""
     payment = _of_provider(call)
-    submitted = PaymentInitiation.from_wire(payment.body, unknown_fields=True).to_object()
+    fields = parse_json(payment.body, what="the stored payment", max_bytes=MAX_BODY_BYTES, number=JsonNumber)
+    submitted = {name: value for name, value in fields.items() if name not in _ANSWERED}
     state = {"paymentId": payment.payment_id, "transactionStatus": reported_status(payment.progress.status).value}
-    return Answer(PaymentDetails.model_validate(submitted | state, strict=False))
+    return Answer(_Details.model_validate(submitted | state, strict=False, by_alias=True, by_name=False))
 
 
 def cancel_payment(call: HostCall[None]) -> Answer[PaymentStatus]:
