@@ -12,7 +12,6 @@ from tppkit._statement import Statement
 from tppkit.errors import LocalProtocolError
 
 PERSONAL, BUSINESS = "personal", "business"
-_OWN_BANK = "LT99999"  # country and bank code of its IBANs
 
 TABLES = MetaData()
 _CUSTOMERS = Table(
@@ -155,11 +154,6 @@ def find_account(db: Connection, iban: str) -> Account | None:
     """Return the account with this IBAN, or None."""
     row = _BY_IBAN.first(db, {"of_iban": iban})
     return None if row is None else _account(row)
-
-
-def is_own_iban(iban: str) -> bool:
-    """Whether an IBAN is of this bank, with or without an account."""
-    return iban[:2] + iban[4:9] == _OWN_BANK
 
 
 def approving_accounts(

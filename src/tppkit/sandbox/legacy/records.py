@@ -8,31 +8,18 @@ from datetime import date, datetime
 from decimal import Decimal
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple
 
 from sqlalchemy import Connection
 
 from tppkit.protocol.legacy import Amount, LifeCycle, Transaction
 from tppkit.protocol.legacy.rules import LIST_LENGTH, write_time_stamp
 from tppkit.sandbox.bank.customers import Account
-from tppkit.sandbox.bank.ledger import Transfer, booked, pending, to_decimal, transfers
+from tppkit.sandbox.bank.ledger import Booked, Transfer, booked, pending, to_decimal, transfers
 from tppkit.sandbox.legacy.tables import StoredPayment, payments_of_records
 
 VERSIONS: Mapping[LifeCycle, int] = {  # assumption tlc-values
     LifeCycle.POSTED: 1, LifeCycle.DECLINED: 1, LifeCycle.EXECUTED: 2, LifeCycle.FAILED: 2,
 }  # fmt: skip
-
-
-class _Entry(NamedTuple):
-    """A change of an account's balance in one currency, booked or pending."""
-
-    id: str
-    at: datetime
-    amount: Amount
-    debtor_name: str
-    creditor_name: str
-    remittance: str | None
-    stage: LifeCycle
 
 
 def payment_record(payment: StoredPayment, stage: LifeCycle, at: datetime) -> Transaction:
@@ -53,47 +40,42 @@ def payment_record(payment: StoredPayment, stage: LifeCycle, at: datetime) -> Tr
 
 def account_records(db: Connection, account: Account) -> tuple[Transaction, ...]:
     """Return all records of an account, booked and pending, newest first (assumption list-form); an exchange has two amounts."""
-    listed = [_pending(one) for one in pending(db, account.id)]
-    most = LIST_LENGTH * len(account.currencies)
-    for one in booked(db, account.id, date.min, date.max, limit=most, both_sides=True):
-        amount, names = _amount(one.currency, one.amount_minor), (one.debtor_name, one.creditor_name)
-        listed.append(_Entry(one.transaction_id, one.booked_at, amount, *names, one.remittance, LifeCycle.EXECUTED))
-    listed.sort(key=lambda entry: (entry.at, entry.id), reverse=True)
-    found = [tuple(of_one) for _, of_one in groupby(listed, attrgetter("id"))][:LIST_LENGTH]
-    ids = [of_one[0].id for of_one in found]
+    window, most = (date.min, date.max), LIST_LENGTH * len(account.currencies)
+    entries = [*map(_pending, pending(db, account.id)), *booked(db, account.id, *window, limit=most, both_sides=True)]
+    entries.sort(key=lambda entry: (entry.booked_at, entry.transaction_id), reverse=True)
+    found = [tuple(of_one) for _, of_one in groupby(entries, attrgetter("transaction_id"))][:LIST_LENGTH]
+    ids = [of_one[0].transaction_id for of_one in found]
     payments, ordered = payments_of_records(db, ids), transfers(db, ids)
-    records = (_record(account, one, payments.get(one[0].id), ordered.get(one[0].id)) for one in found)
+    records = (_record(account, one, payments.get(id_), ordered.get(id_)) for id_, one in zip(ids, found, strict=True))
     return tuple(sorted(records, key=attrgetter("time_stamp"), reverse=True))
 
 
 def _record(
-    account: Account, entries: tuple[_Entry, ...], payment: StoredPayment | None, transfer: Transfer | None
+    account: Account, entries: tuple[Booked, ...], payment: StoredPayment | None, transfer: Transfer | None
 ) -> Transaction:
     """Return the record of a booking or transfer; amounts that the account pays come first."""
-    first, amounts = entries[0], tuple(sorted((entry.amount for entry in entries), key=attrgetter("value")))
+    first, stage = entries[0], LifeCycle.POSTED if transfer and transfer.state == "pending" else LifeCycle.EXECUTED
+    each = (Amount(entry.currency, Decimal(to_decimal(entry.amount_minor))) for entry in entries)
+    amounts = tuple(sorted(each, key=attrgetter("value")))
     pays = amounts[0].value < 0
     if payment is not None and pays:
-        return payment_record(payment, first.stage, first.at)
+        return payment_record(payment, stage, first.booked_at)
     # Only an exchange within the account has no transfer and its owner on both sides.
     if not pays or (transfer is None and first.debtor_name == first.creditor_name):
         acc = account.iban
     else:
         acc = _iban_of(first.creditor_name) if transfer is None else transfer.creditor_iban
-    at = first.at if transfer is None else transfer.started_at
+    at = first.booked_at if transfer is None else transfer.started_at
     return Transaction(
-        id=first.id, ver=VERSIONS[first.stage], time_stamp=write_time_stamp(at), tlc=first.stage.value, acc=acc,
+        id=first.transaction_id, ver=VERSIONS[stage], time_stamp=write_time_stamp(at), tlc=stage.value, acc=acc,
         amounts=amounts, name=first.creditor_name if pays else first.debtor_name, msg=first.remittance,
         tcc=None if payment is None else payment.order.tcc,
     )  # fmt: skip
 
 
-def _pending(one: Transfer) -> _Entry:
+def _pending(one: Transfer) -> Booked:
     names = one.debtor_name, one.creditor_name, one.remittance
-    return _Entry(one.id, one.started_at, _amount(one.currency, -one.amount_minor), *names, LifeCycle.POSTED)
-
-
-def _amount(currency: str, amount_minor: int) -> Amount:
-    return Amount(currency, Decimal(to_decimal(amount_minor)))
+    return Booked(one.id, one.started_at, -one.amount_minor, *names, one.currency)
 
 
 def _iban_of(name: str) -> str:

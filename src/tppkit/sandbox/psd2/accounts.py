@@ -6,7 +6,7 @@ Every request names a consent. A successful request without the customer's addre
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -115,7 +115,10 @@ def list_transactions(call: HostCall[None]) -> Answer[TransactionReport]:
         after = {**call.query, "after": entries[-1].transaction_id}
         next_page = _page_key(query._replace(after=after["after"]))
         links = PageLinks(next=Href(href=rows.TRANSACTIONS.target(after, resource_id=grant.resource_id)))
-    page = TransactionPage(booked=tuple(map(_entry, entries)), pending=tuple(map(_transfer, transfers)), links=links)
+    page = TransactionPage(
+        booked=tuple([_entry(one, one.transaction_id, one.amount_minor, one.day) for one in entries]),
+        pending=tuple([_entry(one, one.id, -one.amount_minor) for one in transfers]), links=links,
+    )  # fmt: skip
     report = TransactionReport(account=AccountReference(iban=grant.account.iban), transactions=page)
     is_free = follows and has_page(call.db, grant.consent_id, bank_day(call.at), _page_key(query))
     return _counted(call, grant, report, is_free=is_free, next_page=next_page)
@@ -180,25 +183,13 @@ def _balances(db: Connection, account: Account) -> tuple[Balance, ...]:
     )
 
 
-def _entry(entry: Booked) -> Transaction:
-    day = entry.day
+def _entry(one: Booked | Transfer, id_: str, amount_minor: int, day: date | None = None) -> Transaction:
+    """Return a booked entry, or a pending one without a day (assumptions entry-currency, pending-entries)."""
     return Transaction(
-        transaction_id=entry.transaction_id,
-        booking_date=day,
-        value_date=day,
-        transaction_amount=_money(in_euro(entry.amount_minor, entry.currency)),  # assumption entry-currency
-        creditor_name=entry.creditor_name,
-        remittance_information_unstructured=entry.remittance,
-    )
-
-
-def _transfer(transfer: Transfer) -> Transaction:  # assumption pending-entries
-    return Transaction(
-        transaction_id=transfer.id,
-        transaction_amount=_money(in_euro(-transfer.amount_minor, transfer.currency)),
-        creditor_name=transfer.creditor_name,
-        remittance_information_unstructured=transfer.remittance,
-    )
+        transaction_id=id_, booking_date=day, value_date=day,
+        transaction_amount=_money(in_euro(amount_minor, one.currency)),
+        creditor_name=one.creditor_name, remittance_information_unstructured=one.remittance,
+    )  # fmt: skip
 
 
 def _money(amount_minor: int, currency: str = EUR) -> Money:
