@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import sqlite3
 import subprocess
@@ -102,6 +103,38 @@ def test_connections_that_cannot_be_accepted_are_logged_in_a_line(bank_pki, bank
         assert log.count("connections cannot be accepted: Too many open files") == 1
         assert "Traceback" not in log
         assert running.clock() == 200
+
+
+@contextmanager
+def many_files() -> Iterator[None]:
+    """Let this process open as many files as the system allows."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.slow
+def test_payments_go_on_beside_idle_connections_to_six_ports(bank_pki, bank_pki_folder, tmp_path):
+    with many_files(), running_with(1024, tmp_path, bank_pki_folder, bank_pki) as running, ExitStack() as opened:
+        began = time.monotonic()
+        with running.provider() as kept:
+            payments = [kept.new_payment()]
+            for host in ("approval", "gateway", "control", "vault", "legacy", "legacy_live"):
+                for _ in range(240):
+                    opened.enter_context(running.connect(host))
+                payments.append(kept.new_payment())
+                with running.provider() as tpp:
+                    payments.append(tpp.new_payment())
+                    running.bank.control(f"/payments/{payments[-1]['paymentId']}/approve")
+                    assert tpp.status(payments[-1]) == "ACSP"
+        assert time.monotonic() - began < 120
+        log = (tmp_path / "log").read_text()
+        assert not [word for word in ("cannot be accepted", "Traceback", "Too many open files") if word in log]
+        assert log.count("ended: closed in favour") <= 20 * (time.monotonic() - began) / 30 + 20
+        opened.close()
+        checked = httpx.get(f"{running.bank.control_url}/ledger/check", trust_env=False, timeout=60).json()
+        assert checked == {"ok": True, "differences": []}
 
 
 def test_a_connection_in_use_outlives_idle_ones(running):

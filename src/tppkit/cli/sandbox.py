@@ -122,8 +122,11 @@ def up(
     sandbox makes a key in its folder.
     """
     from tppkit.sandbox import SandboxServer, SandboxSettings
+    from tppkit.sandbox.request_log import LogLimit
 
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=_Lines(sys.stderr))
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(LogLimit())
     for noisy in ("uvicorn", "uvicorn.error"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     server = SandboxServer(

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import re
 import resource
+from collections import Counter
 from http import HTTPStatus
 from typing import Any, ClassVar, Protocol, cast
 
@@ -24,24 +25,26 @@ _LOGGER = logging.getLogger("tppkit.sandbox.http")
 MAX_HEAD_BYTES = 64 * 1024
 REQUEST_TIMEOUT_S = 30.0
 MAX_PIPELINED = 32  # requests that wait for the answer to an earlier one
-MAX_CONNECTIONS = 256
+MAX_CONNECTIONS = 1024  # of all ports
 # The parser is given GET for any other method: it rejects unknown ones before it has read a header, so no host could answer them.
 _PARSED = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS", b"TRACE", b"CONNECT"})
 _METHOD = re.compile(
     rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (?=/|(?i:https?://))"
 )  # RFC 9110 section 9.1, before a target
 _ABSOLUTE = re.compile(rb"https?://([^/?#@]+)", re.IGNORECASE)
-_OTHER_FILES = 64  # that the process keeps open: databases, archive, listening sockets
+_OTHER_FILES = 128  # that the process keeps open: databases, archive, deliveries, listening sockets
 
 
 def connection_limit() -> int:
-    """Return the limit of connections to one port; three full ports leave a quarter of the process's files free."""
+    """Return the limit of connections: half of the process's files. Those that are just accepted or being closed are not counted."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MAX_CONNECTIONS if files < 0 else max(8, min(MAX_CONNECTIONS, (files - _OTHER_FILES) // 4))
+    return MAX_CONNECTIONS if files < 0 else max(8, min(MAX_CONNECTIONS, (files - _OTHER_FILES) // 2))
 
 
 class Connection(Protocol):
     """A connection that may be closed in favour of a newer one."""
+
+    port: int  # to which the client has connected
 
     @property
     def idle_since(self) -> float | None:
@@ -52,13 +55,18 @@ class Connection(Protocol):
 
 
 def make_room(connections: set[Connection], limit: int) -> bool:
-    """If a port is full, close the connection that has been idle the longest; False if none is idle."""
+    """At the limit, close an idle connection: of those of the most crowded port, the one that has been idle the longest.
+
+    Returns:
+        False if none is idle.
+    """
     if len(connections) < limit:
         return True
     idle = {each: since for each in connections if (since := each.idle_since) is not None}
     if not idle:
         return False
-    longest = min(idle, key=lambda each: idle[each])
+    crowd = Counter(each.port for each in connections)
+    longest = min(idle, key=lambda each: (-crowd[each.port], idle[each]))
     connections.discard(longest)  # the loop removes it later; until then it must not be counted or chosen again
     longest.end("closed in favour of a newer connection")
     return True
@@ -68,7 +76,7 @@ class BoundedHttp(HttpToolsProtocol):
     """One client's connection, which is closed if it exceeds a limit of this module.
 
     Attributes:
-        max_connections: limit of open connections to one port; a further one replaces the one that has been idle the longest.
+        max_connections: limit of open connections of the servers that run together; a further one replaces an idle one.
     """
 
     max_connections: ClassVar[int] = connection_limit()
@@ -85,10 +93,11 @@ class BoundedHttp(HttpToolsProtocol):
         """Start waiting for the first request."""
         room = make_room(cast("set[Connection]", self.connections), self.max_connections)
         super().connection_made(transport)
+        self.port = transport.get_extra_info("sockname")[1]
         self._active_at = self.loop.time()
         self._expect_request()
         if not room:
-            self.end("the port has too many connections")
+            self.end("there are too many connections")
 
     @property
     def idle_since(self) -> float | None:

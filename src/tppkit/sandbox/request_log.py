@@ -1,7 +1,8 @@
-"""The log of requests and answers: a line for each request, and the latest requests in memory."""
+"""The log of requests and answers: a line for each request, the latest requests in memory, and a limit of lines that repeat."""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,7 @@ from tppkit.sandbox.control import Control
 from tppkit.web.sources import RAW_TARGET
 
 _KEPT = 200
+_CONNECTIONS = ("tppkit.sandbox.http", "tppkit.sandbox.tls")  # loggers
 
 _MAX_TARGET = 1024  # so that a line fits into the buffer of a pipe
 VISIBLE = "".join(map(chr, range(0x21, 0x7F)))  # characters of a target that the log does not percent-encode
@@ -177,6 +179,34 @@ class RequestLog:
         code, text = self._refusals.read(body)
         is_plain = code is not None and code.isascii() and code.isprintable()
         return code if code is not None and is_plain else "", without_secrets(printable(text or ""))
+
+
+class LogLimit(logging.Filter):
+    """Leaves out lines about connections above a rate, and the traceback of an error that had one in the period before.
+
+    Args:
+        most: lines about connections in a period.
+        period_s: seconds of a period.
+    """
+
+    def __init__(self, *, most: int = 20, period_s: float = 30.0) -> None:
+        super().__init__()
+        self._most, self._period_s = most, period_s
+        self._times: dict[object, deque[float]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log a record; the record's own time decides."""
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and not self._allows((type(error), getattr(error, "code", "")), record.created, most=1):
+            record.exc_info = None
+        return record.name not in _CONNECTIONS or self._allows(_CONNECTIONS, record.created, most=self._most)
+
+    def _allows(self, kind: object, at: float, *, most: int) -> bool:
+        times = self._times.setdefault(kind, deque(maxlen=most))
+        if len(times) == most and at - times[0] < self._period_s:
+            return False
+        times.append(at)
+        return True
 
 
 def _target(scope: Mapping[str, Any]) -> str:

@@ -89,8 +89,9 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast("asyncio.Transport", transport)
+        self.port = transport.get_extra_info("sockname")[1]
         if not make_room(self._connections, self.listener.inner.max_connections):
-            self.end("the port has too many connections")
+            self.end("there are too many connections")
             return
         self._session = TlsSession(self.listener.context)
         self._disable_nagle()

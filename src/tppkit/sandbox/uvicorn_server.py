@@ -42,12 +42,15 @@ class QuietServer(uvicorn.Server):
 
 
 async def serve(servers: Sequence[tuple[QuietServer, socket.socket]], *, on_ready: Callable[[], None]) -> None:
-    """Serve until each server is asked to exit.
+    """Serve until each server is asked to exit. The servers share the limit of connections, because they share the process's files.
 
     Args:
         servers: the servers with their listening sockets.
         on_ready: called once all servers answer.
     """
+    connections = servers[0][0].server_state.connections
+    for server, _ in servers:
+        server.server_state.connections = connections
     running = asyncio.gather(*(server.serve([bound]) for server, bound in servers))
     while not running.done() and not all(server.started for server, _ in servers):
         await asyncio.sleep(0.01)
