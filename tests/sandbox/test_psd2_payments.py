@@ -65,13 +65,11 @@ def test_a_cancelled_payment_is_cancelled_in_the_answer_and_rejected_in_later_po
     assert tpp.request("GET", payment["_links"]["self"]["href"]).json()["transactionStatus"] == "RJCT"
 
 
-@pytest.mark.parametrize("before", ["open", "submit", "approve", "decline", "cancel", "expire"])
+@pytest.mark.parametrize("before", ["open", "approve", "decline", "cancel", "expire"])
 def test_a_payment_that_was_opened_or_is_over_cannot_be_cancelled(before, caller, fresh_bank):
     payment = caller.new_payment()
     if before == "expire":
         advance(fresh_bank, 300)
-    elif before == "submit":
-        httpx.post(approval_link(payment), trust_env=False)  # the form without a decision
     else:
         others = {"open": open_link, "cancel": caller.cancel}
         others.get(before, lambda one: decide(one, before))(payment)
