@@ -157,7 +157,7 @@ def test_a_point_that_is_not_on_the_curve_is_an_error(pki):
     point = qseal.public_key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
     damaged = EidasCertificate.from_der(qseal.der.replace(point, point[:-1] + bytes([point[-1] ^ 1])))
     (error,) = errors_of(damaged, Use.QSEALC)
-    assert (error.code, error.message) == ("certificate.key-unreadable", "the P-256 key cannot be read")
+    assert (error.code, error.message) == ("certificate.key-unreadable", "the key (P-256) cannot be read")
 
 
 @pytest.mark.parametrize("name", ["P-521", "brainpoolP384r1", "ed448"])

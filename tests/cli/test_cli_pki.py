@@ -93,9 +93,10 @@ def test_the_command_in_the_manifest_finds_each_fault(tppkit):
 def test_the_catalogue_is_listed(tppkit):
     listed = tppkit("pki", "faults", "--json").json
     assert len(listed) >= 80
-    assert all(row.keys() == {"name", "summary", "as", "expected", "verdict"} for row in listed)
+    assert all(row.keys() == {"name", "summary", "as", "expected", "verdict", "gate"} for row in listed)
     assert {row["verdict"] for row in listed} == {"fails", "warns", "notes"}
     result = tppkit("pki", "faults")
+    assert "  fails: certificate.serial-too-long; gate: admitted\n" in result.stdout
     assert all(row["name"] in result.stdout and row["summary"] in result.stdout for row in listed)
 
 

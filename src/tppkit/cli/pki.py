@@ -117,13 +117,13 @@ def create(
 @pki.command()
 @json_option
 def faults() -> Result:
-    """List the faults that `pki create --faults` makes, and the codes that a check of each reports."""
+    """List the faults that `pki create --faults` makes, and what a check and a gate report of each."""
     from tppkit.testpki.faults import FAULTS
 
     shown = [
         {
-            "name": fault.name, "summary": fault.summary, "as": fault.use.value, "expected": list(fault.expected),
-            "verdict": fault.verdict, "gate": fault.gate,
+            "name": fault.name, "summary": fault.summary, "as": fault.use.value,
+            "expected": list(fault.expected), "verdict": fault.verdict, "gate": fault.gate,
         }
         for fault in FAULTS.values()
     ]  # fmt: skip
@@ -131,7 +131,8 @@ def faults() -> Result:
         line
         for fault in FAULTS.values()
         for line in (
-            f"{fault.name} ({fault.use.value})", f"  {fault.summary}", f"  {fault.verdict}: {', '.join(fault.expected)}",
+            f"{fault.name} ({fault.use.value})", f"  {fault.summary}",
+            f"  {fault.verdict}: {', '.join(fault.expected)}; gate: {fault.gate}",
         )
     ]  # fmt: skip
     return Result(shown, lines, message=f"{len(FAULTS)} faults")

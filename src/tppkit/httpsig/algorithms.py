@@ -152,7 +152,7 @@ def key_kind(key: object) -> str:
         case _:
             curve = getattr(getattr(key, "curve", None), "name", type(key).__name__)
             name = "P-521" if curve == "secp521r1" else curve
-            raise FormatError("key.unsupported", f"a {name} key is not supported; use P-256, P-384, Ed25519 or RSA")
+            raise FormatError("key.unsupported", f"the key ({name}) is not supported; use P-256, P-384, Ed25519 or RSA")
 
 
 def algorithms_for(key: object, *, names: Names = ALGORITHMS, pss_only: bool = False) -> Names:

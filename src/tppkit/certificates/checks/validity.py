@@ -121,18 +121,18 @@ def unsupported_key(certificate: Subject, at: datetime) -> Fault | None:
     """A key of a type that no certificate here may have, or one that cannot be read."""
     name = certificate.key.name
     if certificate.key.type not in SIGNING_KEYS:
-        return f"a {name} key is not for signatures, or not supported", {"key": name}
+        return f"the key ({name}) is not for signatures, or not supported", {"key": name}
     try:
         certificate.public_key  # noqa: B018  # reading it is the check
     except FormatError:
-        return f"the {name} key cannot be read", {"key": name}
+        return f"the key ({name}) cannot be read", {"key": name}
     return None
 
 
 def rare_key(certificate: Subject, at: datetime) -> Fault | None:
     """A strong key with which seals are not supported here. BoringSSL accepts none of them from a client."""
     name = certificate.key.name
-    message = f"seals with a {name} key are not supported here, and some TLS servers reject it"
+    message = f"seals with such a key ({name}) are not supported here, and some TLS servers reject it"
     return (message, {"key": name}) if name in _RARE_KEYS else None
 
 
