@@ -237,6 +237,26 @@ def test_wallet_sessions_have_names_in_camel_case():
     assert WalletSession.from_wire(b'{"sessionData":[1,"a"]}').session_data == [1, "a"]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("validationUrl", "http://wallet.example/start"), ("validationUrl", "ftp://wallet.example"),
+        *(("initiativeContext", text) for text in (
+            "https://shop.example", "shop.example:8443", "shop.example/pay", "127.0.0.1", "shop.example\n", "-shop.example",
+            "shop_1.example", "\u015b.example", "shop..example", ".".join(["a" * 50] * 6), "",
+        )),
+    ],
+)  # fmt: skip
+def test_a_wallet_session_is_validated_at_an_https_address_for_a_domain(name, value):
+    fields = {
+        "validationUrl": "HTTPS://wallet.example/start", "merchantIdentifier": "0" * 32, "displayName": "Shop",
+        "initiativeContext": "xn--shp-0na.Shop-1.example",
+    }  # fmt: skip
+    assert WalletSessionRequest.from_wire(raw(fields))
+    with pytest.raises(FormatError, match=f"WalletSessionRequest: {name}: "):
+        WalletSessionRequest.from_wire(raw(fields | {name: value}))
+
+
 def test_a_payment_link_groups_its_orders_by_status():
     fields = {
         **REQUEST, "id": ID, "merchant_order_id": "4711", "status": "all_unsuccessful", "orders": {"error": [ID], "cancelled": []},

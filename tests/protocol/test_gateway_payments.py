@@ -154,6 +154,13 @@ def test_a_one_click_payment_keeps_its_card(kind, token, holds):
         require_same_card(PaymentMethodDetails(one_click_type=kind), paid_with=ID, vault_token=token)
 
 
+@pytest.mark.parametrize("details", [{"recurring_type": "recurring"}, {"first_network_transaction_id": "N-1"}])
+def test_a_series_is_initiated_with_both_of_its_fields(details):
+    with pytest.raises(LocalProtocolError) as refused:
+        require_recurring(PaymentMethodDetails(**details))
+    assert refused.value.code == "recurring.incomplete"
+
+
 def test_one_click_and_initiate_refuse_what_has_no_details_and_authenticate_takes_it():
     with pytest.raises(LocalProtocolError):
         require_one_click_card(None)
@@ -161,7 +168,7 @@ def test_one_click_and_initiate_refuse_what_has_no_details_and_authenticate_take
         require_recurring(PaymentMethodDetails())
     with pytest.raises(LocalProtocolError):
         require_recurring(None)
-    require_recurring(PaymentMethodDetails(recurring_type="recurring"))
+    require_recurring(PaymentMethodDetails(recurring_type="recurring", first_network_transaction_id="N-1"))
     require_same_card(None, paid_with=None, vault_token=ID)
 
 

@@ -251,8 +251,9 @@ FIELDS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "search_after": ("", -1, []),
     },
     "wallet_session": {
-        "validationUrl": (None, *NO_ADDRESSES), "merchantIdentifier": (None, *NO_TEXTS), "displayName": (None, *NO_TEXTS),
-        "initiativeContext": (None, *NO_TEXTS),
+        "validationUrl": (None, "http://wallet.example/", *NO_ADDRESSES), "merchantIdentifier": (None, *NO_TEXTS),
+        "displayName": (None, *NO_TEXTS),
+        "initiativeContext": (None, "https://shop.example", "shop.example:8443", "shop.example/pay", "127.0.0.1", *NO_TEXTS),
     },
     "create_refund": {"amount": NO_AMOUNTS, "description": NO_TEXTS},
     "create_payment_link": {

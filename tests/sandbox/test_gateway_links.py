@@ -175,7 +175,7 @@ def test_a_wallet_session_is_for_the_project_id_without_hyphens(of, bank, mercha
     owner = make_merchant(bank) if "another" in of else merchant
     identifier = owner.project_id if "hyphens" in of else owner.project_id.replace("-", "")
     session = {
-        "validationUrl": "http://127.0.0.1:1/session",
+        "validationUrl": "https://127.0.0.1:1/session",
         "displayName": "Shop",
         "initiativeContext": "shop.example",
     }

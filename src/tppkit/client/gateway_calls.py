@@ -192,9 +192,9 @@ class GatewayCalls(CardCalls):
 
         Args:
             project_id: of the project, as the gateway shows it; it is sent without hyphens.
-            validation_url: as the browser's event gave it.
+            validation_url: as the browser's event gave it; https.
             display_name: the shop's name, for the customer.
-            initiative_context: the domain of the payment page.
+            initiative_context: the domain of the payment page, for example `shop.example`.
 
         Returns:
             `session_data`, for the browser to complete the validation with.

@@ -226,9 +226,16 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "recurring-place", "gateway", "the place of recurring_type and first_network_transaction_id, and what initiate takes",
-        "in payment_method_details of the order's transaction; a series that began here has recurring_type alone; initiate takes such"
-        " transactions only", "section 2.4 lists them among its keys; section 4.1 has both for a series of another platform",
+        "in payment_method_details of the order's transaction; the first order of a series that begins here has recurring_type alone;"
+        " initiate needs both, for such a series with the network_transaction_id of its first transaction",
+        "section 2.4 lists them among its keys; section 4.1 has both for a series of another platform",
         "protocol.gateway.payments.require_recurring",
+    ),
+    Assumption(
+        "wallet-session", "gateway", "the forms of validationUrl and initiativeContext",
+        "an https address; a domain of at most 253 ASCII letters, digits, hyphens and dots, without scheme, port and path",
+        "a merchant session must not travel in the clear; section 4.4: domain of the payment page",
+        "protocol.gateway.bodies.WalletSessionRequest",
     ),
     Assumption(
         "name-inquiry", "gateway", "the network that supports account name inquiry", "visa; for other cards no ani_results",

@@ -16,9 +16,11 @@ from tppkit.protocol.gateway.values import (
     Address,
     Amount,
     Currency,
+    Domain,
     Duration,
     GatewayModel,
     HolderName,
+    HttpsAddress,
     MethodNames,
     PageAddress,
     Private,
@@ -154,10 +156,10 @@ class WalletSessionRequest(RequestBody):
 
     model_config = ConfigDict(alias_generator=to_camel)
 
-    validation_url: Address
+    validation_url: HttpsAddress
     merchant_identifier: Text
     display_name: Text
-    initiative_context: Text
+    initiative_context: Domain
 
 
 class WalletSession(GatewayModel):

@@ -170,13 +170,17 @@ def require_same_card(details: PaymentMethodDetails | None, *, paid_with: str | 
 
 
 def require_recurring(details: PaymentMethodDetails | None) -> None:
-    """Check that a transaction can be initiated without the customer (assumption recurring-place).
+    """Check that a transaction can be initiated without the customer: it has both fields of a series (assumption recurring-place).
 
     Raises:
         LocalProtocolError: `recurring.incomplete`.
+
+    Source: section 4.1.
     """
-    if details is None or not is_recurring(details):
-        raise LocalProtocolError("recurring.incomplete", "only a transaction of a recurring series is initiated")
+    if details is None or None in (details.recurring_type, details.first_network_transaction_id):
+        raise LocalProtocolError(
+            "recurring.incomplete", "initiate needs a transaction with recurring_type and first_network_transaction_id"
+        )
 
 
 def is_name_inquiry(details: PaymentMethodDetails, *, amount: int, brand: str, cardholder_name: str | None) -> bool:

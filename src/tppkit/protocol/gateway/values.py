@@ -22,6 +22,7 @@ MAX_PERIOD = timedelta(days=3650)
 MAX_TEXT = 1000
 MAX_REFERENCE = 255  # what a database index holds, of any characters
 MAX_ADDRESS = 2048
+MAX_DOMAIN = 253
 MAX_HOLDER = 120  # section 4.2
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
@@ -34,6 +35,7 @@ _USUAL_DURATION = "^P([1-9][0-9]?W|[1-9][0-9]{0,2}D(T[0-9]{1,4}H)?|T[1-9][0-9]{0
 _REST = "(:[1-9][0-9]{0,3}|:[1-5][0-9]{4})?([/?#][!-~]*)?$"
 _USUAL_ADDRESS = f"^https?://[A-Za-z0-9.-]+{_REST}"
 _USUAL_PAGE = f"^(https://[A-Za-z0-9.-]+|http://localhost){_REST}"
+_DOMAIN = "(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)*[A-Za-z](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
 CONTROL = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")  # and what UTF-8 has no form of
 NO_CONTROLS = rf"^[^{_CONTROLS}]*$"  # without surrogates, which some engines of patterns do not know
@@ -173,6 +175,18 @@ def _check_address(value: str) -> str:  # assumption gateway-addresses
     return value
 
 
+def _check_https(value: str) -> str:
+    if not value.lower().startswith("https://"):
+        raise ValueError("not an https address")
+    return value
+
+
+def _check_domain(value: str) -> str:
+    if len(value) > MAX_DOMAIN or not re.fullmatch(_DOMAIN, value):
+        raise ValueError("not a domain such as shop.example, without scheme, port and path")
+    return value
+
+
 def _check_page(value: str) -> str:  # assumption return-addresses
     why = browser_address_fault(value)
     if why is not None:
@@ -231,6 +245,10 @@ Address = Annotated[
     str, written(_check_address),
     _form(maxLength=MAX_ADDRESS, pattern=_USUAL_ADDRESS),
 ]  # fmt: skip
+HttpsAddress = Annotated[  # assumption wallet-session, as Domain
+    Address, written(_check_https), _form(maxLength=MAX_ADDRESS, pattern=_USUAL_ADDRESS.replace("https?", "https")),
+]  # fmt: skip
+Domain = Annotated[str, written(_check_domain), _form(maxLength=MAX_DOMAIN, pattern=f"^{_DOMAIN}$")]
 PageAddress = Annotated[  # where browsers are sent
     str, written(_check_page),
     _form(maxLength=MAX_ADDRESS, pattern=_USUAL_PAGE),
