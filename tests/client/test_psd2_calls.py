@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from refusals import refused
 from tppkit._clock import utc_now
 from tppkit.client import AsyncPsd2Client, Psd2Client, SealAuth
 from tppkit.errors import ConfigurationError
+from tppkit.protocol.psd2 import ALL_ACCOUNTS, Access, ConsentRequest
 from tppkit.seals import SealPolicy, verify_request
 from tppkit.trust import PathVerifier, make_anchors
 
@@ -24,6 +26,11 @@ ID = UUID("0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11")
 
 def pay(client: Any, **options: Any) -> Any:
     return client.initiate_payment(PAYMENT, **options)
+
+
+def consent(client: Any) -> Any:
+    access = Access(all_psd2=ALL_ACCOUNTS)
+    return client.create_consent(ConsentRequest(access=access, valid_until=date(2026, 12, 1), frequency_per_day=4))
 
 
 @pytest.mark.parametrize(
@@ -41,6 +48,54 @@ def pay(client: Any, **options: Any) -> Any:
 def test_an_address_that_is_not_plain_https_is_refused(client, url, identity):
     with refused(ConfigurationError, "client.base-url", match="^((?!password).)*$"):
         client(url, identity=identity)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "path_prefix"), [("", "/v1"), ("/gw", "/berlingroup/v1/"), ("", ""), ("/gw", "/psd2/v1")]
+)
+def test_the_paths_of_another_bank_are_sealed_and_followed(
+    suffix, path_prefix, driver, identity, bank_pki, bank_pki_folder
+):
+    start = path_prefix.rstrip("/")
+    accounts = start + "/accounts/r-1/transactions"
+    following = f"{accounts}?after=1"
+    page = {"transactions": {"booked": [], "_links": {"next": {"href": following}}}}
+    bodies = iter([as_json(201, INITIATED), as_json(200, page), as_json(200, {"transactions": {"booked": []}})])
+    pages = lambda client: client.iter_transactions("c-1", "r-1", date_from=date(2026, 1, 1))  # noqa: E731
+    with rogue_bank(server_context(bank_pki_folder), lambda request: next(bodies)(request), then_close=True) as bank:
+        driver.run(bank.url + suffix, identity, pay, pages, path_prefix=path_prefix)
+    targets = [bank.message(number).target for number in range(3)]
+    assert targets[0] == f"{suffix}{start}/payments/sepa-credit-transfers"
+    assert targets[1:] == [f"{suffix}{accounts}?dateFrom=2026-01-01&bookingStatus=booked", suffix + following]
+    policy = SealPolicy(PathVerifier(make_anchors(bank_pki.authorities)))
+    assert verify_request(bank.message(0), qwac=bank_pki.qwac.certificate, at=utc_now(), policy=policy)
+
+
+@pytest.mark.parametrize(
+    "path_prefix", ["v1", ".evil.example", "@evil.example", ":1", "/a b", "/a?x=1", "/{product}", "/../x"]
+)
+@pytest.mark.parametrize("client", [Psd2Client, AsyncPsd2Client])
+def test_another_path_prefix_is_refused(client, path_prefix, identity):
+    with refused(ConfigurationError, "client.base-url"):
+        client("https://bank.example", identity=identity, path_prefix=path_prefix)
+
+
+NO_LINKS = {"transactionStatus": "RCVD", "paymentId": "p-1"}
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        {}, {"_links": {}}, {"_links": {"scaOAuth": {"href": "https://bank.example/oauth"}}}, {"_links": {"scaRedirect": None}},
+        {"_links": {"scaRedirect": {"href": "javascript:alert(1)"}}}, {"_links": {"scaRedirect": {"href": "/approve"}}},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_payment_is_returned_with_its_id_when_the_bank_sends_no_approval_link(links, ask):
+    initiated, _ = ask(as_json(201, NO_LINKS | links), pay)
+    assert (initiated.payment_id, initiated.links.sca_redirect) == ("p-1", None)
+    created, _ = ask(as_json(201, {"consentStatus": "received", "consentId": "c-1"} | links), consent)
+    assert (created.consent_id, created.links.sca_redirect) == ("c-1", None)
 
 
 @pytest.mark.parametrize(

@@ -320,8 +320,8 @@ class Calls:
 
         Raises:
             RequestRefused, OutcomeUnknown, RemoteProtocolError: see `check_success`.
-            OutcomeUnknown: `answer.unreadable`, where the interface has no request ids to ask again with.
-            FormatError: `json.*`, `model.invalid`.
+            OutcomeUnknown: `answer.unreadable`, the success of a request that changes something.
+            FormatError: `json.*`, `model.invalid`, another answer.
         """
         self.check_success(call, answer)
         if not answer.body and call.no_content is not None:
@@ -330,7 +330,7 @@ class Calls:
             return call.result(answer.body)
         except FormatError as e:
             e.with_traceback(None)  # its frames have the body
-            if call.row.safe or self._interface.request_id is not None:
+            if call.row.safe:
                 raise e
             reason = f"{call.name} was answered {answer.status}, and the answer cannot be read: {e}"
             raise call.outcome_unknown("answer.unreadable", reason, answer.status) from e

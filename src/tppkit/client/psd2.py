@@ -28,7 +28,7 @@ from tppkit.client.connections import DEFAULT_TIMEOUT_S
 from tppkit.client.credentials import SealCredentials
 from tppkit.client.driver import AsyncClient, Method, StreamMethod, SyncClient
 from tppkit.client.identity import Identity
-from tppkit.errors import TransportError
+from tppkit.errors import ConfigurationError, TransportError
 from tppkit.httpsig.components import parse_origin
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import (
@@ -94,6 +94,7 @@ class Psd2Calls(Calls):
         identity: the identity whose seal signs the requests.
         new_request_id: makes X-Request-IDs.
         now: the present time, aware.
+        path_prefix: what the bank's paths have in place of `/psd2/v1`, for example `/v1` or nothing.
 
     Raises:
         ConfigurationError: `client.base-url`, `seal.other-origin`.
@@ -101,10 +102,13 @@ class Psd2Calls(Calls):
 
     def __init__(
         self, base_url: str, *, identity: Identity, new_request_id: Callable[[], UUID] = uuid4,
-        now: Callable[[], datetime] = utc_now,
+        now: Callable[[], datetime] = utc_now, path_prefix: str = PREFIX,
     ) -> None:  # fmt: skip
-        credentials = SealCredentials(identity, origin=parse_origin(split_base_url(base_url)[0]), now=now)
-        super().__init__(PSD2, base_url, credentials=credentials)
+        origin = split_base_url(base_url)[0]
+        found, self._path_prefix = split_base_url(origin + path_prefix)
+        if found != origin:
+            raise ConfigurationError("client.base-url", "path_prefix is neither empty nor a path such as /psd2/v1")
+        super().__init__(PSD2, base_url, credentials=SealCredentials(identity, origin=parse_origin(origin), now=now))
         self._new_request_id = new_request_id
 
     def initiate_payment(
@@ -121,14 +125,15 @@ class Psd2Calls(Calls):
             redirect_uri: where the payer's browser returns after approval: https, or a scheme of the payer's application.
 
         Returns:
-            Payment id, state RCVD, and the approval link for the payer's browser (`links.sca_redirect.href`).
+            Payment id, state RCVD, and the approval link for the payer's browser (`links.sca_redirect.href`). `sca_redirect` is None
+            if the bank sent none that a browser can open.
 
         Raises:
             RequestRefused: the bank's answer is an error.
-            OutcomeUnknown: the answer is not of this request (`answer.request-id`), so the payment may have been initiated: pass the
-                error's `request_id` again to find out.
+            OutcomeUnknown: the answer is not of this request (`answer.request-id`) or cannot be read (`answer.unreadable`), so the
+                payment may have been initiated: pass the error's `request_id` again to find out.
             TransportError: there is no answer, so the payment may have been initiated; the message says how to find out.
-            RemoteProtocolError, FormatError: the answer is not one of this interface.
+            RemoteProtocolError: the answer is not one of this interface.
             FormatError: `header.redirect-uri`, `header.psu-ip-address`; nothing was sent.
         """
         further = _customer(psu_ip_address, redirect_uri)
@@ -285,7 +290,7 @@ class Psd2Calls(Calls):
             links = report.transactions.links
             if links is None or links.next is None:
                 return None
-            call, target = first(), self.linked_target(links.next.href, below=PREFIX)
+            call, target = first(), self.linked_target(links.next.href, below=self._path_prefix)
             return replace(call, message=call.message._replace(target=target))
 
         return PagedCall(first(), _entries, following)
@@ -294,6 +299,8 @@ class Psd2Calls(Calls):
         self, row: Endpoint[Q, A], content: Q, request_id: UUID | None = None, *, to_find_out: str = "",
         further: Mapping[str, str | None] = _NO_HEADERS, query: Mapping[str, str] | None = None, **parameters: str,
     ) -> Call[A]:  # fmt: skip
+        if self._path_prefix != PREFIX:
+            row = replace(row, path=self._path_prefix + row.path.removeprefix(PREFIX))
         rid = str(request_id or self._new_request_id())
         headers = [("X-Request-ID", rid), *[(name, value) for name, value in further.items() if value is not None]]
         advice = to_find_out.format(id=rid)
@@ -359,6 +366,7 @@ class Psd2Client(_Methods, SyncClient[Psd2Calls]):
     Args:
         base_url: `https://host[:port][/prefix]`.
         identity: QWAC and seal.
+        path_prefix: what the bank's paths have in place of `/psd2/v1`, for example `/v1` or nothing.
         timeout_s: time limit for each attempt of a call, in seconds.
         new_request_id: makes X-Request-IDs.
         http: a client from `make_client` to use instead of a new one; it is not closed, and its own `auth` and redirects are not used.
@@ -373,10 +381,10 @@ class Psd2Client(_Methods, SyncClient[Psd2Calls]):
 
     def __init__(
         self, base_url: str, *, identity: Identity, timeout_s: float = DEFAULT_TIMEOUT_S,
-        new_request_id: Callable[[], UUID] = uuid4, http: httpx.Client | None = None,
+        path_prefix: str = PREFIX, new_request_id: Callable[[], UUID] = uuid4, http: httpx.Client | None = None,
         sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        calls = Psd2Calls(base_url, identity=identity, new_request_id=new_request_id)
+        calls = Psd2Calls(base_url, identity=identity, new_request_id=new_request_id, path_prefix=path_prefix)
         super().__init__(calls, identity, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)
 
 
@@ -391,8 +399,8 @@ class AsyncPsd2Client(_Methods, AsyncClient[Psd2Calls]):
 
     def __init__(
         self, base_url: str, *, identity: Identity, timeout_s: float = DEFAULT_TIMEOUT_S,
-        new_request_id: Callable[[], UUID] = uuid4, http: httpx.AsyncClient | None = None,
+        path_prefix: str = PREFIX, new_request_id: Callable[[], UUID] = uuid4, http: httpx.AsyncClient | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        calls = Psd2Calls(base_url, identity=identity, new_request_id=new_request_id)
+        calls = Psd2Calls(base_url, identity=identity, new_request_id=new_request_id, path_prefix=path_prefix)
         super().__init__(calls, identity, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)

@@ -164,7 +164,7 @@ class ConsentCreated(Psd2Model):
 
     status: Status
     consent_id: ConsentId
-    links: Annotated[ApprovalLinks, Field(alias="_links")]
+    links: Annotated[ApprovalLinks, Field(alias="_links", default_factory=dict, validate_default=True)]
 
 
 class ConsentState(Psd2Model):

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationInfo
 from pydantic.alias_generators import to_camel
 
 from tppkit._iban import is_iban
@@ -139,21 +139,30 @@ class Href(Psd2Model):
     href: str
 
 
-def _check_approval_link(link: Href) -> Href:
+def _check_approval_link(link: Href | None, info: ValidationInfo) -> Href | None:
+    if link is not None and _is_web_address(link.href):
+        return link
+    if info.context and info.context.get("tolerant"):
+        return None  # the payment exists, and its id must be known; a browser is not sent to such an address
+    raise ValueError("not an absolute http or https address without user information")
+
+
+def _is_web_address(href: str) -> bool:
     try:
-        parts = urlsplit(link.href)
+        parts = urlsplit(href)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.username is None and parts.port != 0
     except ValueError:
-        usable = False
-    if not usable or not link.href.isprintable() or " " in link.href:
-        raise ValueError("not an absolute http or https address without user information")
-    return link
+        return False
+    return bool(usable) and href.isprintable() and " " not in href
 
 
 class ApprovalLinks(Psd2Model):
-    """Links of a new payment or consent; pass `scaRedirect` to the customer's browser unchanged. Other banks may omit the others."""
+    """Links of a new payment or consent; pass `scaRedirect` to the customer's browser unchanged.
 
-    sca_redirect: Annotated[Href, AfterValidator(_check_approval_link)]
+    Other banks may omit any of them; `sca_redirect` is also None if it is no address that a browser can open.
+    """
+
+    sca_redirect: Annotated[Href | None, AfterValidator(_check_approval_link), Field(validate_default=True)] = None
     status: Href | None = None
     self_: Annotated[Href | None, Field(alias="self")] = None
 
@@ -163,7 +172,7 @@ class PaymentInitiated(Psd2Model):
 
     transaction_status: Status
     payment_id: PaymentId
-    links: Annotated[ApprovalLinks, Field(alias="_links")]
+    links: Annotated[ApprovalLinks, Field(alias="_links", default_factory=dict, validate_default=True)]
 
 
 class PaymentStatus(Psd2Model):
