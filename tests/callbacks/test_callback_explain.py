@@ -211,6 +211,11 @@ def test_another_body_was_signed(body, cause):
     assert causes(received(body=body)._replace(body=ACCESS)) == [cause]
 
 
+def test_a_body_that_is_gone_is_named():
+    assert causes(GOOD._replace(body=b"")) == ["body-empty"]
+    assert causes(received(body=b"")) == ["other-reading"]
+
+
 @pytest.mark.parametrize(
     "signature",
     [DER.hex().upper(), f" {DER.hex()}", DER.hex(":"), "0x" + DER.hex(), base64.b64encode(DER).decode(), RAW.hex(),

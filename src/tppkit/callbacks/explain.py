@@ -137,6 +137,9 @@ def _likely_causes(
     lost = url_causes.lost_query(received, receiver.book)
     if lost is not None:
         return (lost,)
+    if not received.body and received.method == "POST":
+        why = "the body is empty, so what was signed is not known: did the framework or a middleware read it before?"
+        return (Cause("callback-cause.body-empty", why),)
     names = " or ".join(shown(key.name) for key in keys)
     return (Cause("callback-cause.none-found", f"no common mistake explains the signature under {names}"),)
 

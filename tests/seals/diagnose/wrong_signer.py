@@ -186,6 +186,7 @@ BODY_CASES = (
     Case("body-newline-dropped", {"body": PRETTY, "hashed": lambda body: body[:-1]}),
     Case("body-newline-added", {"hashed": lambda body: body + b"\n"}),
     Case("body-newlines-removed", {"body": PRETTY, "hashed": lambda body: body.replace(b"\n", b"")}),
+    Case("body-newlines-lost", {"body": PRETTY.replace(b"\n", b""), "hashed": lambda body: PRETTY}),
     Case("body-bom-dropped", {"body": b"\xef\xbb\xbf" + BODY, "hashed": lambda body: body[3:]}),
     Case("json-compact", {"body": PRETTY, "hashed": compact}),
     Case("json-python", {"hashed": dumped(ensure_ascii=False)}),
@@ -220,6 +221,8 @@ DIGEST_CASES = (
 TARGET_CASES = (
     Case("target-without-query", {"signed_target": lambda value: value.partition("?")[0]}),
     Case("target-decoded", {"signed_target": decoded_path}),
+    Case("target-plus", {"target": f"{TARGET}&name=Jonas+P", "signed_target": lambda value: value.replace("+", "%20")}),
+    Case("target-parameters", {"target": f"{TARGET}&a=3", "signed_target": lambda v: v.replace("x=%2Fa&b=2&a=3", "a=3&b=2&x=%2Fa")}),
     Case("target-full-url", {"signed_target": lambda value: value.replace(" /", " https://api.bank.example/")}),
     Case("target-base-path-stripped", {"signed_target": lambda value: value.replace(" /psd2/v1", " ")}),
     Case("target-base-path-removed", {"target": f"/api/psd2/v1{TARGET}", "finish": lambda one: one._replace(target=TARGET)}),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import islice, permutations, product
 from urllib.parse import unquote_to_bytes
 
 from tppkit.httpsig.message import REQUEST_TARGET
@@ -22,6 +22,7 @@ _BASE_PATHS = (
     ("psd2", "xs2a", "openbanking", "berlingroup"),
     ("v1", "v2"),
 )
+_ORDERS = 24  # of parameters: all of up to four
 _FORWARDED = ("x-original-uri", "x-original-url", "x-forwarded-uri", "x-forwarded-path", "x-envoy-original-path")
 
 
@@ -69,6 +70,19 @@ def _decoded(target: str, seen: Seen) -> Iterator[str]:
     yield _unquoted(path) + mark + _unquoted(query.replace("+", " "))
 
 
+def _spaces(target: str, seen: Seen) -> Iterator[str]:
+    path, mark, query = target.partition("?")
+    yield path + mark + query.replace("+", "%20")
+    yield path + mark + query.replace("%20", "+")
+
+
+def _parameters(target: str, seen: Seen) -> Iterator[str]:
+    path, mark, query = target.partition("?")
+    given = query.split("&")
+    for order in (sorted(given), given[::-1], *islice(permutations(given), _ORDERS)):
+        yield path + mark + "&".join(order)
+
+
 def _full_url(target: str, seen: Seen) -> Iterator[str]:
     hosts = dict.fromkeys([host for name in ("host", "x-forwarded-host") if (host := seen.values.get(name))])
     yield from (f"{scheme}://{host}{target}" for host in hosts for scheme in ("https", "http"))
@@ -114,6 +128,10 @@ TARGET_MISTAKES: tuple[tuple[Mistake, Apply], ...] = (
     _row("target-without-query", "The query is missing from the signed target.", _without_query),
     _row("target-decoded", "The path (or query) in the signed target was percent-decoded.", _decoded,
          "Use the target as it is sent (the raw path, not the decoded one that frameworks offer)."),
+    _row("target-plus", "A space in the query was signed as %20 and sent as +, or signed as + and sent as %20.", _spaces,
+         "Write the query once, and sign it as it is sent: for params=, httpx and requests write +, where urllib.parse.quote writes %20."),
+    _row("target-parameters", "The parameters of the query were signed in another order than they were sent.", _parameters,
+         "Sign the query as it is sent, and let no gateway sort its parameters."),
     _row("target-full-url", "The signed target is the whole address instead of path and query.", _full_url),
     _row("target-base-path-stripped", "The first part of the path is missing from the signed target.",
          _base_path_stripped, "Sign the path from the root of the host, with every prefix that the bank's address has."),
