@@ -126,8 +126,10 @@ def test_the_code_in_a_scan_link_is_printed_too(tppkit):
 
 def test_a_text_from_a_file_or_standard_input_is_read(tppkit, tmp_path):
     (tmp_path / "code.txt").write_text(TEXT + "\n", "utf-8")
+    (tmp_path / "windows.txt").write_bytes(TEXT.encode() + b"\r\n")
     for result in (
         tppkit("qr", "read", "code.txt", "--json"),
+        tppkit("qr", "read", "windows.txt", "--json"),
         tppkit("qr", "read", "-", "--json", stdin=TEXT.encode()),
     ):
         assert result.json["text"] == TEXT
@@ -145,6 +147,7 @@ def test_a_text_from_a_file_or_standard_input_is_read(tppkit, tmp_path):
         ("-", b"\x89PNG\r\n\x1a\n", "qr.picture-malformed"),
         ("-", bytes(16 * 1024 * 1024 + 1), "file.too-large"),
         ("TX:a", b"", "qr.fields"),
+        ("HTTPS://legacy.example/scan", b"", "qr.scan-form"),
     ],
 )
 def test_input_without_a_code_cannot_be_read(argument, stdin, code, tppkit):

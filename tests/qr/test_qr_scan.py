@@ -50,6 +50,17 @@ def test_a_form_reader_sees_one_name_and_no_value():
     assert parse_qsl(urlsplit(link.text).query, keep_blank_values=True) == [(link.content, "")]
 
 
+def test_the_scheme_has_no_case():
+    link = parse_code("HTTPS://legacy.example/scan?LOGIN:shop.example/x")
+    assert link == ScanLink("https://legacy.example", "LOGIN:shop.example/x")
+
+
+@pytest.mark.parametrize("text", ["BCD\n002\n1\nSCT", "BCD\r\n001\r\n1\r\nSCT"])
+def test_an_epc_code_is_named(text):
+    with refused(FormatError, "qr.unknown", match="EPC"):
+        parse_code(text)
+
+
 def test_a_login_code_may_be_in_it():
     assert ScanLink(SERVICE, "LOGIN:shop.example/x").code == Login("https://shop.example/x")
 
@@ -68,7 +79,7 @@ REFUSED = [
     (PAYMENT.text, "qr.address-scheme"),
     (f"https://bank.example@evil.example/scan?{'TX'}", "qr.address-userinfo"),
     (f"{SERVICE}/scan?TX#x", "qr.address-fragment"),
-    ("https://legacy_example/scan?TX", "qr.address-host"),
+    ("https://legacy..example/scan?TX", "qr.address-host"),
     (f"{SERVICE}/../scan?TX", "qr.address-malformed"),
     (f"{SERVICE}/scan?%ff", "qr.address-malformed"),
     (f"{SERVICE}/scan?ž", "qr.address-malformed"),

@@ -120,8 +120,9 @@ def json_option(command: Callable[..., Result]) -> Callable[..., int]:
         if as_json:
             print_json(result.value)
             return result.exit_code
-        for line in result.lines:
-            echo(line)
+        # One write, so that a reader which ends after some lines (head) does not break the pipe of a result that fits it.
+        if lines := [line if isinstance(line, Raw) else printable(line) for line in result.lines]:
+            echo(Raw("\n".join(lines)))
         if result.message:
             say(result.message)
         return result.exit_code

@@ -27,7 +27,7 @@ from tppkit.qr import (
     parse_code,
     read_picture,
 )
-from tppkit.qr.code import PREFIXES
+from tppkit.qr.code import is_code
 from tppkit.qr.picture_file import is_picture
 from tppkit.qr.reading import MAX_PICTURE_BYTES
 
@@ -120,7 +120,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
 
 
 def _read(text_or_image: str) -> Code:
-    if text_or_image.startswith(PREFIXES):
+    if is_code(text_or_image):
         return parse_code(text_or_image)
     if text_or_image != "-" and not os.path.exists(text_or_image):
         raise FormatError("qr.unknown", "the argument is neither a login code, payment code or scan link nor a file")
@@ -128,7 +128,7 @@ def _read(text_or_image: str) -> Code:
     if is_picture(data):
         return read_picture(data)
     try:
-        return parse_code(data.decode("utf-8").removesuffix("\n"))
+        return parse_code(data.decode("utf-8").removesuffix("\n").removesuffix("\r"))
     except UnicodeDecodeError:
         raise FormatError("qr.unknown", "the input is neither a PNG or JPEG file nor UTF-8 text") from None
 

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from tppkit._addresses import SCHEME
 from tppkit._encoding import shown
 from tppkit.errors import FormatError
 from tppkit.qr.characters import check_text
 from tppkit.qr.login import LOGIN_PREFIX, Login, parse_login
 from tppkit.qr.payment import PAYMENT_PREFIX, Payment, parse_payment
-from tppkit.qr.scan import ScanLink, parse_scan_link
+from tppkit.qr.scan import ScanLink, is_address, parse_scan_link
 
 Code: TypeAlias = Login | Payment | ScanLink
-PREFIXES = (LOGIN_PREFIX, PAYMENT_PREFIX, SCHEME)
+_EPC = "BCD"  # first line of EPC069-12, Quick Response Code: Guidelines to Enable Data Capture
+
+
+def is_code(text: str) -> bool:
+    """Whether a text begins as a code, so that it is no name of a file."""
+    return text.startswith((LOGIN_PREFIX, PAYMENT_PREFIX)) or is_address(text) or _is_epc(text)
+
+
+def _is_epc(text: str) -> bool:
+    return text.partition("\n")[0].rstrip("\r") == _EPC
 
 
 def parse_code(text: str) -> Code:
@@ -22,12 +30,14 @@ def parse_code(text: str) -> Code:
     Raises:
         FormatError: `qr.unknown`, and those of the three parsers.
     """
+    if _is_epc(text):
+        raise FormatError("qr.unknown", "the code is an EPC code for a SEPA credit transfer, which banking apps read")
     check_text(text, what="the code")
     if text.startswith(LOGIN_PREFIX):
         return parse_login(text)
     if text.startswith(PAYMENT_PREFIX):
         return parse_payment(text)
-    if text.startswith(SCHEME):
+    if is_address(text):
         return parse_scan_link(text)
     raise FormatError(
         "qr.unknown", f"{shown(text, limit=12)} is not the beginning of a login code, payment code or scan link"

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from tppkit._addresses import decode_percent, parse_address
+from tppkit._addresses import SCHEME, decode_percent, parse_address
 from tppkit._encoding import shown
 from tppkit.errors import FormatError
 from tppkit.qr.characters import check_text
@@ -64,6 +64,11 @@ class ScanLink:
         return _parse_known(self.content)
 
 
+def is_address(text: str) -> bool:
+    """Whether a text begins with https://, in any case (RFC 3986 section 3.1): capitals need less room in a code."""
+    return text[: len(SCHEME)].lower() == SCHEME
+
+
 def parse_scan_link(text: str) -> ScanLink:
     """Read a scan link.
 
@@ -72,6 +77,8 @@ def parse_scan_link(text: str) -> ScanLink:
             login codes raise.
     """
     check_text(text, what="the scan link")
+    if is_address(text):
+        text = SCHEME + text[len(SCHEME) :]
     parse_address(text, what="the scan link")
     address, _, content = text.partition("?")
     if not address.endswith(_PATH) or not _CONTENT.fullmatch(content):
