@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from inboxes import AT, core_url, login, new_prefix, outcome, receiver, scan
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
 from refusals import refused
 from tppkit.callbacks import AsyncInbox, Inbox, Outcome, Unhandled
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, InboxError
 from tppkit.inbox.store import InboxStore, MemoryStore
 
 MINUTE = timedelta(minutes=1)
@@ -69,6 +69,37 @@ def test_a_callback_takes_effect_once_however_often_it_comes(run):
         assert (await inbox.handle(scan("r2"), effects.handler, at=AT)).outcome is Unhandled.LOGIN
 
     run(scenario)
+
+
+def test_a_store_of_an_address_does_not_block_the_event_loop(postgresql_url):
+    async def handler(callback: Any, connection: AsyncConnection) -> None:
+        await connection.execute(text("SELECT pg_sleep(1)"))
+
+    async def scenario(store: InboxStore) -> None:
+        inbox, turns = AsyncInbox(receiver(), store), 0
+        handling = asyncio.create_task(inbox.handle(outcome("r1"), handler, at=AT))
+        while not handling.done():
+            await asyncio.sleep(0.01)
+            turns += 1
+        assert (await handling).outcome is Outcome.APPLIED
+        assert turns > 20
+        await inbox.run(inbox.store.close)
+
+    store = InboxStore(core_url(postgresql_url), prefix=new_prefix("address"))
+    store.create_tables()
+    asyncio.run(scenario(store))
+    store.close()
+
+
+@pytest.mark.filterwarnings("ignore:coroutine 'AsyncConnection.connect' was never awaited")
+def test_what_would_block_the_event_loop_or_is_no_store_is_refused_with_advice(postgresql_url):
+    url = core_url(postgresql_url)
+    with refused(ConfigurationError, "inbox.setting", match="block the event loop"):
+        AsyncInbox(receiver(), InboxStore(create_engine(url)))
+    with refused(ConfigurationError, "inbox.setting", match=r'InboxStore\("postgresql'):
+        AsyncInbox(receiver(), create_async_engine(url))
+    with refused(InboxError, "inbox.unavailable", match="give InboxStore the address"):
+        InboxStore(create_async_engine(url)).create_tables()
 
 
 def test_of_many_tasks_one_has_the_effect(run):

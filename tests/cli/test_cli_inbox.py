@@ -207,6 +207,22 @@ def test_an_unreadable_callback_is_listed_released_and_fails_again_until_it_can_
     assert failure.due_at - datetime.now(UTC) > timedelta(minutes=50)  # as the inbox's own settings say
 
 
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_worker_waits_for_a_database_that_does_not_exist_yet(comes, tmp_path):
+    (tmp_path / "late.py").write_text("def handle(entry, connection):\n    pass\n")
+    command = [TPPKIT, "inbox", "work", "--database", "sqlite:///late.sqlite", "--handler", "late:handle", "--forever"]
+    with Popen([*command, "--interval", "0.05"], cwd=tmp_path, stdout=PIPE, stderr=PIPE, text=True) as worker:
+        assert worker.stderr.readline() == "waiting for late.sqlite, which the receiver makes\n"
+        if comes:
+            late = InboxStore(f"sqlite:///{tmp_path / 'late.sqlite'}")
+            late.create_tables()
+            late.accept(entry("a"))
+            assert worker.stdout.readline() == "callback:live  a  r-a  applied\n"
+            late.close()
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(timeout=20) == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_worker_waits_for_entries_outlives_its_database_and_ends_behind_the_entry_that_it_handles(
     store, tmp_path, number

@@ -14,6 +14,7 @@ from tppkit.callbacks.inbox import Inbox, Receipt, manager_of
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
+from tppkit.errors import ConfigurationError
 from tppkit.inbox import Worked
 
 if TYPE_CHECKING:
@@ -29,13 +30,13 @@ class Tasks:
     """Runs methods that use a store so that their statements, and functions of the application, are awaited.
 
     Args:
-        store: on an engine for asyncio, or on SQLite.
+        store: of an address, or on an engine for asyncio.
 
     Attributes:
         store: the store as tasks use it.
 
     Raises:
-        ConfigurationError: `extra.missing`.
+        ConfigurationError: `extra.missing`; `inbox.setting`, the store would block the event loop.
     """
 
     def __init__(self, store: InboxStore) -> None:
@@ -44,11 +45,14 @@ class Tasks:
             from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
         except ImportError as e:
             raise missing_extra("sqlalchemy", e) from e
+        if isinstance(store, AsyncEngine):
+            advice = 'give InboxStore("postgresql+psycopg://host/name"), whose statements do not block the event loop'
+            raise ConfigurationError("inbox.setting", f"an AsyncEngine is not a store: {advice}")
         self.store = store.for_tasks()
         self._spawn, self._await = util.greenlet_spawn, util.await_only
         self._wrap: Callable[[Any], Any] = lambda connection: connection
-        if store.engine.dialect.is_async:
-            engine = AsyncEngine(store.engine)
+        if self.store.engine.dialect.is_async:
+            engine = AsyncEngine(self.store.engine)
             self._wrap = lambda connection: AsyncConnection(engine, sync_connection=connection)
 
     async def run(self, method: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -81,7 +85,8 @@ class AsyncInbox(Tasks):
 
     Args:
         receiver: the addresses and keys.
-        store: an `InboxStore(async_engine)`, or `InboxStore("sqlite:///tpp.sqlite")`, whose handlers get SQLAlchemy's `Connection`.
+        store: an `InboxStore("postgresql+psycopg://host/name")` or `InboxStore(async_engine)`, whose handlers get an `AsyncConnection`;
+            or `InboxStore("sqlite:///tpp.sqlite")`, whose handlers get SQLAlchemy's `Connection`.
         settings: retention, retries and others.
 
     Attributes:
@@ -91,7 +96,7 @@ class AsyncInbox(Tasks):
         ConfigurationError: `extra.missing`.
 
     Example:
-        inbox = AsyncInbox(receiver, InboxStore(create_async_engine("postgresql+psycopg://host/name")))
+        inbox = AsyncInbox(receiver, InboxStore("postgresql+psycopg://host/name"))
         receipt = await inbox.handle(received, handler, at=utc_now())
         failures = await inbox.run(inbox.inbox.failed, limit=10)
     """

@@ -13,9 +13,10 @@ from functools import wraps
 from importlib import import_module
 from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import click
+from click.exceptions import Exit
 
 from tppkit._clock import format_time, utc_now
 from tppkit._text import printable
@@ -51,9 +52,9 @@ def _database_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--source", metavar="NAME", help="Only entries of this source, for example callback:live.")
     @wraps(command)
     def with_store(*args: Any, database: str, prefix: str, **options: Any) -> Any:
-        source = options["source"]
-        with _opened(database, prefix) as store:
-            if source is not None and source not in (known := store.sources()):
+        source, stop = options["source"], options.get("stop")
+        with _opened(database, prefix, stop) as store:
+            if source is not None and stop is None and source not in (known := store.sources()):
                 say(f"warning: no entry is of the source {source}; the sources are: {', '.join(known) or 'none'}")
             return command(*args, store=store, **options)
 
@@ -127,15 +128,25 @@ def purge(store: Any, source: str | None, **days: int | None) -> Result:
 
 
 @inbox.command()
-@click.option("--handler", required=True, metavar="MODULE:FUNCTION", help="Called with each entry and the connection.")
-@click.option("--forever", is_flag=True, help="Wait for further entries until SIGTERM or Ctrl-C.")
+@click.option(
+    "--handler",
+    "function",
+    required=True,
+    metavar="MODULE:FUNCTION",
+    callback=lambda *given: _load(given[-1]),
+    help="Called with each entry and the connection.",
+)
+@click.option(
+    "--forever", "stop", is_flag=True, callback=lambda *given: _Stop.at_signals() if given[-1] else None,
+    help="Wait for further entries, and for the database if it does not exist yet, until SIGTERM or Ctrl-C.",
+)  # fmt: skip
 @click.option(
     "--interval", "interval_s", type=click.FloatRange(0.01, 3600), default=1.0, show_default=True, metavar="SECONDS",
     help="Time to wait with --forever if no entry is due.",
 )  # fmt: skip
 @_database_options
 @json_flag
-def work(handler: str, forever: bool, interval_s: float, store: Any, source: str | None, as_json: bool) -> int:
+def work(function: Any, stop: _Stop | None, interval_s: float, store: Any, source: str | None, as_json: bool) -> int:
     """Handle the due entries, oldest first, until none is left. Exit 1 if one fails.
 
     MODULE may be in the working directory. `Inbox.worker` makes FUNCTION from a callback handler, for its own source.
@@ -145,9 +156,7 @@ def work(handler: str, forever: bool, interval_s: float, store: Any, source: str
     """
     if isnan(interval_s):  # the range of the option lets it pass
         raise click.BadParameter("nan is not a number of seconds", param_hint="--interval")
-    function, stop, done = _load(handler), _Stop(), list[dict[str, str]]()
-    for number in (signal.SIGINT, signal.SIGTERM) if forever else ():
-        signal.signal(number, stop.ask)
+    forever, stop, done = stop is not None, stop or _Stop(), list[dict[str, str]]()
     while not stop.asked:
         idle = True
         try:
@@ -178,6 +187,14 @@ class _Stop:
     """Whether a signal asked to stop; not an Event, because a signal may arrive while its lock is held."""
 
     asked = False
+
+    @classmethod
+    def at_signals(cls) -> Self:
+        """Ask at SIGTERM and Ctrl-C."""
+        stop = cls()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop.ask)
+        return stop
 
     def ask(self, number: int, _: object) -> None:
         """Handle a signal; a second signal ends the process immediately."""
@@ -210,12 +227,19 @@ def _turn(store: Any, source: str | None, function: Any, stop: _Stop) -> Iterato
 
 
 @contextmanager
-def _opened(database: str, prefix: str) -> Iterator[Any]:
+def _opened(database: str, prefix: str, stop: _Stop | None) -> Iterator[Any]:
     from tppkit.inbox.store import InboxStore  # needs SQLAlchemy
 
     kind, _, file = database.partition(":///")
+    path = Path(file.partition("?")[0])
+    if stop is not None and kind.startswith("sqlite") and not path.is_file():
+        say(f"waiting for {file}, which the receiver makes")
+        while not (stop.asked or path.is_file()):
+            stop.wait(1.0)
+        if stop.asked:
+            raise Exit(HOLDS)
     # SQLite would create the file of a mistyped name.
-    if kind.startswith("sqlite") and not Path(file.partition("?")[0]).is_file():
+    if kind.startswith("sqlite") and not path.is_file():
         raise ConfigurationError("inbox.sqlite", f"there is no file {file}: give the file of the receiver's inbox")
     store = InboxStore(database, prefix=prefix)
     try:

@@ -41,6 +41,7 @@ _CLOSED_TEXTS = ("Cannot operate on a closed database", "the connection is close
 
 # What a SQLSTATE means, or a part of an error's text without one: SQLite's, and libpq's if a connection fails.
 _MEANINGS = {
+    "greenlet_spawn": "give InboxStore the address instead of an AsyncEngine, or call this by `await inbox.run(...)`",
     "42P01|no such table": "call create_tables() first, or correct the address or the prefix",
     "failed: (Connection refused|No such file)": "no server listens at this port or socket",
     "(resolve|translate) host": "the host name cannot be resolved",

@@ -71,6 +71,25 @@ def make_engine(database: Any, wait_s: float) -> Engine:
         raise InboxError("inbox.unavailable", f"the inbox's file cannot be created: {e.strerror}") from e
 
 
+def make_task_engine(engine: Engine, wait_s: float) -> Engine:
+    """Make an engine for asyncio with the address of another one, whose statements would block the event loop.
+
+    Raises:
+        ConfigurationError: `inbox.setting`, the engine is the application's own, or its driver has no asyncio.
+    """
+    from sqlalchemy.ext.asyncio import create_async_engine  # needs greenlet
+
+    try:
+        if not isinstance(engine.pool, FairPool):
+            raise ConfigurationError("inbox.setting", f"this engine would block the event loop. {_NO_ADDRESS}")
+        limit = {} if "connect_timeout" in engine.url.query else {"connect_timeout": max(1, int(wait_s / 2))}
+        return create_async_engine(
+            engine.url, hide_parameters=True, pool_pre_ping=True, pool_timeout=wait_s / 2, connect_args=limit
+        ).sync_engine
+    except SQLAlchemyError as e:
+        raise ConfigurationError("inbox.setting", f"this driver would block the event loop. {_NO_ADDRESS}") from e
+
+
 def _make_file_engine(url: URL, wait_s: float) -> Engine:
     if not is_private_sqlite_file(url.database):
         raise ConfigurationError(

@@ -20,7 +20,7 @@ from tppkit._clock import as_utc, shift, to_microseconds
 from tppkit._handlers import require_finished
 from tppkit.errors import InboxError, code_of
 from tppkit.inbox.database import Database, EffectFailed, Savepoint, effect, reason_of
-from tppkit.inbox.engine import make_engine, make_sqlite_engine
+from tppkit.inbox.engine import make_engine, make_sqlite_engine, make_task_engine
 from tppkit.inbox.entry import Entry, Failure, Outcome, State, Worked
 from tppkit.inbox.settings import LEASE, MAX_BATCH, RETENTION, RETRIES, Retention, Retries, require_limit
 from tppkit.inbox.statements import LEASE_ENDED, Statements, read_entry, read_failure, values_of
@@ -77,12 +77,16 @@ class InboxStore:
 
     def for_tasks(self) -> InboxStore:
         """Return the store for tasks of an event loop. On SQLite without an engine for asyncio, the tasks share commits."""
-        if self.engine.dialect.name != "sqlite" or self.engine.dialect.is_async:
+        if self.engine.dialect.is_async:
             return self
         from tppkit.inbox.shared_transactions import SharedDatabase  # needs greenlet
 
         store = copy(self)
-        store.database = SharedDatabase(self.engine, wait_s=self._wait_s)
+        if self.database.is_sqlite:
+            store.database = SharedDatabase(self.engine, wait_s=self._wait_s)
+        else:
+            store.database = Database(make_task_engine(self.engine, self._wait_s))
+            store.engine = store.database.engine
         return store
 
     def close(self) -> None:
