@@ -10,8 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from tppkit._text import printable, shortened
 from tppkit.errors import FormatError
@@ -19,9 +18,6 @@ from tppkit.errors import FormatError
 MAX_JSON_DEPTH = 32
 _MAX_JSON_DIGITS = 400
 _JSON_SPACE = " \t\n\r"
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 
 def decode_base64(text: str | bytes, *, what: str) -> bytes:
@@ -81,22 +77,6 @@ def shown(value: str | bytes, *, limit: int = 80) -> str:
     """Return untrusted text for a message: quoted, shortened to `limit` characters, control characters escaped."""
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
     return f'"{printable(shortened(text, limit))}"'
-
-
-def without_frames(read: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Return a reader whose FormatErrors lose its frames, because tools that report errors show local variables, such as the body."""
-
-    @wraps(read)
-    def reader(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        try:
-            return read(*args, **kwargs)
-        except FormatError as e:
-            e.__context__ = None
-            errors = [e.with_traceback(None)]
-        del args, kwargs
-        raise errors.pop()  # a variable would make a cycle of the error and this frame
-
-    return reader
 
 
 def parse_json(

@@ -12,6 +12,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import UpdateBase
 
+from tppkit._locals import without_locals
+
 Compilable = UpdateBase | Select[Any] | CompoundSelect[Any] | TextClause
 
 _ONE, _ALL = methodcaller("fetchone"), methodcaller("fetchall")  # of the driver's cursor and of SQLAlchemy's result
@@ -53,6 +55,7 @@ class Statement:
         self._statement = statement
         self._compiled: dict[tuple[str, str], _Compiled] = {}
 
+    @without_locals
     def first(self, db: Connection, values: Mapping[str, Any]) -> Any:
         """Execute the statement with the driver's cursor, and return its first row or None.
 
@@ -68,10 +71,12 @@ class Statement:
         """
         return self._execute(db, values, fetch=_ONE)
 
+    @without_locals
     def run_one(self, db: Connection, values: Mapping[str, Any]) -> None:
         """Execute the statement for one row of values, and ignore the rows that it returns. See `first` for arguments and errors."""
         self._execute(db, values, fetch=_ONE)
 
+    @without_locals
     def all(self, db: Connection, values: Mapping[str, Any]) -> Sequence[Any]:
         """Execute a query with the driver's cursor, and return its rows as tuples.
 
@@ -85,6 +90,7 @@ class Statement:
         rows: Sequence[Any] = self._execute(db, values, fetch=_ALL)
         return rows
 
+    @without_locals
     def run_many(self, db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Execute the statement with the driver's cursor, once for each row of values (at least one).
 

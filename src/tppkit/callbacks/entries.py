@@ -38,6 +38,12 @@ class IncomingCallback(NamedTuple):
     entry: Entry
     fault: CallbackRejected | None
 
+    def __repr__(self) -> str:
+        return f"IncomingCallback({self.callback!r}, fault={self.fault!r})"
+
+    def __sentry_repr__(self) -> str:
+        return repr(self)  # otherwise Sentry shows the items of a tuple
+
 
 class CallbackEntries:
     """Converts verified callbacks into entries, and entries back into callbacks.

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKey
 
 from tppkit._clock import as_utc
 from tppkit._encoding import shown
+from tppkit._locals import without_locals
 from tppkit._text import printable
 from tppkit.certificates import der, oids
 from tppkit.certificates.extension_values import certificate_extensions, read_extension_values, requested_extensions
@@ -200,6 +201,7 @@ class EidasCertificate(Subject):
         )
 
     @classmethod
+    @without_locals
     def from_pem(cls, data: str | bytes) -> Self:
         """Parse the first certificate of a PEM text; other blocks (a chain, a key) are ignored.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tppkit._files import FilePath, read_bounded
+from tppkit._locals import without_locals
 from tppkit.certificates.certificate import EidasCertificate
 from tppkit.certificates.sources import (
     MAX_CERTIFICATES,
@@ -23,6 +24,7 @@ from tppkit.errors import ConfigurationError, FormatError
 CertificateSource = FilePath | bytes | EidasCertificate | Sequence[EidasCertificate]
 
 
+@without_locals
 def load_certificates(path: FilePath, *, password: bytes | str | None = None) -> tuple[EidasCertificate, ...]:
     """Read the certificates of a file in any format of `read_sources`; requests in it are ignored.
 

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Literal
 from urllib.parse import unquote_to_bytes
 
+from tppkit._locals import without_locals
 from tppkit.certificates import der
 from tppkit.certificates.pkcs12_files import is_pkcs12, read_pkcs12
 from tppkit.errors import FormatError
@@ -52,6 +53,7 @@ class Source:
     der: bytes
 
 
+@without_locals
 def read_sources(data: bytes, *, password: bytes | str | None = None, with_pkcs12: bool = True) -> tuple[Source, ...]:
     """Find every certificate and certificate request in `data`, in any supported format.
 

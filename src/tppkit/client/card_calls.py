@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NoReturn
 
 from pydantic import SecretStr
 
+from tppkit._locals import without_locals
 from tppkit.client.calls import Call, Calls, ServerAnswer
 from tppkit.client.credentials import BasicCredentials
 from tppkit.httpsig.message import Message
@@ -40,6 +41,7 @@ class CardCalls(Calls):
 
     interface: ClassVar[Interface]
 
+    @without_locals
     def __init__(self, base_url: str, *, api_key: SecretStr | str) -> None:
         self._key = BasicCredentials(api_key)
         super().__init__(self.interface, base_url, credentials=self._key)

@@ -22,6 +22,7 @@ from pydantic import SecretStr
 
 from tppkit._clock import utc_now
 from tppkit._encoding import encode_base64, shown
+from tppkit._locals import without_locals
 from tppkit.client.identity import Identity
 from tppkit.errors import ConfigurationError, LocalProtocolError
 from tppkit.httpsig.components import Origin, shown_origin
@@ -330,6 +331,7 @@ class ApiKeyCredentials:
     _auth = Auth.API_KEY
     _form, _form_text = _KEY, "printable ASCII, with one space at most: behind its scheme"
 
+    @without_locals
     def __init__(self, key: SecretStr | str) -> None:
         self._key = Secret(key.get_secret_value() if isinstance(key, SecretStr) else key)
         if not self._form.fullmatch(self._key.get_secret_value()):

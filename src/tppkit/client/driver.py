@@ -19,6 +19,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, ge
 
 import httpx
 
+from tppkit._locals import without_locals
 from tppkit.client.answers import (
     AnswerBody,
     TransportErrors,
@@ -358,11 +359,21 @@ class Method(_Method[C, P, R, Coroutine[Any, Any, R]]):
     """
 
     def __init__(self, build: Callable[Concatenate[C, P], Call[R]]) -> None:
+        prepare = without_locals(build)
+
         def sync(client: SyncClient[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
-            return client.send(build(client.calls, *args, **kwargs))
+            try:
+                call = prepare(client.calls, *args, **kwargs)
+            finally:
+                del args, kwargs  # access tokens, and personal data
+            return client.send(call)
 
         async def aio(client: AsyncClient[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
-            return await client.send(build(client.calls, *args, **kwargs))
+            try:
+                call = prepare(client.calls, *args, **kwargs)
+            finally:
+                del args, kwargs
+            return await client.send(call)
 
         super().__init__(_as_method(sync, build), _as_method(aio, build))
 

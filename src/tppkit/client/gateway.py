@@ -19,6 +19,7 @@ import httpx
 from pydantic import SecretStr
 
 from tppkit._files import PRIVATE, FilePath, as_path, flush, replacing
+from tppkit._locals import without_locals
 from tppkit.certificates.files import CertificateSource
 from tppkit.client.connections import DEFAULT_TIMEOUT_S
 from tppkit.client.driver import AsyncClient, Method, StreamMethod, SyncClient
@@ -67,6 +68,7 @@ class GatewayClient(_Methods, SyncClient[GatewayCalls]):
             order = client.create_order(OrderRequest(currency="EUR", amount=1250, merchant_order_id="4711"))
     """
 
+    @without_locals
     def __init__(
         self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None, sleep: Callable[[float], None] = time.sleep,
@@ -112,6 +114,7 @@ class AsyncGatewayClient(_Methods, AsyncClient[GatewayCalls]):
             order = await client.order(order_id)
     """
 
+    @without_locals
     def __init__(
         self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.AsyncClient | None = None,

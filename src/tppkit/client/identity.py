@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from tppkit._clock import Clock, as_utc, utc_now
 from tppkit._encoding import shown
 from tppkit._files import FilePath
+from tppkit._locals import without_locals
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.files import CertificateSource, read_certificates
 from tppkit.client.identity_certificates import IdentityCertificates
@@ -66,6 +67,7 @@ class Identity:
             `trust.no-anchors`, `server_anchors` is empty; `certificate.argument`.
     """
 
+    @without_locals
     def __init__(
         self,
         qwac: EidasCertificate,
@@ -112,6 +114,7 @@ class Identity:
         return self._present.seal
 
     @classmethod
+    @without_locals
     def from_files(
         cls,
         *,
@@ -152,6 +155,7 @@ class Identity:
         return cls._from(lambda: (read_files(paths), server_anchors, passwords), signer, options, now)
 
     @classmethod
+    @without_locals
     def from_pkcs12(
         cls,
         *,
@@ -187,6 +191,7 @@ class Identity:
         return cls._from(lambda: (read_files(paths), server_anchors, passwords), signer, options, now)
 
     @classmethod
+    @without_locals
     def from_environment(
         cls,
         environment: Mapping[str, str],
@@ -217,6 +222,7 @@ class Identity:
         return cls._from(lambda: read_environment(environment, prefix=prefix), signer, options, now)
 
     @classmethod
+    @without_locals
     def from_memory(
         cls,
         *,
@@ -285,6 +291,7 @@ class Identity:
         """
         return tuple(self._present.certificates.check_validity(as_utc(at), timedelta(days=warn_days)))
 
+    @without_locals
     def reload(self, *, at: datetime) -> bool:
         """Read the files or the environment again, and use the new certificates and keys if they changed.
 

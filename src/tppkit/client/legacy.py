@@ -20,6 +20,7 @@ from enum import StrEnum
 import httpx
 from pydantic import SecretStr
 
+from tppkit._locals import without_locals
 from tppkit.certificates.files import CertificateSource
 from tppkit.client.calls import Call, Calls
 from tppkit.client.connections import DEFAULT_TIMEOUT_S
@@ -75,6 +76,7 @@ class LegacyCalls(Calls):
         ConfigurationError: `client.base-url`, `credentials.malformed`.
     """
 
+    @without_locals
     def __init__(self, base_url: str, *, api_key: SecretStr | str, new_token: Callable[[], str] = make_token) -> None:
         super().__init__(LEGACY, base_url, credentials=ApiKeyCredentials(api_key))
         self._new_token = new_token
@@ -183,6 +185,7 @@ class LegacyClient(_Methods, SyncClient[LegacyCalls]):
             uuid = client.pay(token, PaymentOrder(acc="+37060000000", amts={"EUR": Decimal("12.50")}))
     """
 
+    @without_locals
     def __init__(
         self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S, new_token: Callable[[], str] = make_token, http: httpx.Client | None = None,
@@ -201,6 +204,7 @@ class AsyncLegacyClient(_Methods, AsyncClient[LegacyCalls]):
             balance = await client.balance(token)
     """
 
+    @without_locals
     def __init__(
         self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S, new_token: Callable[[], str] = make_token, http: httpx.AsyncClient | None = None,

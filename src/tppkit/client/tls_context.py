@@ -19,6 +19,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
+from tppkit._locals import without_locals
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.files import CertificateSource, read_certificates
 from tppkit.client.tls_sessions import ResumingContext
@@ -134,6 +135,7 @@ class NoCertificate:
         return IdentityContext(lambda: self._contexts)
 
 
+@without_locals
 def make_context(
     chain: Sequence[EidasCertificate],
     key: PrivateKeyTypes | None,

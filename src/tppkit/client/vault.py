@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import httpx
 from pydantic import SecretStr
 
+from tppkit._locals import without_locals
 from tppkit.certificates.files import CertificateSource
 from tppkit.client.calls import Call
 from tppkit.client.card_calls import CardCalls
@@ -87,6 +88,7 @@ class VaultClient(_Methods, SyncClient[VaultCalls]):
             token = vault.store_card(card).card.vault_token
     """
 
+    @without_locals
     def __init__(
         self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None,
@@ -103,6 +105,7 @@ class AsyncVaultClient(_Methods, AsyncClient[VaultCalls]):
             stored = await vault.store_card(card)
     """
 
+    @without_locals
     def __init__(
         self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.AsyncClient | None = None,

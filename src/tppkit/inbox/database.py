@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tppkit._extras import missing_extra
+from tppkit._locals import without_locals
 from tppkit.errors import ConfigurationError, InboxError, TppkitError
 
 try:
@@ -50,6 +51,8 @@ _MEANINGS = {
     '(database|role) ".*" does not exist': "the database or the user does not exist",
     r"port \d+ failed: .*(does not support SSL|certificate)": "TLS cannot be used as the address requires",
 }
+
+_connected = without_locals(Engine.connect)  # the frames of drivers have the password
 
 
 class EffectFailed(Exception):
@@ -131,6 +134,7 @@ class Database:
         except self._errors as e:
             raise InboxError("inbox.unavailable", f"the inbox's database fails: {_described(e)}") from e
 
+    @without_locals
     def create_tables(self, metadata: MetaData) -> None:
         """Create the tables that are absent; see `use_wal`.
 
@@ -166,7 +170,7 @@ class Database:
             EffectFailed: see `Savepoint`; or a deferred constraint or trigger fails at the commit.
         """
         with self.typed_errors():
-            db = self.engine.connect()
+            db = _connected(self.engine)
             pooled = db.connection
             try:
                 root = db.begin()

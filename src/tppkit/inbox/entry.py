@@ -93,6 +93,13 @@ class Entry(NamedTuple):
     again_at: datetime | None = None
     fault: TppkitError | None = None
 
+    def __repr__(self) -> str:
+        # Contents are personal, and `prepared` is read from them.
+        return f"Entry(source={self.source!r}, key={self.key!r}, name={self.name!r}, version={self.version!r}, fault={self.fault!r})"
+
+    def __sentry_repr__(self) -> str:
+        return repr(self)  # otherwise Sentry shows the items of a tuple
+
 
 class Worked(NamedTuple):
     """An entry that a worker has taken.

@@ -234,14 +234,23 @@ class _Purge(Statement):
         )
 
 
+class Parameters(dict[str, Any]):
+    """The parameters of a statement; their representation has no value, because contents are personal."""
+
+    def __repr__(self) -> str:
+        return f"Parameters({', '.join(self)})"
+
+    __sentry_repr__ = __repr__  # otherwise Sentry shows the items
+
+
 def values_of(
     entry: Entry, state: State = State.WAITING, *, attempts: int = 0, due_at: datetime | None = None, reason: str | None = None
-) -> dict[str, Any]:  # fmt: skip
+) -> Parameters:  # fmt: skip
     """Return the parameters of an entry and of its state."""
     version = entry.version or (None, None, None)
     due = None if due_at is None else to_microseconds(due_at)
-    values = (*entry[:5], to_microseconds(entry.received_at), *version, state, attempts, due, reason)
-    return dict(zip(_PARAMETERS, values, strict=True))
+    state_values = (to_microseconds(entry.received_at), *version, state, attempts, due, reason)
+    return Parameters(zip(_PARAMETERS, (*entry[:5], *state_values), strict=True))
 
 
 def read_entry(row: Any) -> tuple[Entry, Any]:

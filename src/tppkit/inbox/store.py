@@ -18,12 +18,13 @@ from typing import Any
 
 from tppkit._clock import as_utc, shift, to_microseconds
 from tppkit._handlers import require_finished
+from tppkit._locals import without_locals
 from tppkit.errors import InboxError, code_of
 from tppkit.inbox.database import Database, EffectFailed, Savepoint, effect, reason_of
 from tppkit.inbox.engine import make_engine, make_sqlite_engine, make_task_engine
 from tppkit.inbox.entry import Entry, Failure, Outcome, State, Worked
 from tppkit.inbox.settings import LEASE, MAX_BATCH, RETENTION, RETRIES, Retention, Retries, require_limit
-from tppkit.inbox.statements import LEASE_ENDED, Statements, read_entry, read_failure, values_of
+from tppkit.inbox.statements import LEASE_ENDED, Parameters, Statements, read_entry, read_failure, values_of
 
 WAIT_S = 3.0  # the gateway waits 4 seconds for the answer to a webhook
 
@@ -61,6 +62,7 @@ class InboxStore:
         outcome = store.handle(entry, lambda entry, db: db.execute(INSERT, {"body": entry.content}), at=utc_now())
     """
 
+    @without_locals
     def __init__(self, database: Any, *, prefix: str = "tppkit_inbox_", wait_s: float = WAIT_S) -> None:
         self._sql, self._wait_s = Statements(prefix), wait_s
         self.database = Database(make_engine(database, wait_s))
@@ -303,7 +305,7 @@ class InboxStore:
                 ready = prepare(taken, at) if prepare else taken
             entry = ready or taken
             with self.database.transaction(wait=_WORKERS_WAIT, guarded=True) as db:
-                values = {**_ends(entry, attempt), **claim}
+                values = Parameters(_ends(entry, attempt), **claim)
                 if not (ended := self._sql.end.first(db, values)):
                     return Worked(entry, outcome)  # the lease ended and another worker has it
                 outcome = self._advance(db, values) if ready else Outcome.DROPPED
@@ -328,7 +330,7 @@ class InboxStore:
         return Worked(entry, Outcome.BUSY)
 
     def _once(self, db: Any, entry: Entry, at: datetime) -> Outcome:
-        values = {**values_of(entry), "at": to_microseconds(at)}
+        values = Parameters(values_of(entry), at=to_microseconds(at))
         return self._advance(db, values) if self._sql.once.first(db, values) else self._known(db, values)[1]
 
     def _known(self, db: Any, values: Mapping[str, Any]) -> tuple[str, Outcome]:
@@ -354,7 +356,7 @@ class InboxStore:
             return statement.all(db, values)  # type: ignore[no-any-return]  # its type needs SQLAlchemy, which may be absent
 
 
-def _ends(entry: Entry, attempt: int) -> dict[str, Any]:
+def _ends(entry: Entry, attempt: int) -> Parameters:
     """Return the parameters of an entry that was handled."""
     if entry.fault:
         return values_of(entry, State.FAILED, attempts=attempt, reason=reason_of(entry.fault))

@@ -26,7 +26,8 @@ from pydantic import (
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import nullable_schema, with_info_after_validator_function
 
-from tppkit._encoding import parse_json, without_frames
+from tppkit._encoding import parse_json
+from tppkit._locals import without_locals
 from tppkit.errors import FormatError
 
 MAX_BODY_BYTES = 64 * 1024
@@ -109,7 +110,7 @@ class WireModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow", strict=True, hide_input_in_errors=True, populate_by_name=True)
     is_request: ClassVar[bool] = False
 
-    @without_frames
+    @without_locals
     def __init__(
         self, /, *, unknown_fields: Mapping[str, Any] | Collection[str] | Literal[True] = (), **fields: Any
     ) -> None:
@@ -124,7 +125,7 @@ class WireModel(BaseModel):
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @classmethod
-    @without_frames
+    @without_locals
     def from_wire(
         cls, raw: bytes, *, tolerant: bool = False, max_bytes: int = MAX_BODY_BYTES,
         unknown_fields: Collection[str] | Literal[True] = (),
@@ -149,7 +150,7 @@ class WireModel(BaseModel):
         return read
 
     @classmethod
-    @without_frames
+    @without_locals
     def from_object(
         cls, value: Any, *, tolerant: bool = False, unknown_fields: Collection[str] | Literal[True] = ()
     ) -> Self:
@@ -300,7 +301,7 @@ class Json(Generic[Model]):
         """The object as compact JSON."""
         return value.to_wire()
 
-    @without_frames
+    @without_locals
     def read(self, raw: bytes, *, tolerant: bool) -> Model:
         """The object, with any unknown fields.
 
@@ -347,7 +348,7 @@ class JsonArray(Generic[Model]):
         """The objects as compact JSON."""
         return b"[" + b",".join([one.to_wire() for one in value]) + b"]"
 
-    @without_frames
+    @without_locals
     def read(self, raw: bytes, *, tolerant: bool) -> tuple[Model, ...]:
         """The objects.
 

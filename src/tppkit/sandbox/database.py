@@ -28,6 +28,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tppkit._extras import missing_extra
 from tppkit._files import is_private_sqlite_file, make_private
+from tppkit._locals import without_locals
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.replay_stores.deadline import limit_waits
 
@@ -73,6 +74,7 @@ class Database:
         await database.write(job)
     """
 
+    @without_locals
     def __init__(self, url: str, *tables: MetaData) -> None:
         try:
             _require_supported(url)

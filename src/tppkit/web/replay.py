@@ -227,16 +227,16 @@ class ReplayGuard:
         Source: PSD2 document, part A section 4, X-Request-ID.
         """
         message = verified.unverified_message
+        digest = sha256(b"\0".join((message.method.encode(), message.target.encode("latin-1"), message.body))).digest()
         organisation = verified.organization_identifier.encode()
         request_id = verified.request_id.lower().encode()
         key = sha256(organisation).digest()[:8] + sha256(organisation + b"\0" + request_id).digest()[:24]
-        request = b"\0".join((message.method.encode(), message.target.encode("latin-1"), message.body))
         at = as_utc(at)
         bounds = Bounds(*map(to_microseconds, (at, at - self._window, at - self._lease)))
         if verified.stale is None:
-            claim = self.store.claim(key, sha256(request).digest(), bounds)
+            claim = self.store.claim(key, digest, bounds)
         else:
-            answer = self.store.find(key, sha256(request).digest(), forget=bounds.forget)
+            answer = self.store.find(key, digest, forget=bounds.forget)
             if answer is None:
                 raise verified.stale
             claim = Claim(Verdict.SAME, answer)

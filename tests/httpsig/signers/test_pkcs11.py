@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from pkcs11 import Attribute, KeyType, ObjectClass, TokenFlag
 
 from refusals import refused
+from reported import reported
 from tppkit.errors import ConfigurationError, FormatError, TransportError
 from tppkit.httpsig import Pkcs11Signer
 from tppkit.httpsig.algorithms import ALGORITHMS, make_verifiers, verify_signature
@@ -316,3 +317,16 @@ def test_a_device_that_is_unavailable_is_reported_and_used_again_when_it_is_back
         tokens.with_name("elsewhere").rename(tokens)
         pkcs11.lib(str(token)).reinitialize()
     require_signature(device, device.sign(b"back"), b"back")
+
+
+def failing_pin() -> str:
+    pin = "wrong-9876"
+    raise RuntimeError(f"a store of {len(pin)}")
+
+
+@pytest.mark.parametrize("pin", ["wrong-9876", lambda: "wrong-9876", lambda: ["wrong-9876"], failing_pin])
+def test_no_pin_is_among_the_variables_of_an_error(pin, token):
+    pkcs11.lib(str(token)).reinitialize()  # nobody is logged in
+    with pytest.raises((ConfigurationError, RuntimeError)) as error:
+        Pkcs11Signer(token, token="seals", label="qseal", pin=pin)
+    assert not [line for line in reported(error.value) if "wrong-9876" in line]

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
 from tppkit._extras import missing_extra
+from tppkit._locals import without_locals
 from tppkit.errors import ConfigurationError, FormatError, TransportError
 from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm, Scheme, hash_data, raw_from_der
 from tppkit.httpsig.signers.protocol import choose_algorithm
@@ -62,6 +63,7 @@ class KmsSigner:
         TransportError: `signer.timeout`, `signer.throttled`, `signer.unavailable`.
     """
 
+    @without_locals
     def __init__(
         self,
         key_id: str,
@@ -81,6 +83,7 @@ class KmsSigner:
     def __repr__(self) -> str:
         return f"KmsSigner({self.key_id!r}, algorithm={self.algorithm.name!r})"
 
+    @without_locals
     def sign(self, data: bytes) -> bytes:
         """Return the signature of KMS over `data`.
 

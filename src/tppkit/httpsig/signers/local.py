@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, load_der_private_key, load_pem_private_key
 
 from tppkit._encoding import utf8
+from tppkit._locals import without_locals
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.pkcs12_files import is_pkcs12, open_pkcs12
 from tppkit.errors import ConfigurationError, FormatError
@@ -58,6 +59,7 @@ class KeyFile:
     chain: tuple[EidasCertificate, ...]
 
 
+@without_locals
 def load_pkcs12(data: bytes, *, password: bytes | str | None = None) -> KeyFile:
     """Read a private key and its certificate from PKCS#12.
 
@@ -87,6 +89,7 @@ def _require_key(key: PrivateKeyTypes | None) -> PrivateKeyTypes:
     return key
 
 
+@without_locals
 def load_private_key(data: bytes, *, password: bytes | str | None = None) -> PrivateKeyTypes:
     """Read a private key from PEM, DER (PKCS#8, PKCS#1 or SEC1) or PKCS#12.
 

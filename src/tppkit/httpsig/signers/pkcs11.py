@@ -16,6 +16,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
 from tppkit._extras import missing_extra
+from tppkit._locals import without_locals
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.httpsig.algorithms import Algorithm, Scheme, der_from_raw, hash_data
 from tppkit.httpsig.signers.pkcs11_keys import read_certificate_key, read_public_key
@@ -47,6 +48,7 @@ class Pkcs11Signer:
         TransportError: `signer.unavailable`.
     """
 
+    @without_locals
     def __init__(
         self,
         module: Path | str,
@@ -93,6 +95,7 @@ class Pkcs11Signer:
         with self._lock:
             self._close()
 
+    @without_locals
     def sign(self, data: bytes) -> bytes:
         """Return the device's signature over `data`.
 

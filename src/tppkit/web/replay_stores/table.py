@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from tppkit._extras import missing_extra
 from tppkit._files import is_private_sqlite_file, make_private, require_wait
+from tppkit._locals import without_locals
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.replay import Bounds, Claim, Verdict, unavailable
 
@@ -194,6 +195,7 @@ class TableReplayStore:
 
     blocking = True
 
+    @without_locals
     def __init__(self, url: str, *, table: str = TABLE, wait_s: float = WAIT_S) -> None:
         wait_s = require_wait(wait_s, code="web.setting")
         metadata = MetaData()
@@ -235,6 +237,7 @@ class TableReplayStore:
         """See `ReplayStore.purge`."""
         return self._run(lambda db: self._requests.purge(db, forget=forget, limit=limit))
 
+    @without_locals
     def _run(self, job: Callable[[Connection], T]) -> T:
         if self._process != os.getpid():  # two processes must not share a connection
             self._engine.dispose(close=False)
