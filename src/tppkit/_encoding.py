@@ -73,6 +73,15 @@ def utf8(text: bytes | str | None) -> bytes | None:
     return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
 
 
+def pem_fault(data: bytes) -> str:
+    """Say how a tool that copied a PEM text made it unreadable, and what to do; empty for other bytes."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"-\0-\0-\0-" in data:
+        return "it is text in UTF-16: convert it with iconv -f UTF-16 -t UTF-8"
+    if b"-----BEGIN " in data and b"\\n" in data:
+        return "its line breaks are written as backslash and n: replace them, for example with printf %b"
+    return ""
+
+
 def shown(value: str | bytes, *, limit: int = 80) -> str:
     """Return untrusted text for a message: quoted, shortened to `limit` characters, control characters escaped."""
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value

@@ -65,6 +65,14 @@ def test_what_is_not_a_key_is_refused(source):
     assert refusal(source) == "callback-key.unreadable"
 
 
+@pytest.mark.parametrize(
+    ("source", "fault"), [(PEM.replace(b"\n", b"\\n"), "backslash and n"), (PEM.decode().encode("utf-16"), "UTF-16")]
+)
+def test_a_key_that_a_tool_has_damaged_is_named_as_such(source, fault):
+    with pytest.raises(ConfigurationError, match=fault):
+        load_callback_key(source, name="live")
+
+
 def test_a_private_key_is_refused_and_not_shown():
     pem = LIVE.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     assert refusal(pem) == "callback-key.unreadable"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 import os
+import subprocess
 import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -23,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from refusals import refused
 from tppkit.client import Identity
-from tppkit.errors import TppkitError
+from tppkit.errors import FormatError, TppkitError
 from tppkit.httpsig import KeySigner
 from tppkit.seals import PROFILES
 from tppkit.testpki import Issued, Pki, certificate_pem, key_pem
@@ -127,7 +128,6 @@ BY_PARTS: dict[str, Callable[[Pki], dict[str, bytes]]] = {
         {("qseal_password" if name == "password" else name): data for name, data in one_key_encrypted(pki).items()}
     ),
     "an empty password": lambda pki: in_pem(pki) | {"password": b""},
-    "an empty password of its own": lambda pki: in_pkcs12(pki) | {"qwac_password": b""},
 }
 
 
@@ -174,6 +174,50 @@ def test_an_empty_variable_is_an_absent_one_and_the_prefix_of_names_may_be_chose
     assert Identity.from_environment(found).seal is None
     found = {name.replace("TPPKIT_", "BANK_"): text for name, text in variables(in_pem(bank_pki)).items()}
     assert Identity.from_environment(found, prefix="BANK_").seal is not None
+
+
+def test_an_empty_variable_of_a_part_leaves_it_the_common_password(bank_pki):
+    Identity.from_environment(variables(in_pkcs12(bank_pki)) | {"TPPKIT_QWAC_PASSWORD": ""})
+
+
+@pytest.fixture
+def empty_p12(bank_pki_folder: Path, tmp_path: Path) -> Path:
+    """OpenSSL's file with the QWAC and an empty password, which cryptography does not write."""
+    command = ["openssl", "pkcs12", "-export", "-passout", "pass:", "-out", "empty.p12", "-in"]
+    files = [bank_pki_folder / "qwac-chain.pem", "-inkey", bank_pki_folder / "qwac.key"]
+    subprocess.run([*command, *files], cwd=tmp_path, check=True, capture_output=True)
+    return tmp_path / "empty.p12"
+
+
+@pytest.mark.parametrize(
+    "passwords",
+    [
+        {"password": ""},
+        {"qwac_password": lambda: b""},
+        {"password": PASSWORD, "qwac_password": ""},
+        {"password": "", "qseal_password": PASSWORD},
+    ],
+    ids=range(4),
+)
+def test_a_file_with_an_empty_password_opens_if_it_is_given(passwords, empty_p12, bank_pki, tmp_path):
+    seal = {"qseal": p12(bank_pki.qseal)} if len(passwords) == 2 else {}
+    for identity in (
+        Identity.from_pkcs12(qwac=empty_p12, **written(seal, tmp_path), **passwords),
+        Identity.from_memory(qwac=empty_p12.read_bytes(), **seal, **passwords),
+    ):
+        assert (identity.qwac, identity.seal is None) == (bank_pki.qwac.certificate, not seal)
+
+
+def test_an_empty_file_has_the_empty_password(empty_p12, bank_pki, tmp_path):
+    (tmp_path / "password").touch()
+    names = {"TPPKIT_QWAC_FILE": str(empty_p12), "TPPKIT_PASSWORD_FILE": str(tmp_path / "password")}
+    assert Identity.from_environment(names).qwac == bank_pki.qwac.certificate
+
+
+@pytest.mark.parametrize("passwords", [{}, {"password": None}, {"password": "wrong"}])
+def test_a_file_with_an_empty_password_does_not_open_without_it(passwords, empty_p12):
+    with refused(FormatError, "pkcs12.unreadable"):
+        Identity.from_pkcs12(qwac=empty_p12, **passwords)
 
 
 def test_a_password_may_be_in_a_file_with_a_line_end(bank_pki, tmp_path):

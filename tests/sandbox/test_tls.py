@@ -264,6 +264,15 @@ def test_settings_that_cannot_be_used_are_refused(parties, setting, content, cod
         make_http_protocol(parties.tls(**changed))
 
 
+def test_a_private_key_that_a_tool_has_damaged_is_named_as_such(parties):
+    for data, fault in (
+        (b"-----BEGIN PRIVATE KEY-----\\nAA", "backslash and n"),
+        ("-----BEGIN".encode("utf-16"), "UTF-16"),
+    ):
+        with pytest.raises(ConfigurationError, match=fault):
+            make_http_protocol(parties.tls(private_key_pem=data))
+
+
 def test_the_texts_of_x509_errors_are_those_of_openssl():
     binding = Binding()
     for number, text in tls_module._X509_ERRORS.items():

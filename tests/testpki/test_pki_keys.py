@@ -75,3 +75,10 @@ def test_only_an_unencrypted_key_of_a_known_type_is_loaded():
         with pytest.raises(FormatError) as refused:
             load_key(data)
         assert refused.value.code == "pem.malformed"
+
+
+def test_a_key_that_a_tool_has_damaged_is_named_as_such():
+    plain = ec.generate_private_key(ec.SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    for data, fault in ((plain.replace(b"\n", b"\\n"), "backslash and n"), (plain.decode().encode("utf-16"), "UTF-16")):
+        with pytest.raises(FormatError, match=fault):
+            load_key(data)

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
 from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
 
 from tppkit._clock import as_utc
-from tppkit._encoding import shown
+from tppkit._encoding import pem_fault, shown
 from tppkit._files import FilePath, read_bounded
 from tppkit.errors import ConfigurationError
 
@@ -118,7 +118,8 @@ def _read_public_key(data: bytes, name: str) -> Any:
     except UnsupportedAlgorithm as e:
         raise ConfigurationError("callback-key.curve", f"the key {shown(name)} is of an unsupported type") from e
     except ValueError as e:
+        fault = pem_fault(data)
         raise ConfigurationError(
             "callback-key.unreadable",
-            f"{shown(name)} is not a public key (PEM, DER or base64 of a SubjectPublicKeyInfo)",
+            f"{shown(name)} is not a public key (PEM, DER or base64 of a SubjectPublicKeyInfo){fault and ': ' + fault}",
         ) from e

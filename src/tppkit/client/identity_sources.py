@@ -46,14 +46,14 @@ class Passwords:
     qseal: Password = field(default=None, repr=False)
 
     def ask(self) -> dict[str, bytes | str | None]:
-        """Return the passwords by the names of the parts. Each function is called once; an empty password counts as none."""
+        """Return the passwords by the names of the parts. Each function is called once."""
         asked = {name: _ask(own) for name, own in (("QWAC", self.qwac), ("QSEAL", self.qseal))}
-        both = None if all(asked.values()) else _ask(self.both)
-        return {name: own or both for name, own in asked.items()}
+        both = _ask(self.both) if None in asked.values() else None
+        return {name: both if own is None else own for name, own in asked.items()}
 
 
 def _ask(password: Password) -> bytes | str | None:
-    return (password() if callable(password) else password) or None
+    return password() if callable(password) else password
 
 
 PARTS = ("QWAC", "QWAC_KEY", "QSEAL", "QSEAL_KEY")

@@ -22,6 +22,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from OpenSSL import SSL, crypto
 
+from tppkit._encoding import pem_fault
 from tppkit.errors import ConfigurationError
 from tppkit.sandbox.http1 import BoundedHttp
 from tppkit.sandbox.tls_connection import Listener, TlsConnection
@@ -150,8 +151,8 @@ def _set_identity(context: SSL.Context, certificates: list[x509.Certificate], pr
         context.use_certificate(certificates[0])
         context.use_privatekey(key)  # OpenSSL compares it with the certificate
     except (ValueError, TypeError, UnsupportedAlgorithm, SSL.Error) as error:
-        message = "the server's private key is not unencrypted PEM, or not the one of its certificate"
-        raise ConfigurationError("tls.private-key", message) from error
+        message = pem_fault(private_key_pem) or "it is not unencrypted PEM, or not the one of its certificate"
+        raise ConfigurationError("tls.private-key", f"the server's private key: {message}") from error
     for certificate in certificates[1:]:
         context.add_extra_chain_cert(certificate)
 

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
+from tppkit._encoding import pem_fault
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.seeded_rsa import PUBLIC_EXPONENT, make_rsa_key
 
@@ -117,7 +118,8 @@ def load_key(data: bytes) -> PrivateKey:
     try:
         key = load_pem_private_key(data, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as e:
-        raise FormatError("pem.malformed", "this is not a private key in unencrypted PEM") from e
+        fault = pem_fault(data) or "this is not a private key in unencrypted PEM"
+        raise FormatError("pem.malformed", fault) from e
     if not isinstance(key, PrivateKey):
         raise FormatError("pem.malformed", f"a test PKI has no key of the type {type(key).__name__}")
     return key

@@ -125,6 +125,10 @@ UNREADABLE: dict[str, tuple[Any, Any, str]] = {
     "name of a file": ("certs/qseal.key", None, "not bytes"),
     "text": (PEM.decode(), None, "not bytes"),
     "public key": (b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", None, "damaged"),
+    "line breaks as text": (PEM.replace(b"\n", b"\\n"), None, "its line breaks are written as backslash and n"),
+    "line breaks as text, encrypted": (ENCRYPTED.replace(b"\n", b"\\n"), b"correct", "its line breaks"),
+    "UTF-16": (PEM.decode().encode("utf-16"), None, "it is text in UTF-16"),
+    "UTF-16, no mark": (PEM.decode().encode("utf-16-be"), None, "it is text in UTF-16"),
     "unknown algorithm": (UNKNOWN, None, ""),
     "wrong label": (ENCRYPTED.replace(b"ENCRYPTED ", b""), None, "damaged"),
 }

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes, PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, load_der_private_key, load_pem_private_key
 
-from tppkit._encoding import utf8
+from tppkit._encoding import pem_fault, utf8
 from tppkit._locals import without_locals
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.pkcs12_files import is_pkcs12, open_pkcs12
@@ -116,7 +116,7 @@ def load_private_key(data: bytes, *, password: bytes | str | None = None) -> Pri
                 raise
             return load(data, None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as e:
-        reason = "it is damaged, or the password is wrong"
+        reason = pem_fault(data) or "it is damaged, or the password is wrong"
         if "not given" in str(e):
             reason = f"it is encrypted and {'the password is neither text nor bytes' if password else 'no password was given'}"
         elif _is_certificate(data):
