@@ -161,6 +161,18 @@ def test_of_two_tabs_the_first_decides(merchant, browse):
     assert statuses(merchant.read(order)) == ("completed", ["accepted"])
 
 
+def test_going_back_to_a_refused_form_shows_the_page(merchant, browse):
+    page = browse(merchant.order()["order_url"])
+    page.get_by_label("Card number").fill("12")
+    page.get_by_label("Expiry date").fill("12/39")
+    page.get_by_role("button", name="Pay").click()
+    page.get_by_text("Check your card details").wait_for()
+    assert page.get_by_label("Expiry date").input_value() == "12/39"
+    page.goto("about:blank")
+    page.go_back()  # after a POST, Chromium shows ERR_CACHE_MISS
+    page.get_by_label("Card number").wait_for()
+
+
 def test_going_back_pays_nothing_again(merchant, browse, provider):
     order = merchant.order(return_url=f"{provider.url}/back")
     page = browse(order["order_url"])

@@ -175,7 +175,7 @@ def test_the_app_takes_codes_and_decides_in_accessible_pages(form, legacy, brows
         require_accessible(page, screenshots / f"{request.node.callspec.id}-app-{name}.png")
 
     legacy.send("POST", f"/ais/{new_id()}", {"acc": SMALL})
-    legacy.order(legacy.access("pis", acc=SMALL), {**ORDER, "msg": "W" * 140})
+    legacy.order(legacy.access("pis", acc=SMALL), {**ORDER, "amts": {"EUR": 2.5}, "msg": "W" * 140})
     page = browse(f"{legacy.bank.addresses.approval_url}/app", form)
     check("customers")
     choose(page, "Jonas Petraitis")

@@ -16,7 +16,7 @@ _SHOWN_EXPIRY = re.compile("[0-9]{1,2}[ /.-]{1,3}[0-9]{2,4}")  # without a separ
 # By the code of the error; the field comes first in it.
 CARD_ERRORS: Mapping[str, str] = {
     "number": "Enter the 12 to 19 digits of the card number.",
-    "number.check": "This is no card number: one of its digits is wrong.",
+    "number.check": "This is not a card number: one of its digits is wrong.",
     "expiry": "Enter month and year as on the card, for example 08/29.",
     "expiry.over": "The card has expired. Use another card.",
     "cvc": "Enter the 3 or 4 digits of the security code.",

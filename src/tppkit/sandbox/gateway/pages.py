@@ -151,6 +151,7 @@ def _answer(state: PageState, *, method: str | None = None, refused: Form | None
         "amount": f"{amount_with_decimals(terms.amount, terms.currency)} {terms.currency}",
         "is_zero": terms.amount == 0,
         "merchant": state.payee,
+        "shop": getattr(terms, "merchant_name", None) or "the shop",
         "description": terms.description,
         "reference": terms.merchant_order_id,
     }

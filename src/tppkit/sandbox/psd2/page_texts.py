@@ -30,7 +30,8 @@ OUTCOMES: Mapping[tuple[type, Outcome], tuple[str, str]] = {
         "The time to approve is over", "This payment was not approved in time. No money has been sent.",
     ),
     (StoredPayment, Outcome.FAILED): (
-        "Payment failed", "You approved this payment, but the bank could not make it. No money has been sent.",
+        "Payment failed",
+        "You approved this payment, but there was not enough money, or the payee could not be reached. No money has been sent.",
     ),
     (StoredConsent, Outcome.APPROVED): ("Access approved", "The provider can now see the data of the account that you chose."),
     (StoredConsent, Outcome.DECLINED): ("Access declined", "You declined this request. No data has been shared."),
