@@ -12,16 +12,12 @@ from tppkit.qr.payment import PAYMENT_PREFIX, Payment, parse_payment
 from tppkit.qr.scan import ScanLink, is_address, parse_scan_link
 
 Code: TypeAlias = Login | Payment | ScanLink
-_EPC = "BCD"  # first line of EPC069-12, Quick Response Code: Guidelines to Enable Data Capture
+_EPC = ("BCD\n", "BCD\r\n")  # EPC069-12, Quick Response Code: Guidelines to Enable Data Capture
 
 
 def is_code(text: str) -> bool:
     """Whether a text begins as a code, so that it is no name of a file."""
-    return text.startswith((LOGIN_PREFIX, PAYMENT_PREFIX)) or is_address(text) or _is_epc(text)
-
-
-def _is_epc(text: str) -> bool:
-    return text.partition("\n")[0].rstrip("\r") == _EPC
+    return text.startswith((LOGIN_PREFIX, PAYMENT_PREFIX, *_EPC)) or is_address(text)
 
 
 def parse_code(text: str) -> Code:
@@ -30,7 +26,7 @@ def parse_code(text: str) -> Code:
     Raises:
         FormatError: `qr.unknown`, and those of the three parsers.
     """
-    if _is_epc(text):
+    if text.startswith(_EPC):
         raise FormatError("qr.unknown", "the code is an EPC code for a SEPA credit transfer, which banking apps read")
     check_text(text, what="the code")
     if text.startswith(LOGIN_PREFIX):

@@ -106,12 +106,7 @@ class ReplayStore(Protocol):
         """
 
     def find(self, key: bytes, digest: bytes, *, forget: int) -> bytes | None:
-        """Return the kept answer to the same request, or None; claims nothing.
-
-        Args:
-            key: see `claim`.
-            digest: see `claim`.
-            forget: see `Bounds`.
+        """Return the kept answer to the same request, or None, without a claim; see `claim` and `Bounds`.
 
         Raises:
             TransportError: `replay.unavailable`.
