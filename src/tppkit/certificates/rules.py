@@ -133,7 +133,7 @@ RULES: tuple[Rule, ...] = (
     Rule("certificate.serial-too-long", _BOTH, _ERROR, "RFC 5280 section 4.1.2.2", validity.long_serial),
     Rule("certificate.weak-key", _BOTH, _ERROR, "BR section 6.1.5, TS 119 312 clause 8.4", validity.weak_key, part=_KEY),
     Rule("certificate.key-unreadable", _BOTH, _ERROR, "TS 119 312 clause 8.4", validity.unsupported_key, part=_KEY),
-    Rule("certificate.rare-key", _BOTH, _WARNING, "PSD2 document A.5 rule 4", validity.rare_key, part=_KEY),
+    Rule("certificate.rare-key", _BOTH, _WARNING, "PSD2 document A.5 rule 4", validity.rare_key),
     Rule("certificate.unusual-key", _BOTH, _WARNING, "EN 319 412-2 GEN-4.2.5-1", validity.unusual_key, part=_KEY),
     Rule("certificate.broken-signature", _BOTH, _ERROR, "BR section 7.1.3.2, EN 319 412-2 GEN-4.2.2-1", validity.broken_signature),
     *(Rule("certificate.validity-too-long", _QWAC, _ERROR, "BR section 6.3.2",
