@@ -69,7 +69,7 @@ def test_a_tampered_list_is_reported_for_its_country(tppkit, lists, qwac, tmp_pa
 def test_the_lists_of_a_folder_are_shown(tppkit, lists, tmp_path):
     result = tppkit("trust", "lists", lists, "--at", AT_ISSUANCE, "--json")
     assert (result.exit_code, result.json["verdict"]) == (0, "holds")
-    assert [one["territory"] for one in result.json["lists"]] == ["EU", "CZ", "NL", "NO", "PT"]
+    assert [one["territory"] for one in result.json["lists"]] == ["EU", "CZ", "FI", "LI", "NL", "NO", "PT"]
     shutil.copyfile(lists / "EU-LOTL.xml", tmp_path / "top.xml")
     (tmp_path / "NO.xml").write_text("<html/>")
     broken = tppkit("trust", "lists", tmp_path)
@@ -80,7 +80,7 @@ def test_the_lists_of_a_folder_are_shown(tppkit, lists, tmp_path):
 def test_expired_lists_do_not_hold(tppkit, lists):
     result = tppkit("trust", "lists", lists, "--at", "2026-11-21", "--json")
     assert (result.exit_code, result.json["code"]) == (1, "trusted-list.expired")
-    assert {failure["territory"] for failure in result.json["failures"]} == {"EU", "CZ", "NL", "NO", "PT"}
+    assert {failure["territory"] for failure in result.json["failures"]} == {"EU", "CZ", "FI", "LI", "NL", "NO", "PT"}
 
 
 def test_lists_are_fetched_into_a_new_folder(tppkit, tmp_path):
