@@ -65,12 +65,74 @@ def test_a_server_with_old_ciphers_gets_no_connection(ciphers, code, identity, b
         client.payment_status("1")
 
 
+CHANGES = {
+    "options": lambda c: setattr(
+        c, "options", c.options | 4
+    ),  # ssl.OP_LEGACY_SERVER_CONNECT, which Python has from 3.12 on
+    "maximum_version": lambda c: setattr(c, "maximum_version", ssl.TLSVersion.TLSv1_2),
+    "minimum_version": lambda c: setattr(c, "minimum_version", ssl.TLSVersion.TLSv1_3),
+    "verify_flags": lambda c: setattr(c, "verify_flags", c.verify_flags & ~ssl.VERIFY_X509_STRICT),
+    "check_hostname": lambda c: setattr(c, "check_hostname", False),
+    "keylog_filename": lambda c: setattr(c, "keylog_filename", os.devnull),
+    "post_handshake_auth": lambda c: setattr(c, "post_handshake_auth", True),
+    "sni_callback": lambda c: setattr(c, "sni_callback", print),
+    "set_ciphers": lambda c: c.set_ciphers("ECDHE-ECDSA-AES256-SHA384"),
+    "load_cert_chain": lambda c: c.load_cert_chain("absent.pem"),
+    "load_default_certs": lambda c: c.load_default_certs(),
+    "set_default_verify_paths": lambda c: c.set_default_verify_paths(),
+    "set_ecdh_curve": lambda c: c.set_ecdh_curve("secp384r1"),
+}
+
+
+def only_tls_1_2(context: ssl.SSLContext) -> None:
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("ECDHE-ECDSA-AES256-SHA384:ECDHE-RSA-AES256-SHA384")
+    context.options |= 4
+    context.post_handshake_auth = True
+
+
+def test_settings_of_one_bank_take_effect_also_after_a_renewal(bank_pki, bank_pki_folder):
+    names = ("qwac", "qwac_key", "server_anchors")
+    paths = {
+        name: bank_pki_folder / file for name, file in zip(names, ("qwac.pem", "qwac.key", "root.pem"), strict=True)
+    }
+    identity, context = Identity.from_files(**paths), server_context(bank_pki_folder)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("ECDHE-ECDSA-AES256-SHA384:ECDHE-RSA-AES256-SHA384")
+    with (
+        rogue_bank(context, http(404)) as bank,
+        make_client(identity, adjust_tls=only_tls_1_2) as adjusted,
+        make_client(identity) as usual,
+    ):
+        assert adjusted.get(bank.url).status_code == 404
+        identity.renew(Identity.from_files(**paths), at=utc_now())
+        with make_client(identity, adjust_tls=only_tls_1_2) as again:
+            assert again.get(bank.url).status_code == 404
+        with pytest.raises(httpx.ConnectError):
+            usual.get(bank.url)
+
+
+def test_a_failed_handshake_names_ciphers_and_key(identity, bank_pki_folder):
+    context = server_context(bank_pki_folder)
+    context.set_ciphers("ECDHE-ECDSA-AES256-SHA384")
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with (
+        rogue_bank(context, http(404)) as bank,
+        Psd2Client(bank.url, identity=identity) as client,
+        pytest.raises(TransportError, match="none of our ciphers"),
+    ):
+        client.payment_status("1")
+
+
 def test_what_a_library_sets_does_not_weaken_its_connections(bank_pki, bank_pki_folder):
     other = Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, server_anchors=[bank_pki.qwac.certificate])
     context = other.tls_context
-    context.load_verify_locations(bank_pki_folder / "root.pem")
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
+    for change in CHANGES.values():
+        with pytest.raises(NotImplementedError, match="adjust_tls"):
+            change(context)
+    with pytest.raises(NotImplementedError):
+        context.load_verify_locations(bank_pki_folder / "root.pem")
+    context.check_hostname, context.verify_mode = True, ssl.CERT_REQUIRED  # as they are
     with (
         rogue_bank(server_context(bank_pki_folder), http(404)) as bank,
         httpx.Client(verify=context, trust_env=False) as client,

@@ -207,10 +207,26 @@ def _certificate_error(failure: BaseException) -> ssl.SSLCertVerificationError |
     return next((error for error in _with_causes(failure) if isinstance(error, ssl.SSLCertVerificationError)), None)
 
 
+# Errors of OpenSSL's strict checks of RFC 5280: X509_V_ERR_PATHLEN_INVALID_FOR_NON_CA to X509_V_ERR_EXTENSIONS_REQUIRE_VERSION_3.
+_STRICT = range(80, 94)
+_ADVICE = {
+    "HANDSHAKE_FAILURE": "the server may support none of our ciphers (in TLS 1.2 ECDHE with AES-GCM or ChaCha20), or not the kind of"
+    " the client certificate's key",
+    "UNSAFE_LEGACY_RENEGOTIATION": "the server renegotiates without RFC 5746; adjust_tls of make_client can accept that for this bank",
+}
+
+
 def _failure_text(failure: BaseException) -> str:
     """Why a connection failed, in one line."""
     # OpenSSL reports the expected name, but not that only names in subjectAltName are accepted.
     found = _OTHER_NAME.search(str(_certificate_error(failure)))
     if found:
         return f"the server's certificate has no subjectAltName for {found[1]}; the common name is not used"
-    return str(failure)[:200] or type(failure).__name__
+    text, error = str(failure)[:200] or type(failure).__name__, _certificate_error(failure)
+    advice = next((advice for known, advice in _ADVICE.items() if known in text), "")
+    if error is not None and error.verify_code in _STRICT:
+        advice = (
+            "the server's certificate or an authority of it, which may be in server_anchors, breaks RFC 5280: the bank should replace"
+            " it; adjust_tls of make_client can accept it for this bank"
+        )
+    return f"{text}; {advice}" if advice else text

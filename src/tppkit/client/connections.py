@@ -16,7 +16,7 @@ from typing import Any, cast
 import httpx
 
 from tppkit.client.identity import Identity
-from tppkit.client.tls_context import NoCertificate
+from tppkit.client.tls_context import Adjust, NoCertificate
 from tppkit.client.tls_sessions import deadline
 
 # httpx2 has the interface of httpx, but no common classes.
@@ -51,7 +51,7 @@ _STEP = 0.3
 
 def make_client(
     identity: Identity | NoCertificate, *, base_url: str = "", timeout_s: float = DEFAULT_TIMEOUT_S, auth: Any = None,
-    proxy: Any = None, library: Any = httpx,
+    proxy: Any = None, library: Any = httpx, adjust_tls: Adjust | None = None,
 ) -> httpx.Client:  # fmt: skip
     """Make a client for threads; close it, or use it in a `with` statement.
 
@@ -63,29 +63,34 @@ def make_client(
         auth: the library's authentication for every request, for example `SealAuth`.
         proxy: address of an egress proxy, or the library's own `Proxy`. TLS is tunnelled to the bank, so the proxy sees no request.
         library: `httpx` or `httpx2`.
+        adjust_tls: changes the TLS settings, for one bank; see `Identity.tls_context_with`.
     """
-    options = client_options(identity, timeout_s=timeout_s, base_url=base_url, auth=auth, proxy=proxy, library=library)
+    options = client_options(
+        identity, timeout_s=timeout_s, base_url=base_url, auth=auth, proxy=proxy, library=library, adjust_tls=adjust_tls
+    )
     return cast("httpx.Client", _classes(library)[0](timeout_s, **options))
 
 
 def make_async_client(
     identity: Identity | NoCertificate, *, base_url: str = "", timeout_s: float = DEFAULT_TIMEOUT_S, auth: Any = None,
-    proxy: Any = None, library: Any = httpx,
+    proxy: Any = None, library: Any = httpx, adjust_tls: Adjust | None = None,
 ) -> httpx.AsyncClient:  # fmt: skip
     """Make a client for asyncio. Arguments are those of `make_client`; the time limit holds over plain HTTP too."""
-    options = client_options(identity, timeout_s=timeout_s, base_url=base_url, auth=auth, proxy=proxy, library=library)
+    options = client_options(
+        identity, timeout_s=timeout_s, base_url=base_url, auth=auth, proxy=proxy, library=library, adjust_tls=adjust_tls
+    )
     return cast("httpx.AsyncClient", _classes(library)[1](timeout_s, **options))
 
 
 def client_options(
     identity: Identity | NoCertificate, *, timeout_s: float, base_url: str = "", auth: Any = None, proxy: Any = None,
-    library: Any = httpx,
+    library: Any = httpx, adjust_tls: Adjust | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Return options for a client of the library itself, without the time limit of a whole call. See `make_client`."""
     step_s = _STEP * timeout_s
     return {
         "base_url": base_url,
-        "verify": identity.tls_context,
+        "verify": identity.tls_context_with(adjust_tls),
         "timeout": library.Timeout(timeout_s, pool=step_s, connect=step_s),
         "limits": library.Limits(max_keepalive_connections=MAX_KEPT_ALIVE, keepalive_expiry=KEEP_ALIVE_S),
         "follow_redirects": False,

@@ -28,7 +28,7 @@ from tppkit.client.identity_sources import (
     read_files,
     read_material,
 )
-from tppkit.client.tls_context import IdentityContext, IdentityContexts
+from tppkit.client.tls_context import Adjust, IdentityContext, IdentityContexts
 from tppkit.errors import ConfigurationError, Finding
 from tppkit.httpsig.signers import Signer
 from tppkit.seals import Seal
@@ -96,7 +96,20 @@ class Identity:
         It makes connections with the identity's current certificate, also after a renewal. Clients with the same protocols share
         resumable sessions.
         """
-        return IdentityContext(lambda: self._contexts)
+        return self.tls_context_with(None)
+
+    def tls_context_with(self, adjust: Adjust | None) -> IdentityContext:
+        """A TLS context with other settings, for one bank.
+
+        Args:
+            adjust: changes the settings of a new context of Python; called for each certificate and list of protocols. Pass the same
+                function again, so that sessions are shared.
+
+        Example:
+            def strict_bank(context: ssl.SSLContext) -> None:
+                context.maximum_version = ssl.TLSVersion.TLSv1_2
+        """
+        return IdentityContext(lambda: self._contexts, adjust)
 
     @property
     def qwac(self) -> EidasCertificate:

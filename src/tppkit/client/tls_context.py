@@ -28,7 +28,13 @@ from tppkit.errors import ConfigurationError
 MINIMUM_VERSION = ssl.TLSVersion.TLSv1_2
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 
+Adjust = Callable[[ssl.SSLContext], object]
+
 _PROC = "/proc/self/fd"
+_NO_EFFECT = (
+    "this setting would have no effect on the connections of an identity: set it for a bank with make_client(adjust_tls=...) or"
+    " tls_context_with(...)"
+)
 
 
 class IdentityContexts:
@@ -52,44 +58,64 @@ class IdentityContexts:
     ) -> None:
         self._make = partial(make_context, chain, key, server_anchors=server_anchors)
         self._spare = [self._make()]  # at once, so that a certificate or key that TLS rejects raises here
-        self._made: dict[tuple[str, ...], ResumingContext] = {}
+        self._made: dict[tuple[tuple[str, ...], Adjust | None], ResumingContext] = {}
         self._lock = Lock()
 
-    def offering(self, protocols: tuple[str, ...]) -> ResumingContext:
-        """Return the context that offers these protocols; each call returns the same one, with its sessions."""
+    def offering(self, protocols: tuple[str, ...], adjust: Adjust | None = None) -> ResumingContext:
+        """Return the adjusted context that offers these protocols; each call returns the same one, with its sessions."""
         with self._lock:
-            context = self._made.get(protocols)
+            context = self._made.get((protocols, adjust))
             if context is None:
                 context = self._spare.pop() if self._spare else self._make()
                 if protocols:
                     context.set_alpn_protocols(protocols)
-                self._made[protocols] = context
+                if adjust is not None:
+                    adjust(context)
+                self._made[protocols, adjust] = context
         return context
 
 
 class IdentityContext(ssl.SSLContext):
     """Makes each new connection with the current certificate; an open connection keeps its certificate.
 
-    It has no key and no authority itself, so code that bypasses it cannot connect. Settings of an HTTP library on it (authorities,
-    verification) do not affect its connections. Protocols are offered on its connections, but not on those of other contexts of
-    the identity.
+    It has no key and no authority itself, so code that bypasses it cannot connect. Changing a setting on it raises. Protocols are
+    offered on its connections, but not on those of other contexts of the identity.
 
     Args:
         present: returns the contexts of the current certificate.
+        adjust: changes the settings of each context of a certificate before its first connection; None: does not.
+
+    Raises:
+        NotImplementedError: from every change of a setting.
     """
 
-    def __init__(self, present: Callable[[], IdentityContexts]) -> None:
-        self.minimum_version = MINIMUM_VERSION
+    def __init__(self, present: Callable[[], IdentityContexts], adjust: Adjust | None = None) -> None:
+        _harden(self, super().__setattr__)
         self._protocols: tuple[str, ...] = ()
-        self._present = present
+        self._present, self._adjust = present, adjust
 
-    def __new__(cls, _: Callable[[], IdentityContexts]) -> IdentityContext:
+    def __new__(cls, *_: object) -> IdentityContext:
         """See `ssl.SSLContext`, whose constructor takes the protocol."""
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 
     @property
     def _current(self) -> ResumingContext:
-        return self._present().offering(self._protocols)
+        return self._present().offering(self._protocols, self._adjust)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Accept a library's confirmation of a setting; raise for a change, which would have no effect."""
+        if name.startswith("_"):
+            super().__setattr__(name, value)
+        elif getattr(self, name) != value:
+            raise NotImplementedError(f"{name}: {_NO_EFFECT}")
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError(_NO_EFFECT)
+
+    load_cert_chain = load_default_certs = load_dh_params = load_verify_locations = set_ciphers = (
+        set_default_verify_paths
+    ) = _refuse
+    set_ecdh_curve = set_npn_protocols = set_servername_callback = set_psk_client_callback = _refuse
 
     def wrap_socket(self, *args: Any, **options: Any) -> Any:
         """See `ssl.SSLContext`."""
@@ -132,7 +158,18 @@ class NoCertificate:
     @property
     def tls_context(self) -> IdentityContext:
         """A TLS context for an HTTP library. Read it again for each client."""
-        return IdentityContext(lambda: self._contexts)
+        return self.tls_context_with(None)
+
+    def tls_context_with(self, adjust: Adjust | None) -> IdentityContext:
+        """See `Identity.tls_context_with`."""
+        return IdentityContext(lambda: self._contexts, adjust)
+
+
+def _harden(context: ssl.SSLContext, assign: Callable[[str, Any], None]) -> None:
+    assign("hostname_checks_common_name", False)  # RFC 9525 section 6.3: names in subjectAltName only
+    assign("minimum_version", MINIMUM_VERSION)
+    # The default since Python 3.13.
+    assign("verify_flags", context.verify_flags | ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN)
 
 
 @without_locals
@@ -153,10 +190,8 @@ def make_context(
         ConfigurationError: `identity.tls`.
     """
     context = ResumingContext()  # PROTOCOL_TLS_CLIENT verifies the server's certificate and name
-    context.hostname_checks_common_name = False  # RFC 9525 section 6.3: names in subjectAltName only
-    context.minimum_version = MINIMUM_VERSION
+    _harden(context, partial(setattr, context))
     context.set_ciphers(CIPHERS)
-    context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN  # the default since Python 3.13
     if server_anchors is None:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     else:
