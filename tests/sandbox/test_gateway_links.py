@@ -20,6 +20,7 @@ from tppkit.sandbox.gateway.links import follow_order
 from tppkit.sandbox.gateway.projects import Projects
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
 from tppkit.sandbox.gateway.tables import TABLES, StoredOrder
+from tppkit.sandbox.outgoing_http import Receivers
 
 DAY = 86400
 TERMS = {"currency": "EUR", "amount": 1250, "merchant_order_id": "L-1"}
@@ -141,7 +142,9 @@ def test_the_end_of_a_link_waits_for_an_attempt_under_way(timed_merchant):
 @pytest.mark.parametrize(("seconds", "status"), [(-1e-6, "all_unsuccessful"), (0, "expired")])
 def test_an_attempt_that_fails_when_its_link_ends_leaves_no_open_link(seconds, status, tmp_path):
     ends = datetime(2026, 6, 1, 12, tzinfo=UTC)
-    settings = GatewaySettings(Projects(tmp_path), CardCipher(bytes(32), source="the test"), lambda: "", "")
+    settings = GatewaySettings(
+        Projects(tmp_path), CardCipher(bytes(32), source="the test"), lambda: "", "", Receivers()
+    )
     link = StoredLink(
         id="l", project_id="p", page_token="t", terms=PaymentLinkRequest(**TERMS), created_at=ends - timedelta(days=1),
         ends_at=ends, status=LinkStatus.PROCESSING, modified_at=ends - timedelta(days=1),
