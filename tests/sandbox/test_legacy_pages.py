@@ -76,11 +76,11 @@ def test_a_customer_decides_about_access_with_an_account(browser, legacy):
 
 @pytest.mark.parametrize(("action", "state"), [("approve", "Payment approved"), ("decline", "Payment declined")])
 def test_the_customers_of_the_account_decide_about_a_payment(action, state, browser, legacy):
-    uuid, _ = legacy.order(legacy.access("pis", acc=SMALL), {**ORDER, "tcc": "REST"})
+    uuid, _ = legacy.order(legacy.access("pis", acc=SMALL), {**ORDER, "amts": {"EUR": 1.25}, "tcc": "REST"})
     form = {"kind": "payment", "host": "test", "id": uuid, "action": action}
     assert browser.post("/app", data={**form, "customer": MARTA}).status_code == 409
     page = browser.get(f"/app?customer={JONAS}")
-    for text in ("Pay 12.50 EUR to Example Shop?", "Order 4711", "restaurants"):
+    for text in ("Pay 1.25 EUR to Example Shop?", "Order 4711", "restaurants"):
         assert text in page.text
     assert state in send(browser, page, form).text
 
