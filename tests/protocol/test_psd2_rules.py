@@ -19,6 +19,7 @@ from tppkit.protocol.psd2 import PSD2, PaymentInitiation, PaymentProduct
 from tppkit.protocol.psd2.endpoints import PAYMENT_STATUS
 from tppkit.protocol.psd2.models import AccountReference, InstructedAmount
 from tppkit.protocol.psd2.rules import (
+    is_attended,
     parse_consent_id,
     parse_psu_ip_address,
     parse_redirect_uri,
@@ -171,7 +172,7 @@ def test_an_address_that_is_too_long_is_rejected_by_its_length():
 
 @pytest.mark.parametrize("text", ["192.0.2.7", "10.0.0.1", "2001:DB8::1", "::ffff:192.0.2.7"])
 def test_an_ip_address_of_the_customer_is_accepted(text):
-    assert parse_psu_ip_address(text) == text
+    assert (parse_psu_ip_address(text), is_attended(text)) == (text, True)
 
 
 @pytest.mark.parametrize(
@@ -189,8 +190,8 @@ def test_the_headers_about_the_customer_may_be_absent():
 
 
 @pytest.mark.parametrize("text", ["0.0.0.0", "::", "127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"])
-def test_an_address_that_no_customer_has_means_that_the_customer_is_absent(text):
-    assert parse_psu_ip_address(text) is None
+def test_an_address_that_no_customer_has_is_sent_and_shows_no_customer(text):
+    assert (parse_psu_ip_address(text), is_attended(text)) == (text, False)
 
 
 @pytest.mark.parametrize("text", [None, ""])

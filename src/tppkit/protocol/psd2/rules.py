@@ -80,7 +80,7 @@ def parse_psu_ip_address(text: str | None) -> str | None:
     """Return the PSU-IP-Address if it is an IPv4 or IPv6 address without zone (assumption psu-ip-address).
 
     Returns:
-        The address; None if the header is absent or has an unspecified or a loopback address, which means that the customer is absent.
+        The address; None if the header is absent.
 
     Raises:
         FormatError: `header.psu-ip-address`.
@@ -88,11 +88,17 @@ def parse_psu_ip_address(text: str | None) -> str | None:
     if text is None:
         return None
     try:
-        address = ip_address("" if "%" in text else text)
+        ip_address("" if "%" in text else text)
     except ValueError:
         raise FormatError("header.psu-ip-address", f"the PSU-IP-Address {shown(text)} is not an IP address") from None
+    return text
+
+
+def is_attended(psu_ip_address: str | None) -> bool:
+    """Whether a parsed PSU-IP-Address shows that the customer is present: it is neither unspecified nor loopback."""
+    address = ip_address(psu_ip_address or "::")
     address = getattr(address, "ipv4_mapped", None) or address
-    return None if address.is_unspecified or address.is_loopback else text
+    return not (address.is_unspecified or address.is_loopback)
 
 
 def parse_consent_id(text: str | None) -> str:

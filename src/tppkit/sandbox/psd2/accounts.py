@@ -33,6 +33,7 @@ from tppkit.protocol.psd2.models import Href
 from tppkit.protocol.psd2.rules import (
     PAGE_SIZE,
     TransactionQuery,
+    is_attended,
     parse_consent_id,
     parse_psu_ip_address,
     parse_transaction_query,
@@ -136,7 +137,7 @@ def _grant(call: HostCall[None]) -> _Grant:
 
     Source: section 5 rule 6; assumptions consent-codes, account-unknown.
     """
-    attended = parse_psu_ip_address(call.message.single("psu-ip-address")) is not None
+    attended = is_attended(parse_psu_ip_address(call.message.single("psu-ip-address")))
     consent = consent_of_caller(call, parse_consent_id(call.message.single("consent-id")), call.settings.rules)
     require_valid(consent.progress.status)
     account = find_account(call.db, consent.iban or "")
