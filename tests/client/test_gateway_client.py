@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import copy
+import csv
+import io
 import json
 import logging
 import pickle
@@ -24,6 +26,7 @@ from tppkit.errors import (  # fmt: skip
     ConfigurationError,
     OrderOutcomeUnknown,
     OutcomeUnknown,
+    RemoteProtocolError,
     RequestRefused,
     TppkitError,
     TransportError,
@@ -256,38 +259,58 @@ def test_a_page_is_a_position_or_a_cursor(page, sent, play):
     assert (result.orders[0].id, result.search_after) == (ID, None)
 
 
-def search_of(count: int, *, cursors: bool = True) -> Answer:
-    """A gateway with so many orders, whose sort value is their amount; without `cursors`, simple paging has none."""
+def search_of(count: int) -> Answer:
+    """A gateway with so many orders, whose sort value is their amount."""
 
     def answer(request: bytes) -> bytes:
         asked = json.loads(request.partition(b"\r\n\r\n")[2])
-        after = asked.get("search_after")
-        first = asked["start"] if after is None else int(after) + 1
-        last = min(count, first + asked["size"], 10_000 if after is None else count)
+        first = int(asked["search_after"]) + 1
+        last = min(count, first + asked["size"])
         orders = [{"id": ID, "status": "new", "currency": "EUR", "amount": amount} for amount in range(first, last)]
-        return found(*orders, cursor=str(last - 1) if last < count and cursors else None)(request)
+        return found(*orders, cursor=str(last - 1) if last < count else None)(request)
 
     return answer
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("size", "pages"), [(4000, [("start", 0), ("start", 4000), ("search_after", "7999"), ("search_after", "11999")]),
-                        (5000, [("start", 0), ("start", 5000), ("search_after", "9999")])],
-)  # fmt: skip
-def test_orders_come_from_all_pages_and_by_cursor_after_10000(size, pages, play):
-    orders, server = play.ask(search_of(12_500), lambda client: client.orders("*", size=size))
-    assert [order.amount for order in orders] == list(range(12_500))
+def test_orders_come_from_all_pages_by_the_cursor_of_each(play):
+    orders, server = play.ask(search_of(250), lambda client: client.orders("*", size=100))
+    assert [order.amount for order in orders] == list(range(250))
     bodies = [json.loads(server.message(number).body) for number in range(len(server.requests))]
-    assert bodies == [{"query": "*", "size": size, "sort": "created asc", name: at} for name, at in pages]
+    assert bodies == [
+        {"query": "*", "size": 100, "sort": "created asc", "search_after": after} for after in ("-1", "99", "199")
+    ]
 
 
-def test_simple_pages_need_no_cursor_and_results_beyond_10000_without_one_are_reported(play):
-    orders, server = play.ask(search_of(250, cursors=False), lambda client: client.orders("*", size=100))
-    assert (len(orders), len(server.requests)) == (250, 3)
-    for answer, size, requests in ((search_of(12_500, cursors=False), 5000, 2), (found(MADE, cursor="c"), 9_999, 3)):
-        error, server = play.ask(answer, lambda client, size=size: client.orders("*", size=size))
-        assert (error.code, len(server.requests)) == ("answer.pages", requests)  # the second repeats its cursor
+def test_a_page_without_orders_ends_them_and_a_repeated_cursor_is_reported(play):
+    orders, server = play.ask(in_turn(found(MADE, cursor="c"), found(cursor="d")), lambda client: client.orders("*"))
+    assert (len(orders), len(server.requests)) == (1, 2)
+    error, server = play.ask(found(MADE, cursor="c"), lambda client: client.orders("*"))
+    assert (error.code, len(server.requests)) == ("answer.pages", 2)
+
+
+def test_an_order_that_was_not_asked_for_is_refused(play):
+    for step in (lambda client: client.order(ID), lambda client: client.delivery_state(ID)):
+        error, _ = play.ask(as_json(200, {**MADE, "id": TOKEN}), step)
+        assert (type(error), error.code) == (RemoteProtocolError, "answer.other-order")
+    order, _ = play.ask(as_json(200, MADE), lambda client: client.order(ID.upper()))
+    assert order.id == ID
+
+
+def test_the_delivery_state_reads_each_related_order_once(play):
+    capture = {**MADE, "id": TOKEN, "status": "completed", "capture_of_order_id": ID, "refund_orders": [TRANSACTION]}
+    orders = {
+        ID: {**MADE, "status": "completed", "related_orders": [TOKEN, TRANSACTION], "refund_orders": [TRANSACTION]},
+        TOKEN: {**capture, "related_orders": [TRANSACTION.upper()]},
+        TRANSACTION: {**MADE, "id": TRANSACTION, "status": "completed", "refund_of_order_id": ID},
+    }
+    orders = {id_.encode(): as_json(200, order) for id_, order in orders.items()}
+
+    def answer(request: bytes) -> bytes:
+        return orders[request.split(b"/")[3]](request)
+
+    state, server = play.ask(answer, lambda client: client.delivery_state(ID))
+    assert (state.delivery, state.reason) == ("do-not-deliver", "the whole amount was refunded")
+    assert len(server.requests) == 3
 
 
 @pytest.mark.parametrize(("cursor", "sent"), [(1700000000123, "1700000000123"), ([7, "a"], '[7, "a"]'), ("c", "c")])
@@ -303,6 +326,28 @@ def test_a_report_is_rows(play):
     assert [(row.id, row.amount, row.transaction_status) for row in rows] == [(ID, 1250, "accepted")] * 2
     assert server.message().target == "/v1/search/orders/?format=csv"
     assert json.loads(server.message().body) == {"query": "amount:[1 TO *]", "search_after": "-1"}
+
+
+FORMULAS = (
+    "=cmd", "+1-2", "-x", "@sum", "\t=1", "\r1", " =1", "\u00a0\u200b=1", "\x00=1", "\ufeff=1", "\uff1dcmd", "\uff0b1", "\uff0dx",
+    "\uff20sum", " \uff1d1", "-1;=2", "--1",
+)  # fmt: skip
+TEXTS = ("-12.50", "-7", "a=b", "1+1", "x@y.example", "'=1", "411111******1111", "", " a", "Å=")
+
+
+@pytest.mark.parametrize("cell", [*FORMULAS, *TEXTS])
+def test_a_written_report_has_no_formulas_and_a_read_one_the_raw_values(cell, play, tmp_path):
+    row = {**CELLS, "merchant_order_id": cell}
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([[*CSV_COLUMNS, "later"], [*(row.get(column) for column in CSV_COLUMNS), cell]])
+    answer = http(200, text.getvalue().encode())
+    play.ask(answer, lambda client: client.write_report("*", tmp_path / "report.csv"))
+    with (tmp_path / "report.csv").open(encoding="utf-8", newline="") as file:
+        (written,) = csv.DictReader(file)
+    expected = f"'{cell}" if cell in FORMULAS else cell
+    assert (written["merchant_order_id"], written["later"], written["amount"]) == (expected, expected, "1250")
+    (read,) = play.ask(answer, lambda client: client.report("*"))[0]
+    assert read.merchant_order_id == (cell or None)
 
 
 def test_a_report_is_written_whole_for_its_owner_and_needs_a_folder(play, tmp_path):

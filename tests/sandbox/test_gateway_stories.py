@@ -253,7 +253,7 @@ def test_18_a_report_has_a_row_for_each_transaction_and_amounts_by_minor_units(s
     rows = [*shop.client.report("*", sort="created asc")]
     assert [row.transaction_amount_with_decimals for row in rows] == ["500", "12.34", "1.500", "10.00", "10.00"]
     assert [row.id for row in rows[3:]] == [retried.id] * 2
-    assert {row.merchant_order_id for row in rows[:3]} == {"'=cmd"}
+    assert {row.merchant_order_id for row in rows[:3]} == {"=cmd"}
 
 
 def test_19_refunds_return_at_most_what_was_captured(shop):
@@ -278,6 +278,63 @@ def test_a_chargeback_and_its_reversal_are_linked_orders(shop):
         assert (made.amount, getattr(made, field), made.related_order_id) == (1000, order.id, order.id)
     after = shop.client.order(order.id)
     assert (len(after.chargeback_orders or ()), len(after.reversal_orders or ())) == (1, 1)
+
+
+WAIT, DELIVER, NO = "wait", "deliver", "do-not-deliver"
+
+
+def delivery(shop: Shop, order: Order, *, own_checkout: bool = True) -> tuple[str, str]:
+    """The decision and the first words of its reason, for a paid order also where `is_paid` is still true."""
+    state = shop.client.delivery_state(order.id, own_checkout=own_checkout)
+    return state.delivery, state.reason
+
+
+def test_the_delivery_follows_what_became_of_a_reserved_amount(timed):
+    order, captured, lapsing = (timed.own_checkout(capture_mode="manual") for _ in range(3))
+    assert delivery(timed, order) == (DELIVER, "authorised: capture it")
+    timed.void(order, 400)
+    assert delivery(timed, order) == (DELIVER, "authorised: capture it")
+    timed.client.void(order.id, order.transactions[0].id)
+    assert delivery(timed, order) == (NO, "the whole amount was voided")
+    made = timed.capture(captured, 600)
+    assert (delivery(timed, captured)[0], delivery(timed, made)[0]) == (DELIVER, NO)
+    nothing = timed.own_checkout(capture_mode="manual")
+    timed.capture(nothing, 0)
+    assert delivery(timed, nothing)[0] == NO
+    delayed, voided = (timed.own_checkout(capture_mode="delayed", period="PT2H") for _ in range(2))
+    timed.client.void(voided.id, voided.transactions[0].id)
+    assert (delivery(timed, delayed)[0], delivery(timed, voided)[0]) == (DELIVER, NO)
+    timed.merchant.advance(5 * DAY)
+    assert delivery(timed, lapsing) == (NO, "nothing was captured, and the authorisation has ended")
+    assert [delivery(timed, one) for one in (delayed, captured)] == [(DELIVER, "paid")] * 2
+    timed.client.create_refund(captured.id, 200)
+    assert delivery(timed, captured)[0] == DELIVER
+    timed.client.create_refund(captured.id, 400)
+    assert delivery(timed, captured) == (NO, "the whole amount was refunded")
+    assert is_paid(timed.client.order(captured.id), own_checkout=True)
+
+
+def test_the_delivery_follows_refunds_and_chargebacks_of_a_sale(shop):
+    order = shop.own_checkout()
+    assert delivery(shop, order) == (DELIVER, "paid")
+    shop.client.create_refund(order.id, 999)
+    assert delivery(shop, order)[0] == DELIVER
+    shop.merchant.control(f"/gateway/orders/{order.id}/chargeback")
+    assert delivery(shop, order) == (NO, "the payment was charged back")
+    shop.merchant.control(f"/gateway/orders/{order.id}/reverse")
+    assert delivery(shop, order)[0] == DELIVER
+    shop.client.create_refund(order.id, 1)
+    assert delivery(shop, order) == (NO, "the whole amount was refunded")
+
+
+def test_an_unpaid_order_waits_or_is_not_delivered(fresh_bank, make_merchant, open_shop):
+    shop = open_shop(make_merchant(fresh_bank, lag_seconds=45 * MINUTE))
+    order = shop.create(method=None)
+    assert delivery(shop, order, own_checkout=False) == (WAIT, "not paid: it is new")
+    shop.merchant.pay(order.model_dump(), outcome="cancelled")
+    assert delivery(shop, order, own_checkout=False) == (NO, "not paid: it is cancelled")
+    lagging = shop.own_checkout()
+    assert [delivery(shop, lagging, own_checkout=own)[0] for own in (True, False)] == [DELIVER, WAIT]
 
 
 def test_a_series_of_another_platform_is_continued_without_the_customer(shop):

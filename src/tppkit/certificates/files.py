@@ -52,7 +52,7 @@ def read_certificates(given: CertificateSource, *, what: str) -> tuple[EidasCert
     """Return the certificates that a caller gives as an argument.
 
     Args:
-        given: the path of a file, the bytes of one, or certificates. Text is a path.
+        given: the path of a file, the bytes of one, or certificates.
         what: the name of the argument, for messages.
 
     Raises:
@@ -68,8 +68,7 @@ def read_certificates(given: CertificateSource, *, what: str) -> tuple[EidasCert
     except (FormatError, ConfigurationError) as e:
         raise type(e)(e.code, f"{what}: {e.message}") from e
     if not isinstance(found, Collection) or not all(isinstance(one, EidasCertificate) for one in found):
-        message = f"{what} must be the path of a file, PEM or DER bytes, or instances of EidasCertificate"
-        raise ConfigurationError("certificate.argument", message)
+        raise ConfigurationError("certificate.argument", f"{what} is no path, PEM or DER bytes, or EidasCertificate")
     if not found:  # `ssl` would use the system's authorities instead
         raise ConfigurationError("trust.no-anchors", f"{what} has no certificate")
     return tuple(found)

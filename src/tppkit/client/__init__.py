@@ -15,9 +15,10 @@ from tppkit.client.seal_auth import SealAuth
 from tppkit.client.tls_sessions import deadline
 from tppkit.client.vault import AsyncVaultClient, StoreResult, VaultClient
 from tppkit.protocol.gateway import is_paid
+from tppkit.protocol.gateway.payments import DeliveryState
 
 __all__ = [
-    "AccessKind", "After", "AsyncGatewayClient", "AsyncLegacyClient", "AsyncPsd2Client", "AsyncVaultClient", "GatewayClient", "Identity",
-    "LegacyClient", "Psd2Client", "SealAuth", "Start", "StoreResult", "VaultClient", "deadline", "is_paid", "make_async_client",
-    "make_client", "make_fetch",
+    "AccessKind", "After", "AsyncGatewayClient", "AsyncLegacyClient", "AsyncPsd2Client", "AsyncVaultClient", "DeliveryState",
+    "GatewayClient", "Identity", "LegacyClient", "Psd2Client", "SealAuth", "Start", "StoreResult", "VaultClient", "deadline", "is_paid",
+    "make_async_client", "make_client", "make_fetch",
 ]  # fmt: skip

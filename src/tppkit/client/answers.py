@@ -14,7 +14,7 @@ from tppkit.client.calls import Call, Calls, ServerAnswer
 from tppkit.client.connections import FAILURES, TIMEOUTS, UNCONNECTED
 from tppkit.errors import OutcomeUnknown, RemoteProtocolError, TppkitError, TransportError
 from tppkit.protocol.endpoint import Endpoint, is_streamed
-from tppkit.protocol.reports import RowReader
+from tppkit.protocol.reports import CsvReader
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 MAX_ATTEMPTS = 3
@@ -31,7 +31,7 @@ class AnswerBody:
         raw: all bytes; empty with a reader.
     """
 
-    def __init__(self, reader: RowReader[Any] | None = None) -> None:
+    def __init__(self, reader: CsvReader[Any] | None = None) -> None:
         self.raw = bytearray()
         self._reader = reader
 
@@ -40,7 +40,7 @@ class AnswerBody:
 
         Raises:
             RemoteProtocolError: `answer.too-large`.
-            FormatError: as `RowReader.feed`.
+            FormatError: as `CsvReader.feed`.
         """
         if self._reader is not None:
             return self._reader.feed(chunk)
@@ -51,7 +51,7 @@ class AnswerBody:
         return []
 
     def end(self) -> list[Any]:
-        """See `RowReader.end`."""
+        """See `CsvReader.end`."""
         return [] if self._reader is None else self._reader.end()
 
 

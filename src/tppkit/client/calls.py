@@ -22,7 +22,7 @@ from tppkit.errors import (  # fmt: skip
 )
 from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint, Interface
-from tppkit.protocol.reports import RowReader
+from tppkit.protocol.reports import CsvReader
 
 MAX_PAGES = 10_000
 MAX_LINK = 4096
@@ -152,7 +152,7 @@ class StreamCall(Generic[R]):
     """
 
     call: Call[None]
-    reader: Callable[[], RowReader[R]]
+    reader: Callable[[], CsvReader[R]]
 
 
 @dataclass(frozen=True, slots=True)

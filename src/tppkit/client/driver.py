@@ -38,7 +38,7 @@ from tppkit.client.tls_context import NoCertificate
 from tppkit.client.tls_sessions import deadline
 from tppkit.errors import LocalProtocolError, OutcomeUnknown, RemoteProtocolError, TppkitError, TransportError
 from tppkit.httpsig.message import Message
-from tppkit.protocol.reports import RowReader
+from tppkit.protocol.reports import CsvReader
 
 C = TypeVar("C", bound=Calls)
 R = TypeVar("R")
@@ -47,7 +47,7 @@ P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
 
 _Step = Callable[[], Any]
-_Reader = Callable[[], RowReader[Any]] | None
+_Reader = Callable[[], CsvReader[Any]] | None
 
 
 class _Client(Generic[C]):
@@ -220,7 +220,7 @@ class SyncClient(_Client[C]):
         return cast("ServerAnswer", next(batches))._replace(batches=batches)
 
     def _batches(
-        self, call: Call[Any], request: httpx.Request, reader: RowReader[Any] | None = None
+        self, call: Call[Any], request: httpx.Request, reader: CsvReader[Any] | None = None
     ) -> Generator[Any, None, None]:
         """Yield the answer once its first rows have arrived, then its rows."""
         with TransportErrors(), ExitStack() as opened:
@@ -306,7 +306,7 @@ class AsyncClient(_Client[C]):
         return cast("ServerAnswer", await anext(batches))._replace(batches=batches)
 
     async def _batches(
-        self, call: Call[Any], request: httpx.Request, reader: RowReader[Any] | None = None
+        self, call: Call[Any], request: httpx.Request, reader: CsvReader[Any] | None = None
     ) -> AsyncGenerator[Any, None]:
         with TransportErrors():
             async with AsyncExitStack() as opened:

@@ -3,7 +3,7 @@
     with GatewayClient(gateway_url, api_key=os.environ["API_KEY"]) as client:
         order = client.create_order(OrderRequest(currency="EUR", amount=1250, merchant_order_id="4711"))
         ...  # the customer pays at order.order_url
-        paid = is_paid(client.order(order.id), own_checkout=False)
+        state = client.delivery_state(order.id)
 
 Source: gateway document.
 """
@@ -26,6 +26,7 @@ from tppkit.client.driver import AsyncClient, Method, StreamMethod, SyncClient
 from tppkit.client.gateway_calls import After, GatewayCalls, Start
 from tppkit.client.tls_context import NoCertificate
 from tppkit.protocol.gateway import Query
+from tppkit.protocol.gateway.payments import DeliveryState, delivery_state
 
 
 class _Methods:
@@ -46,6 +47,7 @@ class _Methods:
     orders = StreamMethod(GatewayCalls.orders)
     report = StreamMethod(GatewayCalls.report)
     report_text = StreamMethod(GatewayCalls.report_text)
+    related_orders = StreamMethod(GatewayCalls.related_orders)
 
 
 class GatewayClient(_Methods, SyncClient[GatewayCalls]):
@@ -79,13 +81,25 @@ class GatewayClient(_Methods, SyncClient[GatewayCalls]):
             GatewayCalls(base_url, api_key=api_key), tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock
         )
 
+    def delivery_state(self, order_id: str, *, own_checkout: bool = False) -> DeliveryState:
+        """Whether to deliver an order, by itself and the orders that were made from it. Each is fetched.
+
+        Args:
+            order_id: the order that the customer pays.
+            own_checkout: see `is_paid`.
+
+        Raises:
+            TppkitError: as `order`.
+        """
+        return delivery_state(*self.related_orders(order_id), own_checkout=own_checkout)
+
     def write_report(
         self, query: str | Query, path: FilePath, *, page: Start | After | None = None, size: int | None = None, sort: str | None = None
     ) -> None:  # fmt: skip
         """Write a CSV report to a file that only its owner can read, in the place of the one that may be there.
 
-        The file appears when the whole report has arrived and was checked; otherwise nothing changes. It has what the gateway sent: cells
-        can be formulas for a spreadsheet.
+        The file appears when the whole report has arrived and was checked; otherwise nothing changes. No cell is a formula for a
+        spreadsheet: it gets an apostrophe (assumption csv-formulas).
 
         Args:
             query: see `search`.
@@ -124,6 +138,10 @@ class AsyncGatewayClient(_Methods, AsyncClient[GatewayCalls]):
         super().__init__(
             GatewayCalls(base_url, api_key=api_key), tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock
         )
+
+    async def delivery_state(self, order_id: str, *, own_checkout: bool = False) -> DeliveryState:
+        """Whether to deliver an order; as `GatewayClient.delivery_state`."""
+        return delivery_state(*[one async for one in self.related_orders(order_id)], own_checkout=own_checkout)
 
     async def write_report(
         self, query: str | Query, path: FilePath, *, page: Start | After | None = None, size: int | None = None, sort: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from tppkit._encoding import shown
@@ -35,6 +36,7 @@ from tppkit.protocol.gateway.endpoints import (
     ORDER_DETAILS,
     PAYMENT_LINK_DETAILS,
     REFUNDS,
+    REPORT,
     SEARCH,
     SEARCH_CSV,
     VOID,
@@ -42,10 +44,15 @@ from tppkit.protocol.gateway.endpoints import (
     WALLET_SESSION,
 )
 from tppkit.protocol.gateway.orders import Refund
-from tppkit.protocol.gateway.payments import check_order, external_authentication, is_linked, merchant_identifier
-from tppkit.protocol.gateway.search import DEFAULT_SIZE, FIRST_PAGE, MAX_SIMPLE_RESULTS
+from tppkit.protocol.gateway.payments import (
+    check_order,
+    external_authentication,
+    is_linked,
+    merchant_identifier,
+)
+from tppkit.protocol.gateway.search import DEFAULT_SIZE, FIRST_PAGE
 from tppkit.protocol.gateway.values import require_uuid
-from tppkit.protocol.reports import RowReader
+from tppkit.protocol.reports import InertText
 
 SHOWN_ORDERS = 5  # in messages
 
@@ -104,15 +111,38 @@ class GatewayCalls(CardCalls):
         return replace(call, lookup=self._lookup(order.merchant_order_id))
 
     def order(self, order_id: str) -> Call[Order]:
-        """An order with all its transactions: GET /v1/orders/{order_id}/. `is_paid` decides whether to deliver.
+        """An order with all its transactions: GET /v1/orders/{order_id}/. `delivery_state` says whether to deliver.
 
         Raises:
             RequestRefused: the gateway answered with an error: 404, the project has no such order.
             TransportError: there is no answer.
-            RemoteProtocolError, FormatError: the answer is not one of this interface.
+            RemoteProtocolError, FormatError: the answer is not one of this interface; `answer.other-order`.
             FormatError: `id.malformed`; nothing was sent.
         """
-        return self._call(ORDER_DETAILS, None, order_id=order_id)
+        call = self._call(ORDER_DETAILS, None, order_id=order_id)
+
+        def result(raw: bytes) -> Order:
+            order = call.result(raw)
+            if order.id.lower() != order_id.lower():
+                raise RemoteProtocolError(
+                    "answer.other-order", f"the order {order_id} was answered with {shown(order.id)}"
+                )
+            return order
+
+        return replace(call, result=result)
+
+    def related_orders(self, order_id: str) -> PagedCall[Order]:
+        """An order, then every order that was made from it, such as captures and refunds. Errors are those of `order`."""
+        waiting, known = list[str](), {order_id.lower()}
+
+        def following(order: Order) -> Call[Order] | None:
+            lists = order.related_orders, order.refund_orders, order.chargeback_orders, order.reversal_orders
+            found = {other.lower() for ids in lists for other in ids or ()} - known
+            known.update(found)
+            waiting.extend(found)
+            return self.order(waiting.pop()) if waiting else None
+
+        return PagedCall(self.order(order_id), lambda order: (order,), following)
 
     def capture(self, order_id: str, transaction_id: str) -> Call[Order]:
         """Capture all that can be captured: POST …/captures/. It is sent once.
@@ -226,33 +256,18 @@ class GatewayCalls(CardCalls):
         return self.call(SEARCH, _search(query, page, size, sort))
 
     def orders(self, query: str | Query, *, size: int = DEFAULT_SIZE, sort: str = "created asc") -> PagedCall[Order]:
-        """The orders of all pages. Arguments and errors are those of `search`.
+        """The orders of all pages, which the cursor of each page joins. Arguments and errors are those of `search`.
 
-        Pages have the same size and sort. After 10,000 results, where simple paging ends, the cursor of the last page continues.
-
-        Raises:
-            RemoteProtocolError: `answer.pages`, the gateway gave a cursor twice, or none where simple paging ends.
+        Orders that no longer match while the pages are read do not shift the others, so a loop may change what it reads.
         """
 
-        def page_at(at: Start | After) -> Call[_Page]:
-            call = self.search(query, page=at, size=size, sort=sort)
-            return Call(call.row, call.message, lambda raw: _Page(at, call.result(raw)))
+        def page(cursor: str) -> Call[SearchResult]:
+            return self.search(query, page=After(cursor), size=size, sort=sort)
 
-        def following(page: _Page) -> Call[_Page] | None:
-            found, cursor = page.result.orders, page.result.search_after
-            # Simple paging needs no cursor, so a full page has another one behind it (assumption search-wrapper).
-            if not found or (cursor is None and (isinstance(page.at, After) or len(found) < size)):
-                return None
-            if isinstance(page.at, Start) and page.at.position + len(found) + size <= MAX_SIMPLE_RESULTS:
-                return page_at(Start(page.at.position + len(found)))
-            if cursor is None:
-                raise RemoteProtocolError(
-                    "answer.pages",
-                    "simple paging has ended without a search_after, so whether more follows is unknown",
-                )
-            return page_at(After(cursor))
+        def following(found: SearchResult) -> Call[SearchResult] | None:
+            return page(found.search_after) if found.orders and found.search_after is not None else None
 
-        return PagedCall(page_at(Start()), lambda page: page.result.orders, following)
+        return PagedCall(page(FIRST_PAGE), lambda found: found.orders, following)
 
     def report(
         self, query: str | Query, *, page: Start | After | None = None, size: int | None = None, sort: str | None = None
@@ -274,9 +289,11 @@ class GatewayCalls(CardCalls):
     def report_text(
         self, query: str | Query, *, page: Start | After | None = None, size: int | None = None, sort: str | None = None
     ) -> StreamCall[bytes]:
-        """The report as it arrives, with all its columns. Arguments and errors are those of `report`."""
-        stream = self.report(query, page=page, size=size, sort=sort)
-        return StreamCall(stream.call, lambda: _CheckedText(stream.reader()))
+        """The report as CSV, with all its columns. Arguments and errors are those of `report`.
+
+        Cells that a spreadsheet would take for formulas get an apostrophe (assumption csv-formulas).
+        """
+        return StreamCall(self.report(query, page=page, size=size, sort=sort).call, partial(InertText, REPORT))
 
     def _call(self, row: Endpoint[Q, A], content: Q, advice: str = "", **ids: str) -> Call[A]:
         for name, text in ids.items():
@@ -286,28 +303,6 @@ class GatewayCalls(CardCalls):
     def _lookup(self, merchant_order_id: str | None) -> Lookup[SearchResult]:
         search = None if merchant_order_id is None else self.search(F("merchant_order_id") == merchant_order_id)
         return Lookup(search, lambda lost, result: _order_lost(merchant_order_id, lost, result))
-
-
-class _Page(NamedTuple):
-    """A page of orders, and where it is."""
-
-    at: Start | After
-    result: SearchResult
-
-
-class _CheckedText:
-    """Passes a report on as it arrives, and checks its rows; see `RowReader`."""
-
-    def __init__(self, rows: RowReader[ReportRow]) -> None:
-        self._rows = rows
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        self._rows.feed(chunk)
-        return [chunk]
-
-    def end(self) -> list[bytes]:
-        self._rows.end()
-        return []
 
 
 def _search(query: str | Query, page: Start | After | None, size: int | None, sort: str | None) -> SearchRequest:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, TypeVar
+from functools import partial
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -16,56 +19,16 @@ from tppkit.protocol.wire import TOLERANT, WireModel, invalid_body
 
 MAX_RECORD_BYTES = 64 * 1024
 ROWS_PER_CHUNK = 500
+# Behind white space and invisible characters; a number is no formula.
+_FORMULA = re.compile(
+    r"(?!-?[0-9]+(\.[0-9]+)?\Z)([\t\r\n]|[\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2060\ufeff]*[=+\-@])"
+)
 
 Row = TypeVar("Row")
-Model = TypeVar("Model", bound=WireModel)
-
-
-class RowReader(Protocol[Row]):
-    """Reads rows from an answer as it arrives."""
-
-    def feed(self, chunk: bytes) -> list[Row]:
-        """Return the rows that these bytes complete.
-
-        Raises:
-            FormatError: `csv.*`, `model.invalid`.
-        """
-        ...
-
-    def end(self) -> list[Row]:
-        """Return the last row if it has no line end, after the last `feed`. A second call returns nothing.
-
-        The caller must know that the answer is complete, for example by its length.
-
-        Raises:
-            FormatError: `csv.*`, `model.invalid`.
-        """
-        ...
-
-
-class Streamed(Protocol[Row]):
-    """Writes and reads a body of many rows without holding all of them in memory.
-
-    Attributes:
-        media_type: its Content-Type.
-    """
-
-    @property
-    def media_type(self) -> str:
-        """The Content-Type."""
-        ...
-
-    def chunks(self, rows: Iterable[Row]) -> Iterator[bytes]:
-        """The bytes to send, with at most `ROWS_PER_CHUNK` rows a chunk."""
-        ...
-
-    def reader(self) -> RowReader[Row]:
-        """A reader for one answer of a peer."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
-class CsvRows(Generic[Model]):
+class CsvRows(Generic[Row]):
     """A CSV report: a line of column names, then a line for each row, each with CRLF at the end; an empty cell is an absent field.
 
     Attributes:
@@ -78,16 +41,16 @@ class CsvRows(Generic[Model]):
 
     media_type: ClassVar = "text/csv"
     columns: tuple[str, ...]
-    model: type[Model]
+    model: type[Row]
     max_record_bytes: int = MAX_RECORD_BYTES
 
-    def chunks(self, rows: Iterable[Model]) -> Iterator[bytes]:
-        """See `Streamed.chunks`."""
+    def chunks(self, rows: Iterable[Row]) -> Iterator[bytes]:
+        """The bytes to send, with at most `ROWS_PER_CHUNK` rows a chunk."""
         text = io.StringIO(newline="")
         writer = csv.writer(text)
         writer.writerow(self.columns)
         for number, row in enumerate(rows, 1):
-            cells = row.to_object()
+            cells = cast("WireModel", row).to_object()
             writer.writerow([_cell(cells.get(column)) for column in self.columns])
             if number % ROWS_PER_CHUNK == 0:
                 yield text.getvalue().encode()
@@ -95,8 +58,8 @@ class CsvRows(Generic[Model]):
                 text.truncate()
         yield text.getvalue().encode()
 
-    def reader(self) -> CsvReader[Model]:
-        """See `Streamed.reader`."""
+    def reader(self) -> CsvReader[Row]:
+        """A reader for one answer of a peer."""
         return CsvReader(self)
 
 
@@ -104,14 +67,14 @@ def _cell(value: object) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
-class CsvReader(Generic[Model]):
-    """Reads the rows of `CsvRows` as they arrive; see `RowReader`.
+class CsvReader(Generic[Row]):
+    """Reads the rows of `CsvRows` from an answer as it arrives.
 
     Args:
         form: columns, model and limit.
     """
 
-    def __init__(self, form: CsvRows[Model]) -> None:
+    def __init__(self, form: CsvRows[Row]) -> None:
         self._form = form
         self._tail = b""  # of a line without its end
         self._lines: list[bytes] = []  # of a record with a line break in quotes
@@ -120,9 +83,13 @@ class CsvReader(Generic[Model]):
         self._names: list[str] | None = None
         self._count = 0
 
-    def feed(self, chunk: bytes) -> list[Model]:
-        """See `RowReader.feed`."""
-        rows: list[Model] = []
+    def feed(self, chunk: bytes) -> list[Row]:
+        """Return the rows that these bytes complete.
+
+        Raises:
+            FormatError: `csv.*`, `model.invalid`.
+        """
+        rows: list[Row] = []
         *lines, self._tail = (self._tail + chunk).split(b"\n")
         for line in lines:
             self._lines.append(line)
@@ -135,8 +102,14 @@ class CsvReader(Generic[Model]):
         self._require_bounded(self._size + len(self._tail))
         return rows
 
-    def end(self) -> list[Model]:
-        """See `RowReader.end`."""
+    def end(self) -> list[Row]:
+        """Return the last row if it has no line end, after the last `feed`. A second call returns nothing.
+
+        The caller must know that the answer is complete, for example by its length.
+
+        Raises:
+            FormatError: `csv.*`, `model.invalid`.
+        """
         rows = self.feed(b"\n") if self._tail else []
         if self._names is None or self._lines:
             where = "before its column names" if self._names is None else "inside a quoted cell"
@@ -156,8 +129,8 @@ class CsvReader(Generic[Model]):
             raise self._malformed("not UTF-8" if isinstance(e, UnicodeError) else str(e)) from None
         return cells
 
-    def _read(self, cells: list[str]) -> Iterator[Model]:
-        columns, model = self._form.columns, self._form.model
+    def _read(self, cells: list[str]) -> Iterator[Row]:
+        columns, model = self._form.columns, cast("type[WireModel]", self._form.model)
         if self._names is None:
             required = {field.alias or name for name, field in model.model_fields.items() if field.is_required()}
             if len(set(cells)) != len(cells) or not required <= set(cells):
@@ -170,9 +143,23 @@ class CsvReader(Generic[Model]):
         values = {column: found[column] for column in columns if found.get(column)}
         self._count += 1
         try:
-            yield model.model_validate_strings(values, by_alias=True, by_name=False, context=TOLERANT)
+            row = model.model_validate_strings(values, by_alias=True, by_name=False, context=TOLERANT)
+            yield cast("Row", row)
         except ValidationError as e:
             raise invalid_body(model, e, f" in row {self._count}") from None
 
     def _malformed(self, reason: str) -> FormatError:
         return FormatError("csv.malformed", f"after {self._count} rows: {reason}")
+
+
+class InertText(CsvReader[Any]):
+    """Checks the rows of `CsvRows`, and returns each as CSV again, in which no cell is a formula for a spreadsheet.
+
+    A formula gets an apostrophe, also behind white space or in full-width characters.
+    """
+
+    def _read(self, cells: list[str]) -> Iterator[bytes]:
+        list(super()._read(cells))
+        line, normal = io.StringIO(newline=""), partial(unicodedata.normalize, "NFKC")
+        csv.writer(line).writerow([f"'{cell}" if _FORMULA.match(normal(cell)) else cell for cell in cells])
+        yield line.getvalue().encode()

@@ -51,6 +51,12 @@ GATEWAY: tuple[Assumption, ...] = (
         "web.webhook_inbox",
     ),
     Assumption(
+        "delivery-state", "gateway", "whether a paid order is delivered after captures, voids, refunds and chargebacks",
+        "not after a void or refund of everything, a capture of 0, a manual authorisation that ended, or a chargeback without its"
+        " reversal; after a void, capture or refund of a part, it is; an order with see-transactions is not, without its merchant's look",
+        "section 6.3 has the status of the order only, which stays completed", "protocol.gateway.payments.delivery_state",
+    ),
+    Assumption(
         "transaction-moves", "gateway", "the transitions of a transaction, and its status after expiry and void",
         "new to accepted or declined; an expired attempt is declined; a void, capture or refund changes nothing",
         "section 3.2 shows three values only", "protocol.gateway.states.TRANSACTION",
@@ -313,8 +319,10 @@ GATEWAY: tuple[Assumption, ...] = (
         "a report is streamed, and it has no place for the next search_after", "protocol.gateway.search.page_of",
     ),
     Assumption(
-        "csv-formulas", "gateway", "cells that a spreadsheet reads as a formula", "an apostrophe before = + - @, tab and line break",
-        "merchants open reports in spreadsheets, and customers choose some texts", "protocol.gateway.search.report_rows",
+        "csv-formulas", "gateway", "cells that a spreadsheet reads as a formula",
+        "raw in the service's answer; files of write_report have an apostrophe before = + - @, also behind white space and in full-width"
+        " characters, and before tab and line break, but not before numbers",
+        "programs read the answer; merchants open files in spreadsheets, and customers choose some texts", "client.gateway.write_report",
     ),
     Assumption(
         "webhook-changes", "gateway", "whether the creation of an order is a change of its status",

@@ -78,10 +78,11 @@ SEARCH = Endpoint(
     name="search", method="POST", path="/v1/search/orders/", source=_SOURCE, auth=Auth.BASIC,
     request=Json(SearchRequest), answer=Json(SearchResult, max_bytes=MAX_ARRAY_BYTES), safe=True,
 )  # fmt: skip
+REPORT = CsvRows(CSV_COLUMNS, ReportRow)
 SEARCH_CSV = Endpoint(
     name="search_csv", method="POST", path="/v1/search/orders/", source=_SOURCE, auth=Auth.BASIC,
     query=(Query("format", only="csv"),),
-    request=Json(SearchRequest), answer=CsvRows(CSV_COLUMNS, ReportRow), safe=True,
+    request=Json(SearchRequest), answer=REPORT, safe=True,
 )  # fmt: skip
 WALLET_SESSION = Endpoint(
     name="wallet_session", method="POST", path="/v1/wallet-pay/sessions/", source=_SOURCE, auth=Auth.BASIC,

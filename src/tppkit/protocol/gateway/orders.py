@@ -245,7 +245,7 @@ class OrderRequest(OrderTerms, RequestBody):
 
 
 class Order(OrderTerms):
-    """An order with its payment attempts. `is_paid` in `payments.py` decides whether to deliver."""
+    """An order with its payment attempts. `delivery_state` in `payments.py` decides whether to deliver."""
 
     id: Uuid
     status: Annotated[OrderStatus | str, Field(union_mode="left_to_right"), known(OrderStatus)]

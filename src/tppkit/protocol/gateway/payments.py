@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 from tppkit.errors import Finding, LocalProtocolError, Severity
 from tppkit.protocol.gateway.bodies import AuthenticateRequest, CardRequest
@@ -17,6 +19,7 @@ from tppkit.protocol.gateway.orders import (
     LINKED_ORDERS,
     RECURRING,
     AniResults,
+    CaptureMode,
     CreditDebit,
     Customer,
     ExternalAuthentication,
@@ -26,9 +29,10 @@ from tppkit.protocol.gateway.orders import (
     PaymentMethodDetails,
     Transaction,
 )
-from tppkit.protocol.gateway.states import OrderStatus, SetupTokenState, TransactionStatus
+from tppkit.protocol.gateway.states import ORDER, OrderStatus, SetupTokenState, TransactionStatus
 
 SETUP_TOKEN_LIFETIME = timedelta(seconds=300)  # section 8, from the creation of the order
+_FAILED = (OrderStatus.CANCELLED, OrderStatus.EXPIRED, OrderStatus.ERROR)
 ANI_BRAND = "visa"  # assumption name-inquiry
 
 # Section 4.1. fmt: off
@@ -56,8 +60,20 @@ ANI_STATUS: Mapping[str, str] = MappingProxyType(
 ANI_MATCH: Mapping[str, str] = MappingProxyType({"01": "full match", "50": "partial match", "99": "no match"})
 
 
+class DeliveryState(NamedTuple):
+    """Whether to deliver an order.
+
+    Attributes:
+        delivery: what to do.
+        reason: why, as a text that may change.
+    """
+
+    delivery: Literal["deliver", "wait", "do-not-deliver"]
+    reason: str
+
+
 def is_paid(order: Order, *, own_checkout: bool) -> bool:
-    """Whether the customer has paid, so that the merchant can deliver; an authorised amount still has to be captured.
+    """Whether the customer has paid, also after a void, a refund or a chargeback: `delivery_state` says whether to deliver.
 
     Args:
         order: as retrieved from the gateway.
@@ -78,6 +94,43 @@ def is_paid(order: Order, *, own_checkout: bool) -> bool:
 def is_linked(order: Order) -> bool:
     """Whether the gateway made the order from another one, as it does for captures and refunds."""
     return any(getattr(order, link.field) is not None for link in LINKED_ORDERS.values())
+
+
+def delivery_state(order: Order, *related: Order, own_checkout: bool) -> DeliveryState:
+    """Decide whether to deliver an order: it is paid, and the money was not released or returned in full, or charged back.
+
+    Args:
+        order: as retrieved from the gateway.
+        related: all orders that were made from it.
+        own_checkout: see `is_paid`.
+
+    Source: sections 3.4 and 6.3; assumption delivery-state.
+    """
+    if is_linked(order):
+        return DeliveryState("do-not-deliver", "it was made from another order")
+    if not is_paid(order, own_checkout=own_checkout):
+        is_final = order.status in ORDER.final
+        return DeliveryState("do-not-deliver" if is_final else "wait", f"not paid: it is {order.status}")
+    sums = Counter[str]()
+    for one in related:
+        kind = next((kind for kind, link in LINKED_ORDERS.items() if getattr(one, link.field) is not None), "")
+        if kind in ("capture", "reversal") and one.status not in (OrderStatus.COMPLETED, *_FAILED):
+            return DeliveryState("wait", f"a {kind} is {one.status}")
+        if one.status not in _FAILED:
+            sums[kind] += one.amount
+    captured, refunded = sums["capture"], max(sums["refund"], order.refunded_amount or 0)
+    accepted = [one for one in order.transactions if one.status == TransactionStatus.ACCEPTED]
+    reserved = next((one for one in accepted if one.capture_mode is not None and not captured), None)
+    has_ended = reserved and not reserved.is_capturable and reserved.capture_mode != CaptureMode.DELAYED
+    for holds, reason in (
+        (reserved and 0 < order.amount <= sums["void"], "the whole amount was voided"),
+        (has_ended, "nothing was captured, and the authorisation has ended"),
+        (sums["chargeback"] > sums["reversal"], "the payment was charged back"),
+        (0 < (captured or order.amount) <= refunded, "the whole amount was refunded"),
+    ):
+        if holds:
+            return DeliveryState("do-not-deliver", reason)
+    return DeliveryState("deliver", "authorised: capture it" if reserved else "paid")
 
 
 def check_order(order: OrderRequest) -> None:

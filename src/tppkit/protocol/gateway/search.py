@@ -127,7 +127,7 @@ def _parse_sort(text: str) -> Sort:
 
 
 def report_rows(order: Mapping[str, Any], transactions: Iterable[Mapping[str, Any]]) -> Iterator[ReportRow]:
-    """The rows of an order in the CSV report: one for each transaction (assumptions csv-rows, csv-formulas).
+    """The rows of an order in the CSV report: one for each transaction (assumption csv-rows).
 
     Args:
         order: the JSON object of the order, or those of its fields that the report has.
@@ -142,12 +142,7 @@ def report_rows(order: Mapping[str, Any], transactions: Iterable[Mapping[str, An
 
 
 def _cell(value: Any, path: Iterable[str]) -> str | None:
-    """The text at a place, made inert; the document has no field of a transaction for fee and settlement."""
+    """The text at a place; the document has no field of a transaction for fee and settlement."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
-    return _inert(value) if isinstance(value, str) else None
-
-
-def _inert(text: str) -> str:
-    """The text with an apostrophe where a spreadsheet would take it for a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r", "\n") else text
+    return value if isinstance(value, str) else None
