@@ -14,8 +14,7 @@ from tppkit.client.psd2 import AsyncPsd2Client, Psd2Client
 from tppkit.client.seal_auth import SealAuth
 from tppkit.client.tls_sessions import deadline
 from tppkit.client.vault import AsyncVaultClient, StoreResult, VaultClient
-from tppkit.protocol.gateway import is_paid
-from tppkit.protocol.gateway.payments import DeliveryState
+from tppkit.protocol.gateway import DeliveryState, is_paid
 
 __all__ = [
     "AccessKind", "After", "AsyncGatewayClient", "AsyncLegacyClient", "AsyncPsd2Client", "AsyncVaultClient", "DeliveryState",

@@ -11,12 +11,12 @@ from tppkit.protocol.gateway.orders import (
     Transaction,
     TransactionRequest,
 )
-from tppkit.protocol.gateway.payments import is_paid
+from tppkit.protocol.gateway.payments import DeliveryState, is_paid
 from tppkit.protocol.gateway.query import F, Query, parse_query
 from tppkit.protocol.gateway.states import AUTHORISATION, ORDER, PAYMENT_LINK, SETUP_TOKEN, TRANSACTION
 
 __all__ = [
     "AUTHORISATION", "GATEWAY", "ORDER", "PAYMENT_LINK", "SETUP_TOKEN", "TRANSACTION", "VAULT", "AuthenticateRequest", "CardRequest",
-    "CardSecret", "Customer", "F", "Order", "OrderRequest", "PaymentLink", "PaymentLinkRequest", "PaymentMethodDetails", "Query",
-    "Transaction", "TransactionRequest", "VaultCard", "is_paid", "parse_query",
+    "CardSecret", "Customer", "DeliveryState", "F", "Order", "OrderRequest", "PaymentLink", "PaymentLinkRequest", "PaymentMethodDetails",
+    "Query", "Transaction", "TransactionRequest", "VaultCard", "is_paid", "parse_query",
 ]  # fmt: skip
