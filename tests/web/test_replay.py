@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,6 +15,7 @@ import pytest
 from asgi import AT, BODY, EVERY_PATH, REQUEST_ID, TARGET, Recorder, call, request, scope_of, sealed
 
 from refusals import refused
+from reported import reported
 from tppkit.errors import ConfigurationError
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.protocol.psd2 import PSD2
@@ -391,3 +393,27 @@ def test_a_guard_purges_by_its_window(seal, policy, store):
     guard.admit(verify_request(sealed(seal), qwac=None, at=AT, policy=policy), at=AT)
     assert guard.purge(at=AT + HOUR - timedelta(seconds=1)) == 0
     assert guard.purge(at=AT + HOUR) == 1
+
+
+def test_a_locked_store_reports_no_personal_data(tmp_path, make_gate, clock, pki, seal, app, caplog):
+    store, name = TableReplayStore(f"sqlite:///{tmp_path / 'ids.sqlite'}", wait_s=0), "creditorName"
+    other = sqlite3.connect(tmp_path / "ids.sqlite", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    message = sealed(seal)
+    door = SealMiddleware(app, gate=make_gate(now=clock, replay=ReplayGuard(store)))
+    assert call(door, scope_of(message, pki.qwac), [message.body]).status == 503
+    other.close()
+    errors = [record.exc_info[1] for record in caplog.records if record.exc_info]
+    assert len(errors) == 1
+    assert not [line for line in reported(errors[0]) if name in line]
+
+
+def test_a_failing_application_reports_no_personal_data(make_gate, clock, pki, seal, store):
+    async def fails(scope: Any, receive: Any, send: Any) -> None:
+        raise RuntimeError("it fails")
+
+    message = sealed(seal)
+    door = SealMiddleware(fails, gate=make_gate(now=clock, replay=ReplayGuard(store)))
+    with pytest.raises(RuntimeError) as error:
+        call(door, scope_of(message, pki.qwac), [message.body])
+    assert not [line for line in reported(error.value) if "creditorName" in line]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from functools import partial
+from io import BytesIO
 from typing import Any
 
 from tppkit._encoding import shown
@@ -68,6 +69,8 @@ class SealMiddleware:
                 chunk, more = await receive_chunk(receive)
                 pending.update(chunk)
             caller, body = pending.finish()
+            unread = [BytesIO(body)]
+            del chunk, body  # tools that report errors show local variables
             replay = await self._claim(caller)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 500 without details
             # Answer a disconnected client too, because granian reports broken chunks of a connected client in the same way.
@@ -78,10 +81,11 @@ class SealMiddleware:
             return
         if replay is not None and replay.repeated:
             caller = caller._replace(repeated=True)
-        events = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replayed() -> Any:
-            return events.pop() if events else await receive()
+            if not unread:
+                return await receive()
+            return {"type": "http.request", "body": unread.pop().getvalue(), "more_body": False}
 
         proven = {**scope, "headers": list(source.raw_headers), KEY: caller}
         if replay is None:

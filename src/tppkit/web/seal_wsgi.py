@@ -48,6 +48,8 @@ class WsgiSealMiddleware:
             for piece in read_pieces(environ, max_bytes=self._gate.max_body_bytes):
                 pending.update(piece)
             caller, body = pending.finish()
+            stream, length = BytesIO(body), str(len(body))
+            piece = body = b""  # tools that report errors show local variables
             replay = self._claim(caller)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 500 without details
             return give_answer(start_response, self._gate.refuse(source, e), environ)
@@ -56,7 +58,7 @@ class WsgiSealMiddleware:
         if replay is not None and replay.repeated:
             caller = caller._replace(repeated=True)
         proven = {
-            **environ, KEY: caller, "wsgi.input": BytesIO(body), "wsgi.input_terminated": True, "CONTENT_LENGTH": str(len(body)),
+            **environ, KEY: caller, "wsgi.input": stream, "wsgi.input_terminated": True, "CONTENT_LENGTH": length,
         }  # fmt: skip
         return (
             self._app(proven, start_response) if replay is None else self._keep_answer(replay, proven, start_response)
