@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shlex
 import socket
@@ -62,6 +63,10 @@ def example_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("examples")
     (folder / "archive").mkdir()
     (folder / "payment.json").write_bytes(b'{"transaction_id":1}')
+    (folder / "logs").mkdir()
+    (folder / "logs" / "shop.log").write_text("order 7: approved")
+    (folder / "backup.tar.gz").write_bytes(gzip.compress(b"order 7: approved"))
+    (folder / "cards.txt").write_text("4111111111111111\n0739\n")
 
     def run(line: str) -> str:
         done = subprocess.run([TPPKIT, *shlex.split(line)[1:]], cwd=folder, capture_output=True, timeout=60, check=True)

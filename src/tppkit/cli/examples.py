@@ -127,7 +127,7 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
             "0 read, 2 wrong usage, 3 input cannot be read or is not a code.",
         ),
         "pan scan": (
-            ("tppkit pan scan logs shop.sqlite --any", "tppkit pan scan backup.tar.gz --cards cards.txt --json"),
+            ("tppkit pan scan logs --any", "tppkit pan scan backup.tar.gz --cards cards.txt --json"),
             "0 none found, 1 found, 2 wrong usage, 3 something could not be searched.",
         ),
         "qr scan": (("tppkit qr scan https://service.example 'LOGIN:tpp.example/login/1a2b'",), _MAKES),

@@ -52,7 +52,11 @@ def _database_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--source", metavar="NAME", help="Only entries of this source, for example callback:live.")
     @wraps(command)
     def with_store(*args: Any, database: str, prefix: str, **options: Any) -> Any:
-        source, stop = options["source"], options.get("stop")
+        source = options["source"]
+        if "handler" in options:  # a wrong name is reported before the wait for a database
+            stop = _Stop.at_signals() if options.pop("forever") else None
+            options |= {"function": _load(options.pop("handler")), "stop": stop}
+        stop = options.get("stop")
         with _opened(database, prefix, stop) as store:
             if source is not None and stop is None and source not in (known := store.sources()):
                 say(f"warning: no entry is of the source {source}; the sources are: {', '.join(known) or 'none'}")
@@ -128,18 +132,12 @@ def purge(store: Any, source: str | None, **days: int | None) -> Result:
 
 
 @inbox.command()
+@click.option("--handler", required=True, metavar="MODULE:FUNCTION", help="Called with each entry and the connection.")
 @click.option(
-    "--handler",
-    "function",
-    required=True,
-    metavar="MODULE:FUNCTION",
-    callback=lambda *given: _load(given[-1]),
-    help="Called with each entry and the connection.",
-)
-@click.option(
-    "--forever", "stop", is_flag=True, callback=lambda *given: _Stop.at_signals() if given[-1] else None,
+    "--forever",
+    is_flag=True,
     help="Wait for further entries, and for the database if it does not exist yet, until SIGTERM or Ctrl-C.",
-)  # fmt: skip
+)
 @click.option(
     "--interval", "interval_s", type=click.FloatRange(0.01, 3600), default=1.0, show_default=True, metavar="SECONDS",
     help="Time to wait with --forever if no entry is due.",
