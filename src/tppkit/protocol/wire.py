@@ -87,7 +87,26 @@ def _array_as_object(value: Any, info: ValidationInfo) -> Any:
 EmptyArrayAsObject = BeforeValidator(_array_as_object)
 
 
-class WireModel(BaseModel):
+if TYPE_CHECKING:
+    _CheckedModel = BaseModel
+else:
+    # An __init__ of the model would also be called for each object within a body, without the context of the reading.
+    class _Constructed(type(BaseModel)):
+        @without_locals
+        def __call__(cls, *, unknown_fields=(), **fields):
+            further = unknown_fields if isinstance(unknown_fields, Mapping) else {}
+            try:
+                made = super().__call__(**fields, **further)
+            except ValidationError as e:
+                raise invalid_body(cls, e) from None
+            made._require_known(unknown_fields)
+            return made
+
+    class _CheckedModel(BaseModel, metaclass=_Constructed):
+        pass
+
+
+class WireModel(_CheckedModel):
     """A JSON object of an interface: immutable, unknown fields kept.
 
     Args:
@@ -109,20 +128,6 @@ class WireModel(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True, hide_input_in_errors=True, populate_by_name=True)
     is_request: ClassVar[bool] = False
-
-    @without_locals
-    def __init__(
-        self, /, *, unknown_fields: Mapping[str, Any] | Collection[str] | Literal[True] = (), **fields: Any
-    ) -> None:
-        further = unknown_fields if isinstance(unknown_fields, Mapping) else {}
-        try:
-            super().__init__(**fields, **further)
-        except ValidationError as e:
-            raise invalid_body(type(self), e) from None
-        self._require_known(unknown_fields)
-
-    # Without this mark, pydantic would call __init__ for each object within a body too.
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @classmethod
     @without_locals
