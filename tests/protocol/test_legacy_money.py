@@ -28,7 +28,7 @@ def read(text: str) -> dict[str, Decimal]:
 @st.composite
 def balances(draw: st.DrawFn) -> dict[str, Decimal]:
     codes = draw(st.lists(st.sampled_from(sorted(MINOR_UNITS)), unique=True, max_size=5))
-    return {code: Decimal(draw(st.integers(-(10**15), 10**15))).scaleb(-MINOR_UNITS[code]) for code in codes}
+    return {code: Decimal(draw(st.integers(1 - 10**15, 10**15 - 1))).scaleb(-MINOR_UNITS[code]) for code in codes}
 
 
 @given(balances())

@@ -43,6 +43,7 @@ OURS: Mapping[str, str] = MappingProxyType(
         "seal.header-present": "sealing, not verifying",
         "replay.unavailable": "the request was right, and our store failed: 503",
         "transport.busy": "the request was right, and all threads were waiting for a network: 503",
+        "account.funds": "of the customer's page and the control host, not of the interface",
         "account.unfit": "of the customer's page and the control host, not of the interface",
         "form.elsewhere": "of the sandbox's pages, not of the interface",
         "consent.decided": "of the control host, not of the interface",
