@@ -22,7 +22,7 @@ from accounts import paging, staying
 from callbacks import receiving
 from certificates import judging, reading
 from deliveries import draining, remembering_deliveries
-from diagnose import diagnosing, diagnosing_pairs
+from diagnose import diagnosing
 from gateway import ordering, searching, searching_through
 from harness import FAR, HEADER, Line, against
 from inbox import receiving_once, receiving_over_http, remembering
@@ -58,7 +58,6 @@ SOAK = (
     paying,
     staying,
     asking,
-    diagnosing_pairs,
     partial(serving, turns=25, longer=10),
     remembering,
 )

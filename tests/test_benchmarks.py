@@ -19,7 +19,6 @@ RUN = Path(__file__).parents[1] / "benchmarks" / "run.py"  # by its path: `fuzz`
 # What makes the long runs short: by module, constants and their values.
 SHORT = {
     "accounts": {"REQUESTS": 300},
-    "diagnose": {"PAIRS": slice(2)},
     "gateway": {"MANY": 100, "PAGE": 20},
     "harness": {"LEAST_ROUNDS": 3, "LINE_S": 0, "ROUND_S": 0},
     "inbox": {"CALLBACKS": 2_000},

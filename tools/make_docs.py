@@ -179,7 +179,7 @@ def rules() -> Iterator[str]:
 
 def diagnose() -> Iterator[str]:
     """Every mistake that a diagnosis knows."""
-    yield "# Known mistakes\n\nWhat `tppkit seal diagnose` looks for, and names only if it is proven. Two of them may occur together.\n"
+    yield "# Known mistakes\n\nWhat `tppkit seal diagnose` looks for, one at a time, and names only if it is proven.\n"
     yield "| name | in | what was done | do |\n|---|---|---|---|"
     for row in ALL_MISTAKES:
         yield f"| `{row.name}` | {row.part.value} | {_cell(row.cause)} | {_cell(row.fix)} |"

@@ -298,25 +298,3 @@ HEADER_CASES = (
 
 SINGLE = (*BODY_CASES, *DIGEST_CASES, *TARGET_CASES, *LINE_CASES, *STRING_CASES, *SIGNATURE_CASES, *HEADER_CASES)
 BY_NAME = {case.name: case for case in SINGLE}
-
-# Two mistakes at once: steps of two cases that do not replace the same thing.
-_PAIRS = (
-    ("json-compact", "target-without-query"), ("body-lf-to-crlf", "string-crlf"), ("body-newline-added", "string-newline-after"),
-    ("target-without-query", "string-newline-after"), ("target-full-url", "order"), ("target-decoded", "string-crlf"),
-    ("target-base-path-stripped", "header-missing"), ("method-upper-case", "names-not-lower-case"), ("method-upper-case", "hashed-first"),
-    ("order", "colon-no-space"), ("colon-no-space", "hashed-first-as-hex"),
-    ("string-newline-after", "signature-in-lines"), ("json-escaped", "digest-hex"), ("digest-name", "order"),
-    ("target-without-query", "signature-hash"),
-)  # fmt: skip
-
-
-def pair(first: str, second: str) -> Case:
-    """Both cases in one."""
-    one, other = BY_NAME[first], BY_NAME[second]
-    assert not set(one.steps) & set(other.steps), "both replace the same step"
-    return Case(
-        f"{first} + {second}", {**one.steps, **other.steps}, tuple(kind for kind in one.keys if kind in other.keys)
-    )
-
-
-PAIRS = tuple(pair(*names) for names in _PAIRS)

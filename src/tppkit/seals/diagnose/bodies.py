@@ -20,6 +20,7 @@ from tppkit.seals.diagnose.mistakes import Mistake, Part
 
 MAX_CHANGED_BYTES = 4 * 1024 * 1024  # a longer body is compared as it is
 MAX_JSON_BYTES = 1024 * 1024
+_MAX_WRITTEN = 24 * 1024 * 1024  # bytes of all changes of one body
 
 _RAW = "Hash the bytes that are sent: serialise once, keep them, and pass the same bytes to the digest and to the HTTP client."
 _BOM = b"\xef\xbb\xbf"
@@ -37,11 +38,14 @@ Change = Callable[[str], str]
 
 def changed_bodies(body: bytes) -> Iterator[tuple[Mistake, bytes]]:
     """The bytes that may have been hashed under each mistake, without the body itself and without repetitions."""
-    seen = {body}
+    seen, written = {body}, 0
     for mistake, apply in BODY_MISTAKES.items() if len(body) <= MAX_CHANGED_BYTES else ():
         for changed in apply(body):
             if changed not in seen:
                 seen.add(changed)
+                written += len(changed)
+                if written > _MAX_WRITTEN:
+                    return
                 yield mistake, changed
 
 

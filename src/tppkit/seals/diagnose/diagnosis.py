@@ -1,38 +1,52 @@
-"""The diagnosis of one request that does not verify: each step measured against the verifier's own refusal."""
+"""The diagnosis of one request that does not verify: the parts of its seal one after the other, one mistake in each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
+from typing import Any
 
 from tppkit._encoding import decode_base64url, encode_base64, parse_json
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.components import Origin
+from tppkit.httpsig.digest import verify_content_digest, verify_digest
 from tppkit.httpsig.jws_header import MAX_JWS_LENGTH, check_jws_header
 from tppkit.httpsig.message import Message, message_components
+from tppkit.httpsig.wire import length_differences
 from tppkit.seals.diagnose.certificates import examine_certificate
-from tppkit.seals.diagnose.digests import examine_digest, possible_bodies
-from tppkit.seals.diagnose.evidence import (
-    FORM_FIRST,
-    NO_CERTIFICATE,
-    accepted,
-    make_diagnosis,
-    searched,
-    step_evidence,
-)
+from tppkit.seals.diagnose.digests import explain_digest, possible_bodies
 from tppkit.seals.diagnose.examination import Examination
-from tppkit.seals.diagnose.mistakes import MISTAKES, Finding
+from tppkit.seals.diagnose.masking import shown_bytes
+from tppkit.seals.diagnose.mistakes import MISTAKES, Finding, Mistake, Part
 from tppkit.seals.diagnose.refusals import Refusal, Verifier
-from tppkit.seals.diagnose.report import Diagnosis, Outcome
-from tppkit.seals.diagnose.search import MAX_WORK, Search
+from tppkit.seals.diagnose.report import Cause, Diagnosis, Outcome, visible
+from tppkit.seals.diagnose.search import MAX_WORK, Search, find_signed
 from tppkit.seals.diagnose.signature_header import tidy_signature
 from tppkit.seals.diagnose.signatures import findings_of_making, make_judges
 from tppkit.seals.diagnose.strings import Seen, SigningString
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.profiles import PSD2_V1
 from tppkit.seals.verify import ReadSeal
+
+_NO_CERTIFICATE = "Give the certificate that the seal should be by (--cert): the request has none that can be read."
+_FORM_FIRST = "Correct this first: until the signature can be read, nothing is known of what was signed."
+_GIVE_QWAC = "The request may be sealed with the QWAC's key: give the QWAC with --qwac to find out."
+_GIVE_OTHERS = (
+    "No key that was given fits, not even the QWAC's: give others with --cert, such as those from before a renewal."
+)
+_COMPARE = (
+    "A header that is set again after signing (another X-Request-ID or Date on a retry) cannot be found by search: compare the "
+    "signing string above with the one in the sender's log, byte for byte."
+)
+_OTHER_BODY = (
+    "The body that arrived is not the one that was hashed, and no known mistake leads from one to the other: compare the bytes "
+    "at the sender with those here, and look for a proxy that rewrites bodies."
+)
+# What the steps explain; any other refusal is a cause by itself.
+_SEARCHED = ("signature.invalid", "digest.mismatch")
 
 
 def diagnose_request(
@@ -48,8 +62,8 @@ def diagnose_request(
 ) -> Diagnosis:
     """Explain why a sealed request does not verify, with proof.
 
-    A cause is named only if the signature, the digest or the verifier proves it. Trust in the certificate is not judged. Nothing in
-    the request raises.
+    A cause is named only if the signature, the digest or the verifier proves it. Of a signing string and of a body one mistake is
+    explained, not several together. Trust in the certificate is not judged. Nothing in the request raises.
 
     Args:
         message: the request, byte for byte as it was sent or received.
@@ -67,12 +81,13 @@ def diagnose_request(
     # 3. Its seal can be read, or can after its Signature header was rewritten.
     # 4. The search finds what was signed, by which key and how.
     # 5. The digest fits the body, or a body that a known mistake makes of it.
-    # 6. What the verifier rejects in the rest is reported in its own words.
+    # 6. What neither explains is reported in the verifier's own words.
     examination = Examination(message, verifier=Verifier(profile, at, qwac, origin), certificates=certificates)
     examine_certificate(examination)  # 1
-    refused = examination.verifier.refusal(examination.message, examination.certificate)  # 2
+    judged = examination.message
+    refused = examination.verifier.refusal(judged, examination.certificate)  # 2
     if refused is None:
-        return accepted(examination, show_values=show_values)
+        return _accepted(examination, show_values=show_values)
     dialects = examination.verifier.other_dialects(message, examination.certificate, refused=refused)
     if dialects:
         return _in_other_dialect(examination, dialects)
@@ -83,12 +98,41 @@ def diagnose_request(
     if examination.certificate is None:
         return _without_seal(examination, None)
     right = SigningString.from_bytes(read.signing_string, is_jws=profile.format is Format.JWS)
-    _search(examination, read, right, text, max_work)  # 4
-    was_replaced = examine_digest(examination)  # 5
-    _name_signed(examination, was_replaced=was_replaced)
-    if examination.signed is not None or examination.is_coverage_known:
-        _examine_rest(examination)  # 6
-    return searched(examination, right, refused, show_values=show_values)
+    search = _search(examination, read, right, text, max_work)  # 4
+    body_fits, body_explained = _examine_digest(examination, search)  # 5
+    _name_signed(examination, search, right)
+    if refused.code == "signature.uncovered":  # 6
+        examination.find("uncovered", refused.message)
+    elif examination.message is judged and body_fits and refused.code not in _SEARCHED:
+        examination.refusals.append(refused)
+    signed = search.signed
+    is_explained = signed is not None and body_explained and bool(examination.findings or examination.refusals)
+    judge = search.certain if signed is None else None
+    made = judge.made if judge is not None else signed.made if signed is not None else None
+    last = signed.string if signed is not None else right
+    return _report(
+        examination,
+        Outcome.EXPLAINED if is_explained else Outcome.UNEXPLAINED,
+        expected=shown_bytes(right, show_values=show_values),
+        signed=None if signed is None else shown_bytes(last, show_values=show_values),
+        made="" if made is None else str(made),
+        recovered_hash="" if made is None else made.recovered.hex(),
+        excluded=()
+        if is_explained
+        else tuple(_excluded(search, body_fits=body_fits and bool(message.values(profile.digest_field)))),
+        advice=() if is_explained else tuple(_advice(examination, search, refused, body_explained=body_explained)),
+        tried=search.tried,
+        first_difference=first_difference(right.text(), last.signed()) if last != right else None,
+    )
+
+
+def first_difference(one: bytes, other: bytes) -> int:
+    """The first byte in which they differ."""
+    shorter = min(len(one), len(other))
+    return next((place for place in range(shorter) if one[place] != other[place]), shorter)
+
+
+# ---- the steps
 
 
 def _read_seal(examination: Examination) -> tuple[ReadSeal, str]:
@@ -108,21 +152,57 @@ def _read_seal(examination: Examination) -> tuple[ReadSeal, str]:
     return read, encode_base64(read.parameters.signature)
 
 
-def _search(examination: Examination, read: ReadSeal, right: SigningString, text: str, max_work: int) -> None:
+def _search(examination: Examination, read: ReadSeal, right: SigningString, text: str, max_work: int) -> Search:
     message, profile = examination.message, examination.profile
     bodies = possible_bodies(message.body or profile.empty_content)
     digests = tuple(dict.fromkeys([profile.digest_of(body) for body in bodies]))
-    sent_names = {name.lower(): name for name, _ in message.headers}
-    seen = Seen(message, message_components(message)[0], sent_names, digests, profile.digest_name)
+    seen = Seen(message, message_components(message)[0], digests, profile.digest_name)
     named = read.parameters.algorithm
     judges = make_judges(text, examination.candidates, lambda owner: examination.due(owner, named=named))
-    examination.search = Search(judges, max_work=max_work)
-    examination.signed = examination.search.find(right, seen)
+    return find_signed(judges, right, seen, max_work=max_work)
 
 
-def _name_signed(examination: Examination, *, was_replaced: bool) -> None:
+def _examine_digest(examination: Examination, search: Search) -> tuple[bool, bool]:
+    """Explain a digest that does not fit; return whether the one that was signed fits the body, and whether that is explained."""
+    message, profile = examination.message, examination.profile
+    value = message_components(message)[0].get(profile.digest_name)
+    if value is None or _holds(value, examination) or _was_replaced(examination, search):
+        return True, True
+    is_content = profile.format is Format.RFC9421
+    found = explain_digest(value.replace("=:", "=").replace(":", "") if is_content else value, message.body)
+    if found is None:
+        return False, False
+    place = first_difference(found.hashed, message.body)
+    evidence = f"the header is {value[:200]}"
+    if found.hashed != message.body:
+        sizes = f"{len(found.hashed)} bytes was sent, {len(message.body)} arrived"
+        evidence = f"{found.algorithm} of {sizes}; they differ from byte {place}"
+    examination.findings += [Finding(mistake, evidence) for mistake in found.mistakes]
+    return False, True
+
+
+def _was_replaced(examination: Examination, search: Search) -> bool:
+    """Another digest was signed than the one that arrived; only the signed one fits the body."""
+    name = examination.profile.digest_name
+    sent = message_components(examination.message)[0].get(name)
+    signed = None if search.signed is None else search.signed.string.value(name)
+    if sent is None or signed is None:
+        return False
+    return not _holds(sent, examination) and _holds(signed, examination)
+
+
+def _holds(value: str, examination: Examination) -> bool:
+    verify = verify_content_digest if examination.profile.format is Format.RFC9421 else verify_digest
+    try:
+        verify(value, examination.message.body or examination.profile.empty_content)
+    except (FormatError, SignatureRejected):
+        return False
+    return True
+
+
+def _name_signed(examination: Examination, search: Search, right: SigningString) -> None:
     """Name what the signature proves."""
-    signed = examination.signed
+    signed = search.signed
     if signed is None:
         return
     owner, written = signed.judge.certificate, signed.judge.written
@@ -131,41 +211,24 @@ def _name_signed(examination: Examination, *, was_replaced: bool) -> None:
         examination.find(row, f"it verifies with the key of {owner.subject}, serial {owner.serial:X}")
     if written.name:
         examination.find(f"signature-{written.name}", f"read so, it has {len(written.raw)} bytes")
-    for mistake, before, after in zip(signed.mistakes, signed.steps, signed.steps[1:], strict=False):
-        is_replaced = was_replaced and mistake.name == "value-digest-other"
-        row_of_step = MISTAKES["digest-replaced"] if is_replaced else mistake
-        examination.findings.append(Finding(row_of_step, step_evidence(before, after)))
+    if signed.mistake is not None:
+        is_replaced = signed.mistake.name == "value-digest-other" and _was_replaced(examination, search)
+        row_of_string = MISTAKES["digest-replaced"] if is_replaced else signed.mistake
+        examination.findings.append(Finding(row_of_string, _string_evidence(right, signed.string)))
     examination.findings += findings_of_making(signed.made, signed.judge.due)
 
 
-def _examine_rest(examination: Examination) -> None:
-    refused = examination.verifier.refusal(examination.message, examination.certificate, any_signature=True)
-    if refused is not None and refused.code == "signature.uncovered":
-        examination.find("uncovered", refused.message)
-    elif refused is not None:
-        examination.refusals.append(refused)
-
-
-def _in_other_dialect(examination: Examination, dialects: Sequence[SealProfile]) -> Diagnosis:
-    names = ", ".join(row.name for row in dialects)
-    refused = examination.verifier.refusal(examination.given, examination.certificate)
-    examination.findings = []
-    examination.find("other-dialect", f"it verifies by {names}")
-    examination.find("other-dialect", f"by {examination.profile.name}: {refused}")
-    return make_diagnosis(examination, Outcome.EXPLAINED)
-
-
-def _without_seal(examination: Examination, refused: Refusal | None) -> Diagnosis:
-    """The seal cannot be read, or there is no certificate: report the parser's findings."""
-    message, profile = examination.message, examination.profile
-    is_missing = not message.values(profile.carrier)
-    if is_missing and refused is not None:
-        examination.find("signature-missing", refused.message)
-    elif refused is not None:
-        examination.refusals += _jws_refusals(message, profile) or [refused]
-    steps = [NO_CERTIFICATE] if examination.certificate is None else []
-    steps += [] if is_missing or refused is None else [FORM_FIRST]
-    return make_diagnosis(examination, Outcome.EXPLAINED if is_missing else Outcome.UNEXPLAINED, advice=tuple(steps))
+def _string_evidence(right: SigningString, signed: SigningString) -> str:
+    """What a mistake changed in what was signed, without secrets."""
+    if signed.hashed:
+        return f"signed: {signed.hashed} of {len(signed.text())} bytes"
+    if signed.instead is not None:
+        digest = hashlib.sha256(signed.instead).hexdigest()
+        return f"signed: {len(signed.instead)} bytes that are no signing string, with the SHA-256 {digest}"
+    place = first_difference(right.text(), signed.text())
+    masked = [shown_bytes(string, show_values=False) or b"" for string in (signed, right)]
+    shown = [visible(text[max(place - 12, 0) : place + 28]).replace("\n", "") for text in masked]
+    return f"from byte {place}: signed “{shown[0]}”, right “{shown[1]}”"
 
 
 def _jws_refusals(message: Message, profile: SealProfile) -> list[Refusal]:
@@ -177,3 +240,87 @@ def _jws_refusals(message: Message, profile: SealProfile) -> list[Refusal]:
         if profile.format is Format.JWS and isinstance(header, dict):
             return [error for _, error in check_jws_header(header)]
     return []
+
+
+# ---- the reports
+
+
+def _report(examination: Examination, outcome: Outcome, **fields: Any) -> Diagnosis:
+    """The report of an examination, with one cause for each mistake and all the evidence for it; then the refusals."""
+    evidence: dict[Mistake, dict[str, None]] = {}
+    for mistake, text in examination.findings:
+        evidence.setdefault(mistake, {})[text] = None
+    causes = [Cause(row.name, row.part, row.cause, tuple(texts), row.fix) for row, texts in evidence.items()]
+    causes += [
+        Cause(one.code, Part.REFUSED, f"{one.message}.", ("the verifier rejects the request for this",), one.hint)
+        for one in examination.refusals
+    ]
+    unusable = [
+        f"the public key of {one.subject}, which was given, cannot be read; it was not tried"
+        for one in examination.unusable
+    ]
+    notes = (*length_differences(examination.given), *unusable)
+    return Diagnosis(outcome, examination.profile.name, tuple(causes), notes=notes, **fields)
+
+
+def _accepted(examination: Examination, *, show_values: bool) -> Diagnosis:
+    """The verifier accepts the request, as it is or with its certificate repaired."""
+    read = examination.verifier.read(examination.message)
+    right = SigningString.from_bytes(read.signing_string, is_jws=examination.profile.format is Format.JWS)
+    outcome = Outcome.EXPLAINED if examination.findings else Outcome.VERIFIES
+    return _report(examination, outcome, expected=shown_bytes(right, show_values=show_values))
+
+
+def _in_other_dialect(examination: Examination, dialects: Sequence[SealProfile]) -> Diagnosis:
+    names = ", ".join(row.name for row in dialects)
+    refused = examination.verifier.refusal(examination.given, examination.certificate)
+    examination.findings = []
+    examination.find("other-dialect", f"it verifies by {names}")
+    examination.find("other-dialect", f"by {examination.profile.name}: {refused}")
+    return _report(examination, Outcome.EXPLAINED)
+
+
+def _without_seal(examination: Examination, refused: Refusal | None) -> Diagnosis:
+    """The seal cannot be read, or there is no certificate: report the parser's findings."""
+    message, profile = examination.message, examination.profile
+    is_missing = not message.values(profile.carrier)
+    if is_missing and refused is not None:
+        examination.find("signature-missing", refused.message)
+    elif refused is not None:
+        examination.refusals += _jws_refusals(message, profile) or [refused]
+    steps = [_NO_CERTIFICATE] if examination.certificate is None else []
+    steps += [] if is_missing or refused is None else [_FORM_FIRST]
+    return _report(examination, Outcome.EXPLAINED if is_missing else Outcome.UNEXPLAINED, advice=tuple(steps))
+
+
+def _excluded(search: Search, *, body_fits: bool) -> Iterator[str]:
+    """What was examined and is not the cause."""
+    if body_fits:
+        yield "the body: its digest is the one in the digest header"
+    if search.signed is not None:
+        yield "the signature: what it is over and whose key made it is known"
+        return
+    if search.certain is not None:
+        yield f"the key: the signature was made with that of {search.certain.certificate.subject}"
+    if search.judges:
+        bound = "all were tried" if search.is_complete else "not all were tried: the bound on work was reached"
+        yield f"each known mistake in the signing string by itself ({bound}): {search.tried} strings, none fits"
+
+
+def _advice(examination: Examination, search: Search, refused: Refusal, *, body_explained: bool) -> Iterator[str]:
+    """What to try next."""
+    signed, certain = search.signed, search.certain
+    if signed is None and certain is None:
+        is_qwac_known = any("web" in one.qc.types for one in examination.candidates)
+        yield _GIVE_OTHERS if is_qwac_known else _GIVE_QWAC
+    yield f"The verifier reports: {refused.message} [{refused.code}]. {refused.hint}"
+    if not body_explained:
+        yield _OTHER_BODY
+    if signed is not None:
+        return
+    if not search.judges:
+        yield "The signature cannot be by a key that was given: its length or its encoding is another."
+    elif certain is not None:
+        made = certain.made
+        yield f"The key is right, but another text was signed, with this {made.hash}: {made.recovered.hex()}"
+    yield _COMPARE

@@ -12,7 +12,6 @@ from tppkit.httpsig.algorithms import Algorithm, key_kind
 from tppkit.httpsig.message import Message
 from tppkit.seals.diagnose.mistakes import Finding, finding
 from tppkit.seals.diagnose.refusals import Refusal, Verifier
-from tppkit.seals.diagnose.search import Search, Signed
 
 
 class Examination:
@@ -24,19 +23,14 @@ class Examination:
 
     Attributes:
         given: the request as received.
-        message: the request, with each mistake in its headers corrected once it is proven.
+        message: the request, its certificate and then its signature rewritten in the dialect's form.
         verifier: what it is judged by.
         profile: the dialect it should be in.
         certificate: its seal certificate; None until it is found.
         candidates: the certificates whose keys may have signed it, the seal's first.
         unusable: the certificates that were given and whose keys cannot be read.
         findings: the mistakes that were proven.
-        refusals: what the verifier rejects besides, in its own words.
-        is_coverage_known: the seal names what it covers.
-        search: for what was signed.
-        signed: what was signed; None if it is not known.
-        digest_fits: the digest is the body's, or was before it was replaced.
-        body_explained: the digest fits, or known mistakes lead to it.
+        refusals: what the verifier rejects and no finding explains, in its own words.
     """
 
     def __init__(self, message: Message, *, verifier: Verifier, certificates: Sequence[EidasCertificate]) -> None:
@@ -49,9 +43,6 @@ class Examination:
         self.certificate: EidasCertificate | None = None
         self.findings: list[Finding] = []
         self.refusals: list[Refusal] = []
-        self.search = Search((), max_work=0)
-        self.signed: Signed | None = None
-        self.is_coverage_known = self.digest_fits = self.body_explained = True
 
     def find(self, name: str, evidence: str) -> None:
         """Add a proven mistake, by the name of its row."""

@@ -53,7 +53,7 @@ def shown_bytes(string: SigningString, *, show_values: bool) -> bytes | None:
         string: what was signed.
         show_values: hide nothing.
     """
-    if show_values or (string.hashed and string.instead is None):  # a hash reveals nothing
+    if show_values or string.hashed:  # a hash reveals nothing
         return string.signed()
     if string.instead is not None:
         return None

@@ -1,4 +1,4 @@
-"""The verifier's own refusals, with trust left out: the rest of the examination is measured against them."""
+"""The verifier's own refusals, with trust left out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tppkit.httpsig.components import Origin, parse_origin
 from tppkit.httpsig.http_date import parse_http_date
 from tppkit.httpsig.message import Message, message_components
 from tppkit.seals.key_id import KeyIdForm
-from tppkit.seals.policy import SealPolicy, TrustedSeal
+from tppkit.seals.policy import SealPolicy
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.profiles import PROFILES
 from tppkit.seals.verify import ReadSeal, read_seal, verify_request
@@ -40,17 +40,6 @@ class _AnyOrganization(OrganizationPolicy):
         """Reject none."""
 
 
-class _AnySignature(SealPolicy):
-    """Accepts every signature under the names of the key's algorithms, so that the rest can be judged alone."""
-
-    def trust(
-        self, certificate: EidasCertificate, *, at: datetime, intermediates: Sequence[EidasCertificate]
-    ) -> TrustedSeal:
-        """The seal, with verifiers that reject nothing."""
-        seal = super().trust(certificate, at=at, intermediates=intermediates)
-        return seal._replace(verifiers=dict.fromkeys(seal.verifiers, lambda signature, data: None))
-
-
 class Verifier(NamedTuple):
     """What a request is judged by, apart from trust.
 
@@ -66,15 +55,12 @@ class Verifier(NamedTuple):
     qwac: EidasCertificate | None = None
     origin: Origin | None = None
 
-    def refusal(
-        self, message: Message, certificate: EidasCertificate | None, *, any_signature: bool = False
-    ) -> Refusal | None:
+    def refusal(self, message: Message, certificate: EidasCertificate | None) -> Refusal | None:
         """Why `verify_request` rejects a request whose certificate it trusts; None if it does not.
 
         Args:
             message: the request.
             certificate: its seal certificate; of use for a dialect that sends none.
-            any_signature: accept every signature, and judge the rest.
         """
         at, known = self.at or _time_of(message), {}
         with suppress(FormatError, SignatureRejected, OverflowError, ValueError, OSError):
@@ -83,7 +69,7 @@ class Verifier(NamedTuple):
                 known = {parameters.key_id: certificate}
             if self.at is None and parameters.created is not None:
                 at = datetime.fromtimestamp(parameters.created, UTC)
-        policy = (_AnySignature if any_signature else SealPolicy)(
+        policy = SealPolicy(
             _AnyPath(), profile=self.profile, origin=self.origin, organizations=_AnyOrganization(), certificates=known
         )
         try:

@@ -67,7 +67,6 @@ def tidy_signature(examination: Examination) -> str | None:
     ]
     strict = f"{AUTHORIZATION_SCHEME if is_authorization else ''}{','.join(written)}"
     examination.message = with_header(message, profile.carrier, strict)
-    examination.is_coverage_known = "headers" in parameters
     return given["signature"]
 
 

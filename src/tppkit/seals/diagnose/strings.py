@@ -44,16 +44,16 @@ class SigningString(NamedTuple):
         lines: in order.
         joiner: the text between lines.
         after: the text after the last line.
-        hashed: how the bytes were changed as a whole, a name of `WHOLE`; empty if they were not.
-        instead: other bytes that were signed in place of the signing string.
+        instead: other bytes that were signed in its place.
+        hashed: how these were made of it, a name of `WHOLE`; empty if they were not.
         prefix: of a JSON Web Signature, its protected header and the dot after it.
     """
 
     lines: tuple[Line, ...]
     joiner: str = "\n"
     after: str = ""
-    hashed: str = ""
     instead: bytes | None = None
+    hashed: str = ""
     prefix: str = ""
 
     @classmethod
@@ -64,15 +64,13 @@ class SigningString(NamedTuple):
         return cls(tuple([Line(name, value, colon) for name, colon, value in lines]), prefix=prefix + dot)
 
     def text(self) -> bytes:
-        """The bytes before they were changed as a whole."""
-        if self.instead is not None:
-            return self.instead
+        """The bytes of the lines."""
         lines = self.joiner.join([f"{name}{colon}{value}" for name, value, colon in self.lines])
         return f"{self.prefix}{lines}{self.after}".encode("latin-1", "replace")
 
     def signed(self) -> bytes:
         """The bytes that were signed."""
-        return WHOLE[self.hashed](self.text()) if self.hashed else self.text()
+        return self.text() if self.instead is None else self.instead
 
     def value(self, component: str) -> str | None:
         """The value of a line."""
@@ -86,19 +84,17 @@ class SigningString(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What the mistakes may use; they are applied thousands of times, so none of them walks through all headers.
+    """What the mistakes may use.
 
     Attributes:
         message: as received.
         values: every component by lower-case name.
-        sent_names: header names as sent, by lower-case name.
         digests: values that the digest header could have had.
         digest_name: of that header, in lower case.
     """
 
     message: Message
     values: Mapping[str, str]
-    sent_names: Mapping[str, str]
     digests: tuple[str, ...]
     digest_name: str
 
@@ -130,11 +126,11 @@ def _after(*texts: str) -> Apply:
 
 
 def _hashed(*names: str) -> Apply:
-    return lambda string, seen: (string._replace(hashed=name) for name in names)
+    return lambda string, seen: (string._replace(instead=WHOLE[name](string.text()), hashed=name) for name in names)
 
 
 def _orders(string: SigningString, seen: Seen) -> Iterator[SigningString]:
-    lines, sent = string.lines, [*seen.sent_names]
+    lines, sent = string.lines, list(dict.fromkeys([name.lower() for name, _ in seen.message.headers]))
     yield string._replace(lines=tuple(sorted(lines)))
     yield string._replace(lines=lines[::-1])
     places = {name: place for place, name in enumerate(sent)}
@@ -162,11 +158,13 @@ def _added(string: SigningString, seen: Seen) -> Iterator[SigningString]:
 
 
 def _names(string: SigningString, seen: Seen) -> Iterator[SigningString]:
+    sent = {name.lower(): name for name, _ in seen.message.headers}
+
     def spelled(write: Callable[[str], str]) -> SigningString:
         lines = [line if line.name[:1] in '("' else line._replace(name=write(line.name)) for line in string.lines]
         return string._replace(lines=tuple(lines))
 
-    yield spelled(lambda name: seen.sent_names.get(name, name))
+    yield spelled(lambda name: sent.get(name, name))
     yield spelled(lambda name: re.sub(r"(?<![a-z0-9])[a-z]", lambda first: first[0].upper(), name))
     yield spelled(str.upper)
 

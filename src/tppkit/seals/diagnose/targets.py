@@ -44,9 +44,6 @@ def _row(
 ) -> tuple[Mistake, Apply]:
     def apply(string: SigningString, seen: Seen) -> Iterator[SigningString]:
         target = seen.message.target
-        signed = string.value(REQUEST_TARGET)  # a mistake that was made before has changed it already
-        if signed is not None:
-            target = signed.partition(" ")[2]
         for other in targets(target, seen):
             lines = tuple([line._replace(value=_write(line, target, other)) for line in string.lines])
             if lines != string.lines:
