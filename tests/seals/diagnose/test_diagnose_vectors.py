@@ -20,7 +20,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.httpsig import Message
 from tppkit.seals import PSD2_V1
 from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request
-from tppkit.seals.diagnose.digests import explain_digest
+from tppkit.seals.diagnose.bodies import explain_digest
 
 pytestmark = pytest.mark.shared
 

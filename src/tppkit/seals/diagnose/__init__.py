@@ -7,7 +7,7 @@ from tppkit.seals.diagnose.bodies import BODY_MISTAKES
 from tppkit.seals.diagnose.diagnosis import diagnose_request
 from tppkit.seals.diagnose.mistakes import MISTAKES, Mistake, Part
 from tppkit.seals.diagnose.report import Cause, Diagnosis, Outcome, visible
-from tppkit.seals.diagnose.search import STRING_MISTAKES
+from tppkit.seals.diagnose.strings import STRING_MISTAKES
 
 ALL_MISTAKES: tuple[Mistake, ...] = (*BODY_MISTAKES, *STRING_MISTAKES, *MISTAKES.values())
 

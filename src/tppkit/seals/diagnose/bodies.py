@@ -1,4 +1,4 @@
-"""What senders hash instead of the bytes they send: one row per mistake.
+"""Why a digest does not fit the body: how it may be written, and what senders hash instead of the bytes they send.
 
 Each row leads from the body that arrived to what may have been hashed. JSON is written again with its texts and numbers exactly as
 they arrived, so an amount that was altered is never explained as white space; escapes that differ are rows of their own.
@@ -11,16 +11,24 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from tppkit._encoding import parse_json
 from tppkit.errors import FormatError
-from tppkit.seals.diagnose.mistakes import Mistake, Part
+from tppkit.seals.diagnose.encodings import decode_any
+from tppkit.seals.diagnose.mistakes import MISTAKES, Mistake, Part
+from tppkit.seals.diagnose.signatures import HASHES, digest_by
 
 MAX_CHANGED_BYTES = 4 * 1024 * 1024  # a longer body is compared as it is
 MAX_JSON_BYTES = 1024 * 1024
 _MAX_WRITTEN = 24 * 1024 * 1024  # bytes of all changes of one body
+
+_MAX_SIGNED = 256 * 1024
+
+# The names without hyphens; RFC 3230 calls SHA-1 `SHA`.
+_ALGORITHMS: Mapping[str, str] = MappingProxyType({"SHA": "SHA-1"} | {name.replace("-", ""): name for name in HASHES})
 
 _RAW = "Hash the bytes that are sent: serialise once, keep them, and pass the same bytes to the digest and to the HTTP client."
 _BOM = b"\xef\xbb\xbf"
@@ -233,3 +241,76 @@ BODY_MISTAKES: Mapping[Mistake, Apply] = MappingProxyType(dict((
          lambda body: (hashlib.sha256(body).hexdigest().encode(), hashlib.sha256(body).hexdigest().upper().encode()),
          "Hash the body once."),
 )))  # fmt: skip
+
+
+# ---- the digest
+
+
+class DigestFinding(NamedTuple):
+    """Why a digest does not fit.
+
+    Attributes:
+        mistakes: together they lead to the digest.
+        hashed: the bytes that were hashed.
+        algorithm: the hash that was used.
+    """
+
+    mistakes: tuple[Mistake, ...]
+    hashed: bytes
+    algorithm: str
+
+
+class _Reading(NamedTuple):
+    mistakes: tuple[Mistake, ...]
+    algorithm: str
+    raw: bytes
+
+
+def explain_digest(value: str, body: bytes) -> DigestFinding | None:
+    """The mistakes that lead to this digest, with at most one change of the body.
+
+    Args:
+        value: the header's value as received; if it has several algorithms, all of them must be of the same bytes.
+        body: as received.
+    """
+    parts = tuple([tuple(_readings(part)) for part in _judged_parts(value)])
+    algorithms = {one.algorithm for part in parts for one in part}
+    for change, candidate in chain([(None, body)], changed_bodies(body)):
+        hashes = {name: digest_by(name, candidate) for name in algorithms}
+        fitting = [[one for one in part if hashes[one.algorithm] == one.raw][:1] for part in parts]
+        if all(fitting):
+            found = dict.fromkeys([mistake for (one,) in fitting for mistake in one.mistakes])
+            return DigestFinding((*((change,) if change else ()), *found), candidate, fitting[0][0].algorithm)
+    return None
+
+
+def _judged_parts(value: str) -> tuple[str, ...]:
+    """The parts that a verifier compares: those of SHA-256 and SHA-512, or every part if neither is there."""
+    parts = tuple(dict.fromkeys([part.strip(" \t") for part in value[:4096].split(",")[:8]]))
+    return tuple([part for part in parts if part.upper().startswith(("SHA-256=", "SHA-512="))]) or parts
+
+
+def _readings(part: str) -> Iterator[_Reading]:
+    name, separator, encoded = part.partition("=")
+    label = _ALGORITHMS.get(name.upper().replace("-", "").replace("_", ""))
+    names: list[str] = []
+    if label is None or not separator:
+        label, encoded, names = None, part, ["digest-bare"]
+    elif name.upper() not in (*HASHES, "SHA"):
+        names = ["digest-name"]
+    if len(encoded) > 2 and encoded[0] == encoded[-1] and encoded[0] in ":'\"":
+        encoded, names = encoded[1:-1], [*names, "digest-in-colons"]
+    for decoded in decode_any(encoded):
+        algorithm = next((name for name, row in HASHES.items() if row.digest_size == len(decoded.raw)), None)
+        if algorithm is not None:
+            more = ["digest-label"] * (label not in (None, algorithm))
+            more += ["digest-weak"] * (algorithm not in ("SHA-256", "SHA-512"))
+            more += [f"digest-{decoded.name}"] * bool(decoded.name)
+            yield _Reading(tuple([MISTAKES[one] for one in (*names, *more)]), algorithm, decoded.raw)
+
+
+def possible_bodies(body: bytes) -> Iterator[bytes]:
+    """The bodies whose digest may have been signed instead of the one that was sent: the body, and one change of it."""
+    yield body
+    if len(body) <= _MAX_SIGNED:
+        yield from (changed for _, changed in changed_bodies(body))

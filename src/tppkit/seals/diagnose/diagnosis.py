@@ -16,8 +16,8 @@ from tppkit.httpsig.digest import verify_content_digest, verify_digest
 from tppkit.httpsig.jws_header import MAX_JWS_LENGTH, check_jws_header
 from tppkit.httpsig.message import Message, message_components
 from tppkit.httpsig.wire import length_differences
+from tppkit.seals.diagnose.bodies import explain_digest, possible_bodies
 from tppkit.seals.diagnose.certificates import examine_certificate
-from tppkit.seals.diagnose.digests import explain_digest, possible_bodies
 from tppkit.seals.diagnose.examination import Examination
 from tppkit.seals.diagnose.masking import shown_bytes
 from tppkit.seals.diagnose.mistakes import MISTAKES, Finding, Mistake, Part

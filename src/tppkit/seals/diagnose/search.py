@@ -5,16 +5,12 @@ Nothing is guessed without proof: an answer is a byte string under which the sig
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tppkit.seals.diagnose.mistakes import Mistake
 from tppkit.seals.diagnose.signatures import Judge, Made
-from tppkit.seals.diagnose.strings import LINE_MISTAKES, WHOLE_MISTAKES, Apply, Seen, SigningString
-from tppkit.seals.diagnose.targets import TARGET_MISTAKES
-
-STRING_MISTAKES: Mapping[Mistake, Apply] = MappingProxyType(dict((*TARGET_MISTAKES, *LINE_MISTAKES, *WHOLE_MISTAKES)))
+from tppkit.seals.diagnose.strings import STRING_MISTAKES, Seen, SigningString
 
 MAX_WORK = 1_400_000  # in units of about two microseconds: a guess costs the judges' `cost` and GUESS_COST
 GUESS_COST = 5

@@ -1,13 +1,14 @@
-"""Mistakes in a signing string: which lines, how they are written and joined, and other bytes signed in its place."""
+"""Mistakes in a signing string: its target, its lines, how they are joined, and other bytes signed in its place."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from itertools import islice, permutations
+from itertools import islice, permutations, product
 from types import MappingProxyType
 from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
 
 from tppkit._encoding import encode_base64
 from tppkit.httpsig.message import REQUEST_TARGET, Message
@@ -22,6 +23,15 @@ _PRINTED = ("{}", "{}\n", "{}  -\n", "SHA2-256(stdin)= {}\n", "(stdin)= {}\n")  
 _LINE = "Write each line as the name in lower case, a colon, one space and the value; join the lines by one line feed."
 _JOIN = "Join the lines by one line feed, without one after the last."
 _ONCE = "Pass the signing string itself to the function that signs; it hashes by itself."
+_TARGET = "Sign path and query exactly as they are in the start line of the request."
+# The words that base paths are made of, in this order; each may be absent.
+_BASE_PATHS = (
+    ("api", "gateway", "sandbox"),
+    ("psd2", "xs2a", "openbanking", "berlingroup"),
+    ("v1", "v2"),
+)
+_ORDERS = 24  # of parameters: all of up to four
+_FORWARDED = ("x-original-uri", "x-original-url", "x-forwarded-uri", "x-forwarded-path", "x-envoy-original-path")
 
 
 class Line(NamedTuple):
@@ -121,6 +131,127 @@ def _row(name: str, cause: str, apply: Apply, fix: str = _LINE) -> tuple[Mistake
     return Mistake(name, Part.STRING, cause, fix), apply
 
 
+# ---- the target, in every line that contains it: `(request-target)`, and in RFC 9421 those of sections 2.2 and 2.5
+
+
+def _with_target(line: Line, target: str, other: str) -> str:
+    """The value of a line for another target than the one that was sent."""
+    if line.component == "@path":
+        return other.partition("?")[0]
+    if line.component == "@query" and "?" in target:
+        return "".join(other.partition("?")[1:])
+    if line.component == "@target-uri" and "://" in other:
+        return line.value  # where the whole address is due
+    if line.component in (REQUEST_TARGET, "@request-target", "@target-uri") and line.value.endswith(target):
+        return line.value[: len(line.value) - len(target)] + other
+    return line.value
+
+
+def _target_row(
+    name: str, cause: str, targets: Callable[[str, Seen], Iterator[str]], fix: str = _TARGET
+) -> tuple[Mistake, Apply]:
+    def apply(string: SigningString, seen: Seen) -> Iterator[SigningString]:
+        target = seen.message.target
+        for other in targets(target, seen):
+            lines = tuple([line._replace(value=_with_target(line, target, other)) for line in string.lines])
+            if lines != string.lines:
+                yield string._replace(lines=lines)
+
+    return _row(name, cause, apply, fix)
+
+
+def _without_query(target: str, seen: Seen) -> Iterator[str]:
+    yield target.partition("?")[0]
+
+
+def _unquoted(text: str) -> str:
+    return unquote_to_bytes(text.encode("latin-1", "replace")).decode("latin-1")
+
+
+def _decoded(target: str, seen: Seen) -> Iterator[str]:
+    path, mark, query = target.partition("?")
+    yield _unquoted(path) + mark + query
+    yield _unquoted(target)
+    yield _unquoted(path) + mark + _unquoted(query.replace("+", " "))
+
+
+def _spaces(target: str, seen: Seen) -> Iterator[str]:
+    path, mark, query = target.partition("?")
+    yield path + mark + query.replace("+", "%20")
+    yield path + mark + query.replace("%20", "+")
+
+
+def _parameters(target: str, seen: Seen) -> Iterator[str]:
+    path, mark, query = target.partition("?")
+    given = query.split("&")
+    for order in (sorted(given), given[::-1], *islice(permutations(given), _ORDERS)):
+        yield path + mark + "&".join(order)
+
+
+def _full_url(target: str, seen: Seen) -> Iterator[str]:
+    hosts = dict.fromkeys([host for name in ("host", "x-forwarded-host") if (host := seen.values.get(name))])
+    yield from (f"{scheme}://{host}{target}" for host in hosts for scheme in ("https", "http"))
+
+
+def _base_path_stripped(target: str, seen: Seen) -> Iterator[str]:
+    path, mark, query = target.partition("?")
+    parts = path.split("/")
+    for count in range(1, min(len(parts) - 1, 12) if target.startswith("/") else 0):
+        yield f"/{'/'.join(parts[count + 1 :])}{mark}{query}"
+
+
+def _base_path_removed(target: str, seen: Seen) -> Iterator[str]:
+    prefix = seen.values.get("x-forwarded-prefix", "")
+    if prefix:
+        yield prefix.rstrip("/") + target
+    for name in _FORWARDED:
+        if seen.values.get(name):
+            yield re.sub(r"^https?://[^/]*", "", seen.values[name])
+    for words in product(*[("", *words) for words in _BASE_PATHS]):
+        if any(words):
+            yield "".join([f"/{word}" for word in words if word]) + target
+
+
+def _slash(target: str, seen: Seen) -> Iterator[str]:
+    path, mark, query = target.partition("?")
+    yield f"{path.rstrip('/')}{mark}{query}"
+    yield f"{path.rstrip('/')}/{mark}{query}"
+    yield re.sub(r"/{2,}", "/", path) + mark + query
+    yield f"{path.removeprefix('/')}{mark}{query}"
+    yield f"/{target}"
+
+
+def _method_upper_case(string: SigningString, seen: Seen) -> Iterator[SigningString]:
+    method, space, target = (string.value(REQUEST_TARGET) or "").partition(" ")
+    if space:
+        yield from (
+            string.with_value(REQUEST_TARGET, f"{form} {target}") for form in (method.upper(), method.capitalize())
+        )
+
+
+TARGET_MISTAKES: tuple[tuple[Mistake, Apply], ...] = (
+    _target_row("target-without-query", "The query is missing from the signed target.", _without_query),
+    _target_row("target-decoded", "The path (or query) in the signed target was percent-decoded.", _decoded,
+         "Use the target as it is sent (the raw path, not the decoded one that frameworks offer)."),
+    _target_row("target-plus", "A space in the query was signed as %20 and sent as +, or signed as + and sent as %20.", _spaces,
+         "Write the query once, and sign it as it is sent: for params=, httpx and requests write +, where urllib.parse.quote writes %20."),
+    _target_row("target-parameters", "The parameters of the query were signed in another order than they were sent.", _parameters,
+         "Sign the query as it is sent, and let no gateway sort its parameters."),
+    _target_row("target-full-url", "The signed target is the whole address instead of path and query.", _full_url),
+    _target_row("target-base-path-stripped", "The first part of the path is missing from the signed target.",
+         _base_path_stripped, "Sign the path from the root of the host, with every prefix that the bank's address has."),
+    _target_row("target-base-path-removed",
+         "The signed target has a base path that the target that arrived lacks: a proxy or gateway removed it.",
+         _base_path_removed, "Verify against the target as it was sent: let the proxy pass it on unchanged."),
+    _target_row("target-slash", "The signed target has a slash more or less than the target that was sent.", _slash),
+    _row("method-upper-case", "The method in (request-target) is not in lower case.", _method_upper_case,
+         "Sign the method in lower case, a space, and path with query as in the start line."),
+)  # fmt: skip
+
+
+# ---- lines, and the whole
+
+
 def _after(*texts: str) -> Apply:
     return lambda string, seen: (string._replace(after=text) for text in texts)
 
@@ -212,3 +343,5 @@ WHOLE_MISTAKES: tuple[tuple[Mistake, Apply], ...] = (
     _row("hashed-first-as-base64", "The signature is over the hash of the signing string in base64 text.",
          _hashed("SHA-256 in base64", "SHA-512 in base64"), _ONCE),
 )  # fmt: skip
+
+STRING_MISTAKES: Mapping[Mistake, Apply] = MappingProxyType(dict((*TARGET_MISTAKES, *LINE_MISTAKES, *WHOLE_MISTAKES)))
