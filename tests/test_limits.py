@@ -43,7 +43,6 @@ LIMITS = {
     "an answer that the client reads": ("client.answers:MAX_ANSWER_BYTES", "client.connections:DEFAULT_TIMEOUT_S"),
     "a JSON array in a body": ("protocol.wire:MAX_ARRAY_BYTES", "protocol.reports:MAX_RECORD_BYTES"),
     "reports that a host sends at a time": ("sandbox.database:MAX_STREAMS", "sandbox.cell:DEADLINE_S"),
-    "a resumed TLS session": ("client.tls_sessions:MAX_SESSION_S", "client.tls_sessions:MAX_SESSIONS"),
     "requests that a client remembers": (
         "client.credentials:MAX_CHANGING", "client.credentials:WINDOW", "client.credentials:MAX_READING",
     ),

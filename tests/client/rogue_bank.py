@@ -51,7 +51,6 @@ class RogueBank:
         requests: the requests as they came.
         connections: how many were accepted.
         shown: the certificate of each connection.
-        resumed: whether each connection resumed a session.
     """
 
     def __init__(self, url: str) -> None:
@@ -59,7 +58,6 @@ class RogueBank:
         self.requests: list[bytes] = []
         self.connections = 0
         self.shown: list[bytes | None] = []
-        self.resumed: list[bool] = []
 
     @property
     def port(self) -> int:
@@ -82,14 +80,6 @@ def server_context(pki: Path, *, client_anchors: Path | None = None) -> ssl.SSLC
     return context
 
 
-def ask(context: ssl.SSLContext, port: int) -> bytes:
-    """Send a request over a connection of its own; gives the first byte of the answer."""
-    plain = socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE_S)
-    with context.wrap_socket(plain, server_hostname="localhost") as connection:
-        connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        return connection.recv(1)
-
-
 @contextmanager
 def rogue_bank(
     context: ssl.SSLContext,
@@ -107,7 +97,6 @@ def rogue_bank(
             bank.connections += 1
             with suppress(OSError), context.wrap_socket(plain, server_side=True) as connection:
                 bank.shown.append(connection.getpeercert(binary_form=True))
-                bank.resumed.append(bool(connection.session_reused))
                 while request := _read_request(connection):
                     bank.requests.append(request)
                     reply = answer(request)

@@ -12,7 +12,7 @@ from tppkit.client.identity import Identity
 from tppkit.client.legacy import AccessKind, AsyncLegacyClient, LegacyClient
 from tppkit.client.psd2 import AsyncPsd2Client, Psd2Client
 from tppkit.client.seal_auth import SealAuth
-from tppkit.client.tls_sessions import deadline
+from tppkit.client.tls_deadline import deadline
 from tppkit.client.vault import AsyncVaultClient, StoreResult, VaultClient
 from tppkit.protocol.gateway import DeliveryState, is_paid
 

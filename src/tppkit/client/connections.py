@@ -17,7 +17,7 @@ import httpx
 
 from tppkit.client.identity import Identity
 from tppkit.client.tls_context import Adjust, NoCertificate
-from tppkit.client.tls_sessions import deadline
+from tppkit.client.tls_deadline import deadline
 
 # httpx2 has the interface of httpx, but no common classes.
 LIBRARIES: tuple[Any, ...]

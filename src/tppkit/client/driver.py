@@ -35,7 +35,7 @@ from tppkit.client.calls import Call, Calls, PagedCall, ServerAnswer, StreamCall
 from tppkit.client.connections import DEFAULT_TIMEOUT_S, PLAIN, client_options
 from tppkit.client.identity import Identity
 from tppkit.client.tls_context import NoCertificate
-from tppkit.client.tls_sessions import deadline
+from tppkit.client.tls_deadline import deadline
 from tppkit.errors import LocalProtocolError, OutcomeUnknown, RemoteProtocolError, TppkitError, TransportError
 from tppkit.httpsig.message import Message
 from tppkit.protocol.reports import CsvReader

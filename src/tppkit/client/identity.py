@@ -93,8 +93,7 @@ class Identity:
     def tls_context(self) -> IdentityContext:
         """A TLS context for an HTTP library. Read it again for each client, because clients set their protocols (HTTP/2) on it.
 
-        It makes connections with the identity's current certificate, also after a renewal. Clients with the same protocols share
-        resumable sessions.
+        It makes connections with the identity's current certificate, also after a renewal.
         """
         return self.tls_context_with(None)
 
@@ -103,7 +102,7 @@ class Identity:
 
         Args:
             adjust: changes the settings of a new context of Python; called for each certificate and list of protocols. Pass the same
-                function again, so that sessions are shared.
+                function again, so that contexts are shared.
 
         Example:
             def strict_bank(context: ssl.SSLContext) -> None:

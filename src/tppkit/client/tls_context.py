@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from tppkit._locals import without_locals
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.files import CertificateSource, read_certificates
-from tppkit.client.tls_sessions import ResumingContext
+from tppkit.client.tls_deadline import LimitedSocket
 from tppkit.errors import ConfigurationError
 
 MINIMUM_VERSION = ssl.TLSVersion.TLSv1_2
@@ -58,11 +58,11 @@ class IdentityContexts:
     ) -> None:
         self._make = partial(make_context, chain, key, server_anchors=server_anchors)
         self._spare = [self._make()]  # at once, so that a certificate or key that TLS rejects raises here
-        self._made: dict[tuple[tuple[str, ...], Adjust | None], ResumingContext] = {}
+        self._made: dict[tuple[tuple[str, ...], Adjust | None], ssl.SSLContext] = {}
         self._lock = Lock()
 
-    def offering(self, protocols: tuple[str, ...], adjust: Adjust | None = None) -> ResumingContext:
-        """Return the adjusted context that offers these protocols; each call returns the same one, with its sessions."""
+    def offering(self, protocols: tuple[str, ...], adjust: Adjust | None = None) -> ssl.SSLContext:
+        """Return the adjusted context that offers these protocols; each call returns the same one."""
         with self._lock:
             context = self._made.get((protocols, adjust))
             if context is None:
@@ -99,7 +99,7 @@ class IdentityContext(ssl.SSLContext):
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 
     @property
-    def _current(self) -> ResumingContext:
+    def _current(self) -> ssl.SSLContext:
         return self._present().offering(self._protocols, self._adjust)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -178,7 +178,7 @@ def make_context(
     key: PrivateKeyTypes | None,
     *,
     server_anchors: Sequence[EidasCertificate] | None,
-) -> ResumingContext:
+) -> ssl.SSLContext:
     """Make a client's context with a certificate and trusted authorities.
 
     Args:
@@ -189,7 +189,8 @@ def make_context(
     Raises:
         ConfigurationError: `identity.tls`.
     """
-    context = ResumingContext()  # PROTOCOL_TLS_CLIENT verifies the server's certificate and name
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies the server's certificate and name
+    context.sslsocket_class = LimitedSocket
     _harden(context, partial(setattr, context))
     context.set_ciphers(CIPHERS)
     if server_anchors is None:
