@@ -43,9 +43,7 @@ LIMITS = {
     "an answer that the client reads": ("client.answers:MAX_ANSWER_BYTES", "client.connections:DEFAULT_TIMEOUT_S"),
     "a JSON array in a body": ("protocol.wire:MAX_ARRAY_BYTES", "protocol.reports:MAX_RECORD_BYTES"),
     "reports that a host sends at a time": ("sandbox.database:MAX_STREAMS", "sandbox.cell:DEADLINE_S"),
-    "requests that a client remembers": (
-        "client.credentials:MAX_CHANGING", "client.credentials:WINDOW", "client.credentials:MAX_READING",
-    ),
+    "request ids that a client remembers": ("client.credentials:MAX_CHANGING", "client.credentials:MAX_READING"),
     "a record of evidence": (
         "evidence.columns:MAX_LINE_BYTES", "evidence.outbox:_REMEMBERED", "evidence.outbox:_MAX_READ_BYTES",
     ),

@@ -104,7 +104,7 @@ def client_options(
 
 @cache
 def _classes(library: Any) -> tuple[Any, Any]:
-    """Return the library's client classes with a time limit for the whole of `send`."""
+    """Return the library's client classes with a time limit for the whole of `send`, which follows no redirect."""
 
     class TimedClient(library.Client):  # type: ignore[misc]  # the library is an argument
         def __init__(self, whole_s: float, **options: Any) -> None:
@@ -113,7 +113,7 @@ def _classes(library: Any) -> tuple[Any, Any]:
 
         def send(self, request: Any, **options: Any) -> Any:
             with deadline(self._whole_s):
-                return super().send(request, **options)
+                return super().send(request, **options | {"follow_redirects": False})
 
     class TimedAsyncClient(library.AsyncClient):  # type: ignore[misc]  # the library is an argument
         def __init__(self, whole_s: float, **options: Any) -> None:
@@ -123,7 +123,7 @@ def _classes(library: Any) -> tuple[Any, Any]:
         async def send(self, request: Any, **options: Any) -> Any:
             try:
                 async with asyncio.timeout(self._whole_s):
-                    return await super().send(request, **options)
+                    return await super().send(request, **options | {"follow_redirects": False})
             except TimeoutError as e:
                 raise library.ReadTimeout("the time for the whole call is over", request=request) from e
 

@@ -4,12 +4,12 @@
     with make_client(identity, base_url="https://psd2.bank.example") as client:
         client.post("/psd2/v1/payments/sepa-credit-transfers", json=payment, auth=auth)
 
-A seal is for one origin. A redirect is rejected before a request is sent to its target, because the libraries would send the seal.
+A seal is for one origin. Clients of `make_client` follow no redirect, because the libraries would send the seal to its target.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -39,9 +39,9 @@ class SealAuth(_Auth):
     """Seals each request of a client, or of a single call, with the identity's current seal.
 
     A request without X-Request-ID gets a new one. If the dialect covers Date, a request without Date gets the present time. A repeated
-    request has the same signature, byte for byte, until it expires. Repeated means the same request object, or the same X-Request-ID
-    with the same method, target, body and covered headers. The same X-Request-ID with other contents is rejected. `SealCredentials`
-    states how long requests are remembered; after that, a repeated request gets a new seal with the same id.
+    request gets a new seal with the same id. Repeated means the same request object, or the same X-Request-ID with the same method,
+    target, body and covered headers. The same X-Request-ID with other contents is rejected. `SealCredentials` states how many ids are
+    remembered.
 
     The library sends a copy (`response.request`), so several threads and tasks may send one request object at once. Only a new id is
     written into the caller's request object, so that its copies and pickles have the same id.
@@ -81,30 +81,20 @@ class SealAuth(_Auth):
             ConfigurationError, TransportError: from the signer; nothing was sent.
         """
         self._require_origin(request)
+        _require_target(request)
         request.read()
         message = _unsealed(request)
         sealed = self._credentials.seal(message, give_id=lambda header: self._id_of(request, header))
-        sent = _sealed_copy(request, message, sealed)
-        extensions = sent.extensions
-        sent.extensions = {**extensions, "trace": _guard(sent, extensions.get("trace"))}
-        try:
-            _refuse_redirect((yield sent))
-        finally:
-            sent.extensions = extensions
+        _refuse_redirect((yield _sealed_copy(request, message, sealed)))
 
     async def async_auth_flow(self, request: Any) -> AsyncGenerator[Any, Any]:
         """See `sync_auth_flow`; does not block the event loop."""
         self._require_origin(request)
+        _require_target(request)
         await request.aread()
         message = _unsealed(request)
         sealed = await self._credentials.seal_async(message, give_id=lambda header: self._id_of(request, header))
-        sent = _sealed_copy(request, message, sealed)
-        extensions = sent.extensions
-        sent.extensions = {**extensions, "trace": _async_guard(sent, extensions.get("trace"))}
-        try:
-            _refuse_redirect((yield sent))
-        finally:
-            sent.extensions = extensions
+        _refuse_redirect((yield _sealed_copy(request, message, sealed)))
 
     def _id_of(self, request: Any, header: str) -> str:
         """Return a new id for a request, and write it into the request; concurrent callers get the id of the first."""
@@ -127,6 +117,12 @@ class SealAuth(_Auth):
                 )
 
 
+def _require_target(request: Any) -> None:
+    """Check that no extension replaces the target, which is sealed as the address has it."""
+    if request.extensions.get("target", request.url.raw_path) != request.url.raw_path:
+        raise LocalProtocolError("client.target", "the HTTP library would send another target than the sealed one")
+
+
 def _unsealed(request: Any) -> Message:
     """Return the request without the headers that an earlier sending added; its id is still in the request object."""
     message, before = Message.from_httpx(request), request.extensions.get(_SEAL, ())
@@ -142,65 +138,6 @@ def _sealed_copy(request: Any, message: Message, sealed: Message) -> Any:
     copy = kind(request.method, request.url, headers=fields, stream=stream, extensions=extensions)
     copy.read()  # from memory
     return copy
-
-
-class _Sending:
-    """Checks the library's trace events of one sending: it may start only the sealed request, and nothing after a redirect.
-
-    It may also start a tunnel through a proxy to the request's host.
-    """
-
-    def __init__(self, request: Any) -> None:
-        url = request.url
-        self._sealed = (request.method.encode("ascii"), url.raw_scheme, url.raw_host, url.port, url.raw_path)
-        self._tunnel = (b"CONNECT", b"%b:%d" % (url.raw_host, url.port or 443))
-        self._redirected = False
-
-    def follow(self, event: str, info: Any) -> None:
-        """Check an event.
-
-        Raises:
-            RemoteProtocolError: `answer.redirect`.
-            LocalProtocolError: `client.target`.
-        """
-        if event.endswith(".receive_response_headers.complete"):
-            status = next(value for value in info["return_value"] if isinstance(value, int))
-            self._redirected = 300 <= status < 400
-            return
-        begins = event.endswith(".send_request_headers.started")
-        if self._redirected and (begins or event == "connection.connect_tcp.started"):
-            raise RemoteProtocolError("answer.redirect", "a sealed request was answered with a redirect")
-        if begins and not self._is_ours(info["request"]):
-            raise LocalProtocolError("client.target", "the HTTP library would send another request than the sealed one")
-
-    def _is_ours(self, request: Any) -> bool:
-        url = request.url
-        begun = (request.method, url.scheme, url.host, url.port, url.target)
-        return begun == self._sealed or (request.method, url.target) == self._tunnel
-
-
-def _guard(request: Any, further: Callable[[str, Any], None] | None) -> Callable[[str, Any], None]:
-    sending = _Sending(request)
-
-    def trace(event: str, info: Any) -> None:
-        sending.follow(event, info)
-        if further is not None:
-            further(event, info)
-
-    return trace
-
-
-def _async_guard(
-    request: Any, further: Callable[[str, Any], Awaitable[None]] | None
-) -> Callable[[str, Any], Awaitable[None]]:
-    sending = _Sending(request)
-
-    async def trace(event: str, info: Any) -> None:
-        sending.follow(event, info)
-        if further is not None:
-            await further(event, info)
-
-    return trace
 
 
 def _parse_origin(text: str) -> Origin:

@@ -22,11 +22,6 @@ DIALECTS: tuple[Assumption, ...] = (
         "five minutes", "usual in specifications of signed requests", "seals.SealPolicy(clock_skew=)",
     ),
     Assumption(
-        "age-of-a-date", "dialects", "for how long a seal is valid whose only time is a covered Date; then a provider makes a new one for "
-        "the same request",
-        "five minutes", "the same as clock-skew for a Date", "client.credentials.DATE_LIFETIME",
-    ),
-    Assumption(
         "pem-in-header", "dialects", "the form of a PEM certificate in a header, which cannot contain line breaks",
         "written without line breaks; also read with spaces in their place", "both occur", "seals.CertificateForm",
     ),
