@@ -80,6 +80,14 @@ def server_context(pki: Path, *, client_anchors: Path | None = None) -> ssl.SSLC
     return context
 
 
+def ask(context: ssl.SSLContext, port: int) -> bytes:
+    """Send a request over a connection of its own; gives the first byte of the answer."""
+    plain = socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE_S)
+    with context.wrap_socket(plain, server_hostname="localhost") as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        return connection.recv(1)
+
+
 @contextmanager
 def rogue_bank(
     context: ssl.SSLContext,
