@@ -112,18 +112,18 @@ for _ in range(files.MAX_DEPTH + 1):
 @pytest.mark.parametrize(
     ("content", "why", "reason"),
     [
-        (bz2.compress(SECRET), "unsearched", "bzip2 is not unpacked"),
-        (tarred(bz2.compress(SECRET)), "unsearched", "bzip2 is not unpacked"),
-        (encrypted(), "unsearched", "encrypted"),
-        (DEEP, "unsearched", "an archive in 4 others"),
+        (bz2.compress(SECRET), "unsupported", "bzip2 is not unpacked"),
+        (tarred(bz2.compress(SECRET)), "unsupported", "bzip2 is not unpacked"),
+        (encrypted(), "unsupported", "encrypted, or not deflated"),
+        (DEEP, "unsupported", "an archive in 4 others"),
         (gz(SECRET)[:-9], "unreadable", "damaged: EOFError"),
         (zipped(SECRET)[:-9], "unreadable", "damaged: BadZipFile"),
         (tarred(SECRET)[:520], "unreadable", "damaged: EOFError"),
         (tarred(SECRET)[:124] + b"-0000000001\0" + tarred(SECRET)[136:], "unreadable", "damaged: EOFError"),
         (tarred(SECRET)[:124] + b"no number!!\0" + tarred(SECRET)[136:], "unreadable", "damaged: ValueError"),
         (gz(b"SQLite format 3\0" + b"\xff" * 999), "unreadable", "a SQLite database that cannot be read: file is not a database"),
-        (b"PK\x03\x04" + b"PK\x06\x07" + bytes(16) + b"PK\x05\x06" + bytes(18), "unsearched", "a ZIP64 file"),
-        (b"PK\x03\x04" + b"PK\x05\x06" + b"\xff" * 18, "unsearched", "too many members"),
+        (b"PK\x03\x04" + b"PK\x06\x07" + bytes(16) + b"PK\x05\x06" + bytes(18), "unsupported", "a ZIP64 file"),
+        (b"PK\x03\x04" + b"PK\x05\x06" + b"\xff" * 18, "unsupported", "too many members"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_searched_is_named_with_the_reason(content, why, reason, tmp_path):
@@ -138,7 +138,14 @@ def test_the_limits_hold_for_all_that_a_file_contains(pack, tmp_path, monkeypatc
     assert skipped == []
     monkeypatch.setattr(files, "MAX_UNPACKED_BYTES", 2_000_000)
     _, skipped = search(tmp_path, bomb)
-    assert skipped == [("unsearched", "more than 2000000 bytes unpacked")]
+    assert skipped == [("unsupported", "more than 2000000 bytes unpacked")]
+
+
+def test_a_member_that_zipfile_would_unpack_in_one_piece_is_not_searched(tmp_path):
+    with zipfile.ZipFile(tmp_path / "small", "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("large", bytes(1_000_000))
+    content = (tmp_path / "small").read_bytes()
+    assert search(tmp_path, content, name="small") == ([], [("unsupported", "encrypted, or not deflated")])
 
 
 def test_members_are_limited(tmp_path, monkeypatch):

@@ -4,11 +4,10 @@ for found in search_path(Path("logs"), AnyCard()):
     print(found)  # a Place with its hits, or a Skipped with the reason
 """
 
-from tppkit.card_search.files import Place, Skipped, SkipReason, distinct, masked, search_path
-from tppkit.card_search.forms import CODE, AnyCard, CardForms, Forms, Hit, Secret
+from tppkit.card_search.files import Place, Skipped, SkipReason, search_path, searched
+from tppkit.card_search.forms import AnyCard, CardForms, Forms, Hit, Secret
 
 __all__ = [
-    "CODE",
     "AnyCard",
     "CardForms",
     "Forms",
@@ -17,7 +16,6 @@ __all__ = [
     "Secret",
     "SkipReason",
     "Skipped",
-    "distinct",
-    "masked",
     "search_path",
+    "searched",
 ]

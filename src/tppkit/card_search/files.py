@@ -26,7 +26,7 @@ MAX_HITS = 100  # of one place
 
 _ROWS = 64
 _BLOCK = 512  # of tar, and more than any mark at the begin of a file
-_SQLITE = b"SQLite format 3\0"
+_SQLITE, _GZIP = b"SQLite format 3\0", b"\x1f\x8b"
 _JOURNALS = ("-wal", "-journal")
 _OTHER_FORMATS = {
     b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"(\xb5/\xfd": "Zstandard", b"7z\xbc\xaf'\x1c": "7z", b"Rar!\x1a\x07": "RAR",
@@ -40,7 +40,7 @@ class SkipReason(StrEnum):
     """Why a place was not searched."""
 
     LINK = "link"  # or a special file: it has no content of its own
-    UNSEARCHED = "unsearched"
+    UNSUPPORTED = "unsupported"  # or beyond a limit
     UNREADABLE = "unreadable"
 
 
@@ -70,20 +70,15 @@ class Skipped(NamedTuple):
     reason: str
 
 
-class _Unsearched(Exception):
+class _Unsupported(Exception):
     pass
 
 
 def search_path(path: Path, forms: Forms) -> Iterator[Place | Skipped]:
     """Search a file, or every file below a folder; links below a folder are not followed.
 
-    A file is searched as it is, and unpacked if it is a gzip, zip or tar file; a SQLite database is also read by SQL, with its journals. No
-    other process may write to it. Names are searched too. Archives within each other are limited to 4, and what one file contains to
-    1 GiB.
-
-    Args:
-        path: a file or folder.
-        forms: what to look for.
+    Each file is searched as it is. Gzip, zip and tar files are also unpacked (4 within each other, 1 GiB of each file), and SQLite
+    databases also read by SQL, with their journals; no other process may write to a database. Names are searched too.
     """
     if not path.is_dir():
         yield from _named(path.parent, path.name, forms)
@@ -120,19 +115,20 @@ def masked(name: str, forms: Forms) -> str:
     return re.sub("[0-9]", "*", name) if any(forms.in_text(name)) else name
 
 
-def _place(name: str, hits: Iterable[Hit], forms: Forms) -> Place:
+def searched(name: str, hits: Iterable[Hit], forms: Forms) -> Place:
+    """Return a place with the first hit of each card and form."""
     return Place(masked(name, forms), distinct(hits))
 
 
 def _named(place: object, name: str, forms: Forms) -> Iterator[Place]:
     if hits := [hit for hit in forms.in_text(name) if not hit.form.startswith(CODE)]:
-        yield _place(f"a name in {place}", hits, forms)
+        yield searched(f"a name in {place}", hits, forms)
 
 
 def _file(path: Path, forms: Forms) -> Iterator[Place | Skipped]:
     try:
         with open(path, "rb", opener=regular_only) as file:
-            yield _place(str(path), forms.in_stream(file.read), forms)
+            yield searched(str(path), forms.in_stream(file.read), forms)
             file.seek(0)
             yield from _Unpacking(forms).parts(str(path), file.read, 0, (path, file))
     except OSError as e:
@@ -161,17 +157,13 @@ class _Unpacking:
         head = _exactly(read, _BLOCK)
         joined = _Joined(head, read)
         other = next((kind for begin, kind in _OTHER_FORMATS.items() if head.startswith(begin)), None)
-        is_gzip, is_zip, is_tar = (
-            head.startswith(b"\x1f\x8b"),
-            head.startswith(b"PK\x03\x04"),
-            head[257:262] == b"ustar",
-        )
+        is_zip, is_tar = head.startswith(b"PK\x03\x04"), head[257:262] == b"ustar"
         try:
-            if depth >= MAX_DEPTH and (is_gzip or is_zip or is_tar):
-                raise _Unsearched(f"an archive in {MAX_DEPTH} others")
+            if depth >= MAX_DEPTH and (is_zip or is_tar or head.startswith(_GZIP)):
+                raise _Unsupported(f"an archive in {MAX_DEPTH} others")
             if head.startswith(_SQLITE):
                 yield from self._database(name, joined.read, whole)
-            elif is_gzip:
+            elif head.startswith(_GZIP):
                 unpacked = gzip.GzipFile(fileobj=joined)  # type: ignore[call-overload]  # it only reads
                 yield from self.parts(f"{name}: unpacked", self._counted(unpacked.read), depth + 1)
             elif is_zip:
@@ -179,11 +171,11 @@ class _Unpacking:
             elif is_tar:
                 yield from self._tar(name, joined.read, depth)
             elif other:
-                raise _Unsearched(f"{other} is not unpacked")
+                raise _Unsupported(f"{other} is not unpacked")
             elif whole is None:
-                yield _place(name, self._forms.in_stream(joined.read), self._forms)
-        except _Unsearched as e:
-            yield Skipped(masked(name, self._forms), SkipReason.UNSEARCHED, str(e))
+                yield searched(name, self._forms.in_stream(joined.read), self._forms)
+        except _Unsupported as e:
+            yield Skipped(masked(name, self._forms), SkipReason.UNSUPPORTED, str(e))
         except _DAMAGED as e:
             yield Skipped(masked(name, self._forms), SkipReason.UNREADABLE, f"damaged: {type(e).__name__}")
 
@@ -192,7 +184,7 @@ class _Unpacking:
             data = read(size)
             self._bytes -= len(data)
             if self._bytes < 0:
-                raise _Unsearched(f"more than {MAX_UNPACKED_BYTES} bytes unpacked")
+                raise _Unsupported(f"more than {MAX_UNPACKED_BYTES} bytes unpacked")
             return data
 
         return counted
@@ -200,13 +192,13 @@ class _Unpacking:
     def _held(self, read: _Read) -> bytes:
         data = _exactly(read, MAX_HELD_BYTES + 1)
         if len(data) > MAX_HELD_BYTES:
-            raise _Unsearched(f"more than {MAX_HELD_BYTES} bytes in an archive")
+            raise _Unsupported(f"more than {MAX_HELD_BYTES} bytes in an archive")
         return data
 
     def _member(self) -> None:
         self._members -= 1
         if self._members < 0 or self._bytes < 0:
-            raise _Unsearched(f"more than {MAX_MEMBERS} members or {MAX_UNPACKED_BYTES} bytes")
+            raise _Unsupported(f"more than {MAX_MEMBERS} members or {MAX_UNPACKED_BYTES} bytes")
 
     def _zip(self, name: str, file: BinaryIO, depth: int) -> Iterator[Place | Skipped]:
         _require_short_list(file)
@@ -215,14 +207,13 @@ class _Unpacking:
                 self._member()
                 inside = f"{name}: {member.filename}"
                 yield from _named(name, member.filename, self._forms)
-                if member.flag_bits & 1:
-                    yield Skipped(masked(inside, self._forms), SkipReason.UNSEARCHED, "encrypted")
+                # zipfile reads all that a piece of bzip2 or LZMA unpacks to at once.
+                if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    yield Skipped(masked(inside, self._forms), SkipReason.UNSUPPORTED, "encrypted, or not deflated")
                     continue
                 try:
                     with archive.open(member) as content:
                         yield from self.parts(inside, self._counted(content.read), depth + 1)
-                except NotImplementedError:
-                    yield Skipped(masked(inside, self._forms), SkipReason.UNSEARCHED, "an unknown compression")
                 except _DAMAGED as e:
                     yield Skipped(masked(inside, self._forms), SkipReason.UNREADABLE, f"damaged: {type(e).__name__}")
 
@@ -248,7 +239,7 @@ class _Unpacking:
             with closing(sqlite3.connect(_address(whole[0]) if whole else ":memory:", uri=True)) as database:
                 if whole is None:
                     data = self._held(read)
-                    yield _place(name, self._forms.in_bytes(data), self._forms)
+                    yield searched(name, self._forms.in_bytes(data), self._forms)
                     # The two bytes say that there is a write-ahead log, which a copy in memory cannot have.
                     database.deserialize(data[:18] + b"\1\1" + data[20:])
                 yield from self._cells(name, database)
@@ -331,6 +322,6 @@ def _require_short_list(file: BinaryIO) -> None:
     if mark < 0 or len(end) < mark + 22:
         raise zipfile.BadZipFile
     if end[max(0, mark - 20) : mark].startswith(b"PK\x06\x07"):
-        raise _Unsearched("a ZIP64 file")
+        raise _Unsupported("a ZIP64 file")
     if int.from_bytes(end[mark + 12 : mark + 16], "little") > MAX_LIST_BYTES:
-        raise _Unsearched("too many members")
+        raise _Unsupported("too many members")

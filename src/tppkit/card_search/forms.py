@@ -7,10 +7,11 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from tppkit.errors import ConfigurationError
-from tppkit.protocol.gateway.card_data import CardSecret, detect_brands, is_luhn_number, truncate_pan
+from tppkit.protocol.gateway.card_data import CardSecret, detect_brands, has_check_digit, truncate_pan
 
 CODE = "security code"
 _CHUNK = 1 << 20
@@ -30,14 +31,16 @@ _LONGER = re.compile(
     rb"|[0-9A-Fa-f]+-[0-9A-Fa-f-]*(?= \.\.\. \(\d+ characters truncated\))"
     rb"|(?<=characters truncated\) \.\.\. )(?:[0-9A-Fa-f]+-[0-9A-Fa-f-]*|\d+(?:Z|[+-]\d\d:?\d\d))"
 )
-# Digits that no other digit touches, in one piece or in the groups of a card. Each match begins anew, so that overlapping ones count.
+# Digits that no other digit touches, in one piece or in the groups of a card; the numbers of all known networks begin with 2 to 6.
+# A match is empty, so that overlapping ones count.
+_DIGITS = re.compile(rb"[0-9](?:[ -]?[0-9]){11,}")
 _GROUPED = [
-    re.compile(rb"(?<![0-9])(?=(%b)(?![0-9]))" % digits)
+    re.compile(rb"(?<![0-9])(?=([2-6]%b)(?![0-9]))" % digits)
     for digits in (
-        rb"[0-9]{12,19}",
-        rb"[0-9]{4}([ -])[0-9]{4}\2[0-9]{4}\2[0-9]{4}",
-        rb"[0-9]{4}([ -])[0-9]{4}\2[0-9]{4}\2[0-9]{4}\2[0-9]{1,3}",
-        rb"[0-9]{4}([ -])[0-9]{6}\2[0-9]{4,5}",
+        rb"[0-9]{11,18}",
+        rb"[0-9]{3}([ -])[0-9]{4}\2[0-9]{4}\2[0-9]{4}",
+        rb"[0-9]{3}([ -])[0-9]{4}\2[0-9]{4}\2[0-9]{4}\2[0-9]{1,3}",
+        rb"[0-9]{3}([ -])[0-9]{6}\2[0-9]{4,5}",
     )
 ]
 
@@ -151,13 +154,21 @@ class AnyCard(Forms):
         views = [("digits", 0, 1), *([("UTF-16", 0, 2), ("UTF-16", 1, 2)] if not is_text and b"\0" in data else ())]
         for form, shift, step in views:
             part = data[shift::step]
-            for pattern in _GROUPED:
-                for found in pattern.finditer(part):
+            for run in _DIGITS.finditer(part):
+                for found in chain.from_iterable(pattern.finditer(part, *run.span()) for pattern in _GROUPED):
                     offset = shift + found.start() * step
-                    number = CardSecret(re.sub("[ -]", "", found[1].decode()))
-                    brands = detect_brands(number)
-                    if begin <= offset < end and brands and is_luhn_number(number):
-                        yield Hit(f"{brands[0]} {truncate_pan(number)}", form, offset)
+                    if begin <= offset < end and (card := _card(found[1])):
+                        yield Hit(card, form, offset)
+
+
+def _card(grouped: bytes) -> str | None:
+    """Return the network and the truncated number, or None for a number that is no card's."""
+    digits = grouped.translate(None, b" -")
+    if not has_check_digit(digits):
+        return None
+    number = CardSecret(digits.decode())
+    brands = detect_brands(number)
+    return f"{brands[0]} {truncate_pan(number)}" if brands else None
 
 
 def _number_forms(text: str) -> Iterator[tuple[str, bytes]]:

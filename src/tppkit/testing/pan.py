@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from tppkit.card_search import CardForms, Hit, Place, Secret, Skipped, SkipReason, distinct, masked, search_path
+from tppkit.card_search import CardForms, Place, Secret, Skipped, SkipReason, search_path, searched
 from tppkit.errors import ConfigurationError, FormatError
 
 _MAX_LINES = 20
@@ -118,11 +118,11 @@ def _places(places: tuple[object, ...], forms: CardForms) -> Iterator[Place | Sk
             case None | bool():
                 continue
             case str():
-                yield _place(name, forms.in_text(value), forms)
+                yield searched(name, forms.in_text(value), forms)
             case bytes() | bytearray() | memoryview():
-                yield _place(name, forms.in_bytes(bytes(value)), forms)
+                yield searched(name, forms.in_bytes(bytes(value)), forms)
             case int() | float() | Decimal() | date() | UUID():
-                yield _place(name, forms.in_text(str(value)), forms)
+                yield searched(name, forms.in_text(str(value)), forms)
             case os.PathLike():
                 yield from search_path(Path(value), forms)
             case Mapping():
@@ -147,7 +147,3 @@ def _places(places: tuple[object, ...], forms: CardForms) -> Iterator[Place | Sk
             case _:
                 parts = [(name, one) for one in (str(value), repr(value))]
         waiting += [(part, one, strict) for part, one in reversed([*parts])]
-
-
-def _place(name: str, hits: Iterable[Hit], forms: CardForms) -> Place:
-    return Place(masked(name, forms), distinct(hits))

@@ -88,6 +88,9 @@ _BRANDS = (
 )
 
 
+_DOUBLED = bytes.maketrans(b"0123456789", b"0246813579")  # with the digits of the double added
+
+
 def detect_brands(pan: CardSecret) -> tuple[str, ...]:
     """The networks that a card number may belong to, the likeliest first; empty for none that is known."""
     return tuple(brand for brand, digits in _BRANDS if re.match(digits, pan.get_secret_value()))
@@ -106,8 +109,12 @@ def truncate_pan(pan: CardSecret) -> str:
 
 def is_luhn_number(pan: CardSecret) -> bool:
     """Whether the check digit fits (ISO/IEC 7812-1)."""
-    digits = [int(digit) for digit in reversed(pan.get_secret_value())]
-    return (sum(digits[::2]) + sum(sum(divmod(2 * digit, 10)) for digit in digits[1::2])) % 10 == 0
+    return has_check_digit(pan.get_secret_value().encode())
+
+
+def has_check_digit(digits: bytes) -> bool:
+    """Whether the last of ASCII digits is the check digit of the others (ISO/IEC 7812-1)."""
+    return (sum(digits[::-2]) + sum(digits[-2::-2].translate(_DOUBLED)) - ord("0") * len(digits)) % 10 == 0
 
 
 def is_expired(expiry: CardSecret, *, at: datetime) -> bool:
