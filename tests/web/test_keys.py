@@ -49,7 +49,7 @@ def test_a_known_key_names_its_caller(auth, value):
 
 
 RAW = KEY.encode()
-UNKNOWN = (RAW + b" ", KEY.upper().encode(), hash_key(KEY).hex().encode(), b"\xff\x00", basic(f"{KEY}:"))
+UNKNOWN = (RAW + b"x", KEY.upper().encode(), hash_key(KEY).hex().encode(), b"\xff\x00", basic(f"{KEY}:"))
 MALFORMED = (RAW, *map(basic, (KEY, f"{KEY}:password", ":")), b"Basic " + RAW, b"Bearer " + RAW, b"Basic \xff")
 
 

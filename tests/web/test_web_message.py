@@ -85,6 +85,6 @@ def test_the_target_is_what_was_on_the_wire(raw_path, query, target):
     assert read(in_chunks(b""), raw_path=raw_path, path="/decoded", query_string=query).target == target
 
 
-def test_headers_keep_their_order_duplicates_and_bytes():
-    headers = [(b"digest", b"a"), (b"x-name", b"\xe9\xff"), (b"digest", b" b ")]
-    assert read(in_chunks(b""), headers=headers).headers == (("digest", "a"), ("x-name", "\xe9\xff"), ("digest", " b "))
+def test_headers_keep_their_order_duplicates_and_bytes_but_no_white_space_around_values():
+    headers = [(b"digest", b"a"), (b"x-name", b"\xe9\xff"), (b"digest", b" b \t")]
+    assert read(in_chunks(b""), headers=headers).headers == (("digest", "a"), ("x-name", "\xe9\xff"), ("digest", "b"))
