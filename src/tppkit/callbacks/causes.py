@@ -1,4 +1,4 @@
-"""Common mistakes in a callback's body, requestid, method or signature; `url_causes` has those in its URL.
+"""Common mistakes in a callback's URL, body, requestid, method or signature.
 
 The functions return variants: bytes that the service may have signed, each with the cause that would explain it.
 """
@@ -8,14 +8,26 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice
 from typing import NamedTuple
+from urllib.parse import quote, unquote
 
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
-from tppkit._encoding import parse_json
+from tppkit._encoding import parse_json, shown
+from tppkit.callbacks.addresses import MAX_TARGET, TOKEN, AddressBook, CallbackAddress
+from tppkit.callbacks.message import ReceivedCallback
 from tppkit.errors import FormatError
+from tppkit.protocol.legacy.rules import is_token
 from tppkit.protocol.wire import MAX_BODY_BYTES
+
+_HTTPS = "https://"
+_MAX_URLS = 400
+# The port of HTTPS, and common ports of servers behind a proxy.
+_PORTS = ("443", "8443", "80", "8080", "8000", "9443")
+_PORT = re.compile(r":([0-9]{1,5})$")
 
 
 class Cause(NamedTuple):
@@ -135,3 +147,177 @@ def heads(request_id: str, method: str) -> list[Variant]:
     ):  # fmt: skip
         found.setdefault(text + method, Cause("callback-cause.request-id", f"the requestid was signed {how}"))
     return [Variant(head.encode("utf-8", "replace"), cause) for head, cause in found.items()]
+
+
+def urls(received: ReceivedCallback, book: AddressBook) -> list[Variant]:
+    """Return the whole URLs that may have been signed, the likeliest first, at most 400."""
+    found: dict[str, Cause | None] = {}
+    for url, cause in _all_urls(received, book):
+        found.setdefault(url, cause)
+        if len(found) == _MAX_URLS:
+            break
+    return [Variant(url.encode("utf-8", "replace"), cause) for url, cause in found.items()]
+
+
+def _all_urls(received: ReceivedCallback, book: AddressBook) -> Iterator[tuple[str, Cause | None]]:
+    headers = {name.lower(): value for name, value in received.headers if len(value) <= MAX_TARGET}
+    match, path = book.find(received.target), _path(received.target)
+    own = [(url.decode(), None) for url in match.urls] if match else []
+    elsewhere = (
+        _meant(address, path, received.target)
+        for address in book.addresses
+        if not match or address is not match.address
+    )
+    origins = dict.fromkeys(address.origin for address in book.addresses)
+    for some in (
+        own,
+        chain(_in_configured_case(path, book), *elsewhere, (_unconfigured(one + path) for one in origins)),
+    ):
+        bases = list(islice(some, _MAX_URLS))
+        yield from bases
+        for url, _ in bases:
+            yield from _changed_urls(url, headers)
+
+
+def lost_query(received: ReceivedCallback, book: AddressBook) -> Cause | None:
+    """Return the cause if the token was in a query that did not arrive, so that the signature cannot be tried."""
+    path = _path(received.target)
+    for address in book.addresses:
+        before, mark, _ = address.path.partition("?")
+        if address.has_token and mark and unquote(before) == unquote(path):
+            return Cause(
+                "callback-cause.url-query",
+                f"the target is {address.url} without its query, and without its token the signature cannot be tried",
+            )
+    return None
+
+
+def _meant(address: CallbackAddress, path: str, target: str) -> Iterator[tuple[str, Cause]]:
+    """Yield the URLs of an address that the target does not match, with each possible token in the target's path."""
+    tokens = [part for part in re.split(r"[/?&=]", path) if is_token(part)][-2:] if address.has_token else [""]
+    forms = dict.fromkeys((address.path, address.url.removesuffix(TOKEN)[len(address.origin) :], unquote(address.path)))
+    for token in tokens:
+        for form in forms:
+            code, how = _why_elsewhere(unquote(form) + token, unquote(path), whole=target.startswith(_HTTPS))
+            yield _signed(code, address.origin + form + token, how)
+
+
+def _why_elsewhere(signed: str, came: str, *, whole: bool) -> tuple[str, str]:
+    """Return code and reason for a request that was signed for one path and received at another.
+
+    `whole` is True if the target was a whole URL.
+    """
+    if signed == came:
+        if whole:
+            return "callback-cause.url-host", "the target names another host"
+        return "callback-cause.url-prefix", "no proxy stripped the path, so remove the setting stripped_prefix"
+    if came.startswith("/") and signed.endswith(came):
+        taken = shown(signed.removesuffix(came))
+        return "callback-cause.url-prefix", f"a proxy stripped {taken} from the path, so set stripped_prefix={taken}"
+    if came.endswith(signed):
+        return "callback-cause.url-prefix", f"a proxy added {shown(came.removesuffix(signed))} before the path"
+    if came.partition("?")[0] == signed:
+        return "callback-cause.url-query", "without the query"
+    if signed.partition("?")[0] == came:
+        return "callback-cause.url-query", "with a query, which did not arrive"
+    if signed.rstrip("/") == came.rstrip("/"):
+        return "callback-cause.url-slash", "with another slash at the end"
+    return "callback-cause.url-prefix", "the path was changed on its way"
+
+
+def _unconfigured(url: str) -> tuple[str, Cause]:
+    return url, Cause("callback-cause.url-unconfigured", f"{url} was signed, which is no configured address")
+
+
+def _in_configured_case(path: str, book: AddressBook) -> Iterator[tuple[str, Cause]]:
+    """Yield the URLs of addresses that equal a path except for upper and lower case; a token stays as received."""
+    for address in book.addresses:
+        own, behind = path[: len(address.path)], path[len(address.path) :]
+        if own != address.path and own.lower() == address.path.lower() and (not behind or address.has_token):
+            yield _signed(
+                "callback-cause.url-case", address.origin + address.path + behind, "with other upper and lower case"
+            )
+
+
+def _path(target: str) -> str:
+    raw = target.encode("latin-1", "replace").decode("utf-8", "replace")
+    return "/" + raw[len(_HTTPS) :].partition("/")[2] if raw.startswith(_HTTPS) else raw
+
+
+def _changed_urls(url: str, headers: Mapping[str, str]) -> Iterator[tuple[str, Cause]]:
+    authority, slash, rest = url[len(_HTTPS) :].partition("/")
+    path, mark, query = (slash + rest).partition("?")
+
+    other = path[:-1] if path.endswith("/") else path + "/"
+    yield _signed(
+        "callback-cause.url-slash", _HTTPS + authority + other + mark + query, "with another slash at the end"
+    )
+    yield _signed(
+        "callback-cause.url-scheme", "http://" + authority + path + mark + query, "with http instead of https"
+    )
+    yield _signed("callback-cause.url-scheme", authority + path + mark + query, "without https://")
+    host, own = _PORT.split(authority, maxsplit=1)[0], _port_of(authority)
+    ports = (*_PORTS, headers.get("x-forwarded-port", ""), _port_of(headers.get("host", "")))
+    for port in dict.fromkeys(ports):
+        if port != own and port.isdecimal():
+            yield _signed("callback-cause.url-port", f"{_HTTPS}{host}:{port}{path}{mark}{query}", "with another port")
+    if own:
+        yield _signed("callback-cause.url-port", f"{_HTTPS}{host}{path}{mark}{query}", "without the port")
+    if headers.get("host", authority) != authority:
+        yield _signed(
+            "callback-cause.url-host",
+            _HTTPS + headers["host"] + path + mark + query,
+            "with the Host that the request names",
+        )
+    if headers.get("x-forwarded-host", authority) != authority:
+        signed = _HTTPS + headers["x-forwarded-host"] + path + mark + query
+        yield _signed("callback-cause.url-host", signed, "with the host that a proxy names")
+    other_host = authority[4:] if authority.startswith("www.") else f"www.{authority}"
+    yield _signed("callback-cause.url-host", _HTTPS + other_host + path + mark + query, "with or without www.")
+    yield _signed(
+        "callback-cause.url-host", _HTTPS + authority.upper() + path + mark + query, "with the host in upper case"
+    )
+    for signed in (unquote(url), quote(url, safe=_VISIBLE), _lower_escapes(quote(url, safe=_VISIBLE))):
+        yield _signed("callback-cause.url-encoding", signed, "with other percent-encoding")
+    yield from _changed_paths(_HTTPS + authority, path, mark + query, headers)
+
+
+def _port_of(authority: str) -> str:
+    found = _PORT.search(authority)
+    return found[1] if found else ""
+
+
+def _changed_paths(origin: str, path: str, behind: str, headers: Mapping[str, str]) -> Iterator[tuple[str, Cause]]:
+    for name in ("x-forwarded-prefix", "x-script-name"):
+        if name in headers:
+            yield _signed(
+                "callback-cause.url-prefix",
+                origin + headers[name].rstrip("/") + path + behind,
+                f"with the prefix of {name}",
+            )
+    for name in ("x-original-uri", "x-original-url", "x-rewrite-url", "x-forwarded-uri"):
+        if name in headers:
+            yield _signed(
+                "callback-cause.url-prefix", origin + headers[name], f"with the path of {name}, which a proxy changed"
+            )
+    for cased in (path.lower(), path.upper()):
+        yield _signed("callback-cause.url-case", origin + cased + behind, "with other upper and lower case")
+    shorter = path
+    while shorter.count("/") > 1:
+        shorter = "/" + shorter[1:].partition("/")[2]
+        yield _signed("callback-cause.url-prefix", origin + shorter + behind, "without a prefix of the path")
+    if behind:
+        yield _signed("callback-cause.url-query", origin + path, "without the query")
+    yield _signed("callback-cause.url-scheme", path + behind, "the path only")
+
+
+def _signed(code: str, url: str, how: str) -> tuple[str, Cause]:
+    return url, Cause(code, f"{url} was signed: {how}")
+
+
+_VISIBLE = "".join(map(chr, range(0x21, 0x7F)))
+
+
+def _lower_escapes(url: str) -> str:
+    first, *rest = url.split("%")
+    return "%".join([first, *(part[:2].lower() + part[2:] for part in rest)])

@@ -13,7 +13,7 @@ from itertools import combinations, islice, product
 
 from tppkit._clock import as_utc
 from tppkit._encoding import shown
-from tppkit.callbacks import causes, url_causes
+from tppkit.callbacks import causes
 from tppkit.callbacks.addresses import TOKEN
 from tppkit.callbacks.causes import Cause
 from tppkit.callbacks.keys import CallbackKey
@@ -134,7 +134,7 @@ def _likely_causes(
         if key is not None:
             found = (*changes, *((encoding,) if encoding else ()), *_key_causes(key, receiver, at))
             return found or _explained_by_rule(rejection)
-    lost = url_causes.lost_query(received, receiver.book)
+    lost = causes.lost_query(received, receiver.book)
     if lost is not None:
         return (lost,)
     if not received.body and received.method == "POST":
@@ -157,7 +157,7 @@ def affordable(trials: Iterable[Trial], *, keys: int) -> Iterator[Trial]:
 def _trials(received: ReceivedCallback, request_id: str, receiver: CallbackReceiver) -> Iterator[Trial]:
     """Yield the bytes that may have been signed, those with fewer changes first."""
     parts = (
-        causes.heads(request_id, received.method), url_causes.urls(received, receiver.book), causes.bodies(received.body),
+        causes.heads(request_id, received.method), causes.urls(received, receiver.book), causes.bodies(received.body),
     )  # fmt: skip
     as_it_came = [[variant for variant in part if variant.cause is None] for part in parts]
     changed = [[variant for variant in part if variant.cause] for part in parts]

@@ -7,20 +7,25 @@ Source: PKCS #11 Cryptographic Token Interface 2.40 (OASIS).
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
+from hashlib import blake2b
 from pathlib import Path
+from threading import RLock
 from typing import Any, Self
 
-from cryptography.exceptions import InvalidSignature
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
+from cryptography.hazmat.primitives.serialization import load_der_public_key
 
 from tppkit._extras import missing_extra
 from tppkit._locals import without_locals
-from tppkit.errors import ConfigurationError, TransportError
+from tppkit.errors import ConfigurationError, FormatError, TransportError
 from tppkit.httpsig.algorithms import Algorithm, Scheme, der_from_raw, hash_data
-from tppkit.httpsig.signers.pkcs11_keys import read_certificate_key, read_public_key
-from tppkit.httpsig.signers.pkcs11_process import process_of
 from tppkit.httpsig.signers.protocol import choose_algorithm
 
 _RAW_BYTES = {"P-256": 32, "P-384": 48}
@@ -66,7 +71,7 @@ class Pkcs11Signer:
         self._token = token
         self._pin = pin if callable(pin) else lambda: pin
         self._wanted: Mapping[str, Any] = {"LABEL": label, "ID": key_id}
-        self._process = process_of(self._module)
+        self._process = _process_of(self._module)
         self._lock = self._process.lock
         self._session: Any = None
         self._key: Any = None
@@ -234,10 +239,10 @@ class Pkcs11Signer:
         wanted = {"ID": identity} if identity else {"LABEL": self._wanted["LABEL"]}
         try:
             for thing in (self._key, *self._objects("PUBLIC_KEY", wanted)):
-                if found := read_public_key(p11, thing):
+                if found := _read_public_key(p11, thing):
                     return found
             for thing in self._objects("CERTIFICATE", wanted):
-                return read_certificate_key(thing[p11.Attribute.VALUE])
+                return _read_certificate_key(thing[p11.Attribute.VALUE])
         except p11.PKCS11Error as e:
             raise self._unavailable("does not return the public key", e) from e
         raise self._not_found("has neither public key nor certificate for the private key")
@@ -288,3 +293,79 @@ def _finisher(algorithm: Algorithm) -> Callable[[bytes], bytes]:
     if algorithm.scheme is Scheme.ECDSA_DER:
         return lambda signature: der_from_raw(signature, size=size)
     return lambda signature: signature
+
+
+def _read_public_key(p11: Any, key: Any) -> CertificatePublicKeyTypes | None:
+    """Read the public key from a key object; None for an EC private key, which does not contain it.
+
+    Args:
+        p11: the module `pkcs11`.
+        key: a public or private key of the device.
+
+    Raises:
+        FormatError: `key.unsupported`.
+    """
+    try:
+        match key.key_type:
+            case p11.KeyType.RSA:  # private key objects have these attributes too
+                modulus, exponent = key[p11.Attribute.MODULUS], key[p11.Attribute.PUBLIC_EXPONENT]
+                numbers = rsa.RSAPublicNumbers(int.from_bytes(exponent, "big"), int.from_bytes(modulus, "big"))
+                return numbers.public_key()
+            case p11.KeyType.EC:
+                found = load_der_public_key(p11.util.ec.encode_ec_public_key(key))
+                return found if isinstance(found, ec.EllipticCurvePublicKey) else None
+            case p11.KeyType.EC_EDWARDS:
+                return ed25519.Ed25519PublicKey.from_public_bytes(_octets(key[p11.Attribute.EC_POINT]))
+    except (p11.AttributeTypeInvalid, p11.AttributeSensitive):
+        return None
+    except (ValueError, UnsupportedAlgorithm) as e:
+        raise FormatError("key.unsupported", "the device's public key is of an unsupported type") from e
+    raise FormatError("key.unsupported", "the device's key is neither RSA nor EC")
+
+
+def _octets(point: bytes) -> bytes:
+    # PKCS #11 3.0 has the raw point, earlier drafts wrap it in an OCTET STRING; devices have both.
+    return point[2:] if point[:2] == b"\x04\x20" and len(point) == 34 else point
+
+
+def _read_certificate_key(der: bytes) -> CertificatePublicKeyTypes:
+    """Read the public key of a certificate in the device.
+
+    Raises:
+        FormatError: `key.unsupported`.
+    """
+    try:
+        return x509.load_der_x509_certificate(der).public_key()
+    except (ValueError, UnsupportedAlgorithm) as e:
+        raise FormatError("key.unsupported", "the certificate in the device has an unsupported key") from e
+
+
+class _Process:
+    """State of a PKCS#11 library in this process.
+
+    Attributes:
+        lock: hold it for each call of the library. python-pkcs11 initialises the library without locking, so only one thread may
+            call it at a time, for all tokens and sessions.
+    """
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        self._secret = secrets.token_bytes(32)
+        self._refused: set[bytes] = set()
+
+    def has_refused(self, token: str, pin: str) -> bool:
+        """Whether a token rejected this PIN before."""
+        return self._digest(token, pin) in self._refused
+
+    def remember_refused(self, token: str, pin: str) -> None:
+        """Remember a rejected PIN as a digest, keyed with a random secret of this process."""
+        self._refused.add(self._digest(token, pin))
+
+    def _digest(self, token: str, pin: str) -> bytes:
+        return blake2b(repr((token, pin)).encode(), key=self._secret).digest()
+
+
+@cache
+def _process_of(module: str) -> _Process:
+    """Return the state of a library; signers must name the library by the same path."""
+    return _Process()
