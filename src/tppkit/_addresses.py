@@ -23,7 +23,7 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*)*")
 _QUERY = re.compile(r"\?(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*")
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[1-9][0-9]{0,4}))?")
-# Underscores are in the names of containers.
+# Container names may have underscores.
 _LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 # In a signed address, `{` is where a body begins, and a `%` after decoding makes one address the encoded form of another. Clients
 # differ in whether they encode the rest.

@@ -109,9 +109,9 @@ def test_an_attempt_ends_its_own_checkout_after_30_minutes_or_its_period(timed_m
     longer = timed_merchant.card_order(transaction={"expiration_period": "PT2H"})
     held = timed_merchant.card_order(transaction={"expiration_period": "PT2H", "capture_mode": "manual"})
     token = timed_merchant.card(usual)
-    timed_merchant.advance(30 * MINUTE - 1)
+    timed_merchant.advance(29 * MINUTE)
     assert {status(timed_merchant.read(one)) for one in (usual, longer, held)} == {("new", "new")}
-    timed_merchant.advance(1)
+    timed_merchant.advance(MINUTE)
     for order in (usual, held):
         assert status(timed_merchant.read(order)) == ("expired", "declined")
         assert is_refused(timed_merchant.authenticate(order, token), 409, "STATUS_INVALID")

@@ -121,12 +121,24 @@ CLOSE = b"Connection: close\r\n\r\n"
         b"GET / HTTP/1.1\r\n" + CLOSE,
         b"GET http://localhost/ HTTP/1.1\r\n" + CLOSE,
         b"GET ftp://localhost/ HTTP/1.1\r\n" + HOST + CLOSE,
+        b"GET http://user@localhost/ HTTP/1.1\r\n" + HOST + CLOSE,
+        b"GET http://localhost:1@evil.example/ HTTP/1.1\r\n" + HOST + CLOSE,
         b"GET / HTTP/1.1\r\n" + HOST + HOST + CLOSE,
         b"GET / HTTP/2.0\r\n" + HOST + CLOSE,
         b"GET / HTTP/0.9\r\n" + HOST + CLOSE,
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ],
-    ids=["no Host", "no Host, absolute", "absolute, ftp", "two Hosts", "HTTP/2.0", "HTTP/0.9", "HTTP/2 preface"],
+    ids=[
+        "no Host",
+        "no Host, absolute",
+        "absolute, ftp",
+        "user",
+        "user, password",
+        "two Hosts",
+        "HTTP/2.0",
+        "HTTP/0.9",
+        "HTTP/2 preface",
+    ],
 )
 def test_a_request_that_is_not_http_1_is_answered_400(raw, exchange):
     assert exchange(raw).startswith(b"HTTP/1.1 400 ")

@@ -346,7 +346,7 @@ def test_a_project_sees_its_own_orders_alone(sandbox):
     with pytest.raises(RequestRefused) as refused:
         sandbox.gateway.client().order(order.id)
     assert refused.value.status == 404
-    with pytest.raises(RequestRefused, match="other than webhook_url"):
+    with pytest.raises(RequestRefused, match="colour is not a field"):
         sandbox.gateway.project(colour="red")
 
 

@@ -38,7 +38,7 @@ from tppkit.protocol.psd2 import (
     TransactionStatus,
 )
 from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT
-from tppkit.protocol.psd2.models import ApprovalLinks, InstructedAmount
+from tppkit.protocol.psd2.models import InstructedAmount
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Issued, Pki, make_pki, make_provider, write_pki
 from tppkit.trust import PathVerifier, load_anchors
@@ -163,7 +163,7 @@ def _read_accounts(steps: Steps, client: Psd2Client, control: Control, url: str)
         lines.append(f"The sandbox bank listens at {url} and requires a client certificate.")
         created = client.create_consent(request)
         lines.append(f"201 {created.status}, consent {created.consent_id} until {last_day}.")
-        lines.append(f"The customer approves at {_address(created.links)}")
+        lines.append(f"The customer approves at {created.links.sca_redirect and created.links.sca_redirect.href}")
         control(f"/consents/{created.consent_id}/approve")
         status = client.wait_for_consent(created.consent_id, wait_s=10)
         lines.append(f"The consent is {status}.")
@@ -179,16 +179,12 @@ def _read_accounts(steps: Steps, client: Psd2Client, control: Control, url: str)
     return account
 
 
-def _address(links: ApprovalLinks) -> str:
-    return links.sca_redirect.href if links.sca_redirect else "no address"
-
-
 def _pay(steps: Steps, client: Psd2Client) -> PaymentInitiated:
     with steps.step("Initiate a sealed payment") as lines:
         request_id = uuid4()
         initiated = client.initiate_payment(_PAYMENT, request_id=request_id)
         lines.append(f"201 {initiated.transaction_status}, payment {initiated.payment_id}.")
-        lines.append(f"The payer approves at {_address(initiated.links)}")
+        lines.append(f"The payer approves at {initiated.links.sca_redirect and initiated.links.sca_redirect.href}")
         expect(initiated.transaction_status is TransactionStatus.RCVD, f"the status is {initiated.transaction_status}")
     with steps.step("Send the same request again, as after a lost answer") as lines:
         again = client.initiate_payment(_PAYMENT, request_id=request_id)

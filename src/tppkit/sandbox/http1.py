@@ -28,10 +28,10 @@ MAX_PIPELINED = 32  # requests that wait for the answer to an earlier one
 MAX_CONNECTIONS = 1024  # of all ports
 # The parser is given GET for any other method: it rejects unknown ones before it has read a header, so no host could answer them.
 _PARSED = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS", b"TRACE", b"CONNECT"})
-_METHOD = re.compile(
-    rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (?=/|(?i:https?://))"
-)  # RFC 9110 section 9.1, before a target
-_ABSOLUTE = re.compile(rb"https?://([^/?#@]+)", re.IGNORECASE)
+# RFC 9110 section 9.1, before a target
+_METHOD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (?=/|(?i:https?://))")
+_REST_BYTES = len("  HTTP/1.1\r\n\r\n")  # of a head, without method, target and headers
+_ABSOLUTE = re.compile(rb"https?://([^/?#@]+)(?=[/?#]|\Z)", re.IGNORECASE)  # no userinfo
 _OTHER_FILES = 128  # that the process keeps open: databases, archive, deliveries, listening sockets
 
 
@@ -151,10 +151,8 @@ class BoundedHttp(HttpToolsProtocol):
         Source: RFC 9112 section 3.2.
         """
         fields = sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
-        if (
-            len(f"{self._method or self.parser.get_method().decode()}  HTTP/1.1\r\n\r\n") + len(self.url) + fields
-            > MAX_HEAD_BYTES
-        ):
+        method = self._method or self.parser.get_method()
+        if len(method) + len(self.url) + fields + _REST_BYTES > MAX_HEAD_BYTES:
             raise self._too_long()
         version = self.parser.get_http_version()
         hosts = sum(name == b"host" for name, _ in self.headers)
@@ -169,7 +167,7 @@ class BoundedHttp(HttpToolsProtocol):
             # The host of the target applies, not that of the header.
             self.headers[:] = [(name, absolute[1] if name == b"host" else value) for name, value in self.headers]
         elif not self.url.startswith((b"/", b"*")):
-            raise self._fault("the target is neither a path nor an http or https address")
+            raise self._fault("the target is neither a path nor an http or https address without a user")
         self._in_head = False
         extensions = cast("dict[str, Any]", self.scope.setdefault("extensions", {}))
         extensions[RAW_TARGET] = {"target": bytes(self.url)}

@@ -83,7 +83,7 @@ class Receivers:
     allow: tuple[Network, ...] = ()
     loopback: bool = False
 
-    def include(self, address: str) -> bool:
+    def includes(self, address: str) -> bool:
         """Whether an IP address may be called."""
         try:
             found = _plain(ip_address(address))
@@ -93,7 +93,7 @@ class Receivers:
         return is_own or is_public(str(found)) or any(found in network for network in self.allow)
 
     def require(self, url: str | None, *, what: str, code: str) -> None:
-        """Refuse an address that is never called: not https, or not an allowed host. Other names are resolved at each call.
+        """Refuse a URL that the sandbox would never call: not https, or not an allowed host. Other names are resolved at each call.
 
         Raises:
             ConfigurationError: `code`.
@@ -106,7 +106,7 @@ class Receivers:
             raise ConfigurationError(code, e.message) from e
         is_ip = ":" in host or host.rpartition(".")[2].isdigit()
         known = ("127.0.0.1", "::1") if f".{host}".endswith(".localhost") else (host,) if is_ip else ()
-        if known and not any(map(self.include, known)):
+        if known and not any(map(self.includes, known)):
             message = f"{what} would never be called: {shown(host)} is neither on the public network nor allowed"
             raise ConfigurationError(code, f"{message} (--allow-address)")
         if len(url) > _MAX_URL:
@@ -186,7 +186,7 @@ class OutgoingHttp:
             found = await self._resolve(host, address.port)
         except OSError as e:
             raise TransportError("outgoing.failed", f"the host {shown(host)} cannot be resolved") from e
-        allowed = [one for one in dict.fromkeys(found) if self._receivers.include(one)][:MAX_ADDRESSES]
+        allowed = [one for one in dict.fromkeys(found) if self._receivers.includes(one)][:MAX_ADDRESSES]
         if not allowed:
             # Pages show the message to untrusted users, so the addresses, which may be internal, are only logged.
             _LOGGER.warning("%s is not called: its addresses are %s", shown(host), shown(", ".join(found)[:300]))

@@ -278,7 +278,7 @@ def to_decimal(amount_minor: int) -> str:
 
 
 def in_euro(amount_minor: int, currency: str) -> int:
-    """Return the value of an amount in cents at the bank's rate, to the nearest one and not zero."""
+    """Return the value of an amount in euro cents at the bank's rate, rounded to the nearest cent, but at least one cent."""
     rate = RATES[currency]
     cents = max(1, (abs(amount_minor) * 100 + rate // 2) // rate)
     return cents if amount_minor > 0 else -cents

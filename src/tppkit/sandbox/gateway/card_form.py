@@ -61,7 +61,7 @@ def read_card(form: Form, *, at: datetime) -> StoredCard | tuple[str, ...]:
     return found if found or month is None else StoredCard(number, month, name or None)
 
 
-def harmless(form: Form) -> Mapping[str, str]:
+def fields_to_show(form: Form) -> Mapping[str, str]:
     """Return the fields of a form that can be shown again: an expiry date and a name without digits."""
     expiry, name = form.get("expiry").strip(), form.get("name").strip()
     return {

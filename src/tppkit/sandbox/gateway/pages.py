@@ -22,7 +22,7 @@ from tppkit.errors import FormatError, LocalProtocolError, TppkitError
 from tppkit.protocol.gateway.orders import CREDIT_CARD
 from tppkit.protocol.gateway.values import amount_with_decimals
 from tppkit.sandbox.cell import Services
-from tppkit.sandbox.gateway.card_form import CARD_ERRORS, Form, harmless, read_card
+from tppkit.sandbox.gateway.card_form import CARD_ERRORS, Form, fields_to_show, read_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.hosted import Choice, pay, pay_link
 from tppkit.sandbox.gateway.page_state import PageState, Place, Result, page_state
@@ -87,7 +87,7 @@ class GatewayPages:
         if wrong:
             path = request.scope["path"]
             answer = see_other(f"{path}?method={CREDIT_CARD}")
-            kept = quote(urlencode({"wrong": " ".join(wrong), **harmless(form)}), safe="")
+            kept = quote(urlencode({"wrong": " ".join(wrong), **fields_to_show(form)}), safe="")
             is_https = self._settings.pages_url.startswith("https:")
             answer.set_cookie(_COOKIE, kept, _COOKIE_S, path=path, secure=is_https, httponly=True, samesite="strict")
             return answer
@@ -135,7 +135,7 @@ def _method(state: PageState, form: Form) -> str:
 
 
 def _refused(request: Request) -> Form | None:
-    """Return what is wrong with the last form of this page, and its harmless fields; None if it was not refused."""
+    """Return what is wrong with the last form of this page, and its fields to show again; None if it was not refused."""
     with suppress(FormatError):
         form = _read_form(unquote(request.cookies.get(_COOKIE, "")).encode())
         return form if form.get("wrong") else None
@@ -172,7 +172,8 @@ def _answer(state: PageState, *, method: str | None = None, refused: Form | None
         "gateway_pay.html", heading=f"Error: {heading}" if wrong else heading, title=heading, step=state.step,
         last_four=(details.truncated_pan or "")[-4:] if details else None, asks=asked is not None, chosen=chosen,
         is_card=chosen == CREDIT_CARD, chosen_name=method_name(chosen),
-        others=[(one, method_name(one)) for one in state.methods if one != chosen], wrong=wrong, kept=harmless(refused) if refused else {},
+        others=[(one, method_name(one)) for one in state.methods if one != chosen],
+        wrong=wrong, kept=fields_to_show(refused) if refused else {},
         declined=None if state.last is None or wrong else declined_reason(state.last), **values,
     ))  # fmt: skip
 

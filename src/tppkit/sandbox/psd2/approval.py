@@ -9,7 +9,7 @@ from typing import TypeAlias
 from sqlalchemy import Connection
 
 from tppkit.errors import LocalProtocolError
-from tppkit.protocol.psd2 import BankRules, PaymentInitiation
+from tppkit.protocol.psd2 import BankRules
 from tppkit.protocol.psd2.consent import ConsentTrigger
 from tppkit.protocol.psd2.payment import Trigger, reported_status
 from tppkit.sandbox.bank.customers import Account, Customer
@@ -157,7 +157,7 @@ def _state(order: Order) -> str:
 
 
 def _paid(payment: StoredPayment) -> tuple[str, str]:
-    submitted = PaymentInitiation.from_wire(payment.body, unknown_fields=True)
+    submitted = payment.initiation
     amount = submitted.instructed_amount
     return (
         f"{amount.amount} {amount.currency}",

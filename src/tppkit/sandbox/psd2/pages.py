@@ -17,7 +17,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tppkit.errors import TppkitError
-from tppkit.protocol.psd2 import PaymentInitiation
 from tppkit.qr.picture import encode_text
 from tppkit.sandbox.bank.customers import customers
 from tppkit.sandbox.cell import Services
@@ -170,16 +169,10 @@ class ApprovalPages:
         redirect = order.redirect_uri
         if isinstance(order, StoredConsent):
             request = order.request
-            shown = {
-                "consent": request,
-                "permissions": permissions(request.access),
-                "until": order.progress.valid_until,
-            }
+            until = order.progress.valid_until
+            shown = {"consent": request, "permissions": permissions(request.access), "until": until}
         else:
-            shown = {
-                "payment": PaymentInitiation.from_wire(order.body, unknown_fields=True),
-                "product": PRODUCTS[order.product],
-            }
+            shown = {"payment": order.initiation, "product": PRODUCTS[order.product]}
         return {
             "payment": None,
             "consent": None,

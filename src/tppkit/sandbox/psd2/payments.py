@@ -159,7 +159,7 @@ def is_open(payment: StoredPayment) -> bool:
 
 def choices(db: Connection, payment: StoredPayment) -> tuple[tuple[Customer, Account], ...]:
     """Return each customer with each account that may pay; debtorAccount restricts them (assumption no-matching-account)."""
-    return tuple(_approving_accounts(db, PaymentInitiation.from_wire(payment.body, unknown_fields=True), None, None))
+    return tuple(_approving_accounts(db, payment.initiation, None, None))
 
 
 def approve_payment(
@@ -180,7 +180,7 @@ def approve_payment(
             such account, debtorAccount names another, or too many of its transfers are pending.
     """
     require_open(payment)
-    order = PaymentInitiation.from_wire(payment.body, unknown_fields=True)
+    order = payment.initiation
     chosen = next(_approving_accounts(db, order, customer, iban), None)
     if chosen is None:
         raise LocalProtocolError("account.unfit", "no such account may pay this payment")
@@ -218,9 +218,7 @@ def _execute(db: Connection, transfer: Transfer, *, rules: BankRules) -> None:
     payment = lock_payment(db, transfer.order_id)
     if payment is None:
         raise LocalProtocolError("payment.unknown", f"the transfer {transfer.id} has no payment")
-    on_rail = not transfer.instant or _is_instant(
-        db, PaymentInitiation.from_wire(payment.body, unknown_fields=True), rules
-    )
+    on_rail = not transfer.instant or _is_instant(db, payment.initiation, rules)
     if not on_rail and payment.product is PaymentProduct.SEPA:
         delay_transfer(db, transfer, due_at=transfer.started_at + rules.normal_execution)
         return

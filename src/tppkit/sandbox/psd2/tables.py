@@ -21,11 +21,11 @@ from sqlalchemy import (
     func,
     select,
     update,
-)
+)  # fmt: skip
 
 from tppkit._clock import from_microseconds, optional_microseconds, optional_time, to_microseconds
 from tppkit._statement import Statement, insert_or
-from tppkit.protocol.psd2 import PaymentProduct, TransactionStatus
+from tppkit.protocol.psd2 import PaymentInitiation, PaymentProduct, TransactionStatus
 from tppkit.protocol.psd2.payment import Progress, Trigger
 from tppkit.sandbox.bank.tables import TRANSFERS
 
@@ -103,6 +103,11 @@ class StoredPayment:
     redirect_uri: str | None
     progress: Progress
     provider_name: str | None = None
+
+    @property
+    def initiation(self) -> PaymentInitiation:
+        """The payment as the provider has initiated it."""
+        return PaymentInitiation.from_wire(self.body, unknown_fields=True)
 
 
 def is_id(text: str) -> bool:
