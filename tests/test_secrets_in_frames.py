@@ -20,9 +20,11 @@ from cryptography.hazmat.primitives.serialization import (
 
 from reported import reported
 from tppkit._clock import utc_now
+from tppkit._locals import without_locals
 from tppkit.certificates import EidasCertificate, load_certificates, read_sources
 from tppkit.client import AsyncGatewayClient, AsyncLegacyClient, GatewayClient, Identity, LegacyClient, VaultClient
 from tppkit.client.credentials import ApiKeyCredentials, BasicCredentials
+from tppkit.errors import ConfigurationError
 from tppkit.httpsig import load_pkcs12, load_private_key
 from tppkit.inbox.store import InboxStore
 from tppkit.sandbox.database import Database
@@ -179,3 +181,34 @@ def caught(call: Callable[[], object]) -> BaseException:
     except Exception as e:  # noqa: BLE001  # of any class
         return e
     raise AssertionError("nothing was raised")
+
+
+def test_a_failing_loader_ends_no_suspended_generator_and_makes_no_cycle():
+    kept: list[Exception] = []
+
+    def suspended() -> Iterator[int]:
+        try:
+            fail()
+        except RuntimeError as e:
+            kept.append(e)
+        yield 1
+        yield 2
+
+    def password() -> str:
+        raise ValueError from kept[0]
+
+    rows = suspended()
+    next(rows)
+    caught(lambda: load_private_key(b"", password=password))
+    caught(without_locals(password))
+    assert next(rows) == 2
+    own = ConfigurationError("identity.tls", "own")
+
+    def raise_own() -> None:
+        raise own
+
+    try:
+        raise ValueError from own
+    except ValueError:
+        caught(without_locals(raise_own))
+    assert own.__context__ is None

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from tppkit._locals import with_causes
 from tppkit.client.calls import Call, Calls, ServerAnswer
 from tppkit.client.connections import FAILURES, TIMEOUTS, UNCONNECTED
 from tppkit.errors import OutcomeUnknown, RemoteProtocolError, TppkitError, TransportError
@@ -143,29 +144,13 @@ class TransportErrors:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, frames: object) -> None:
-        _drop_frames(error)
+        for one in with_causes(error):
+            one.__traceback__ = None
         if isinstance(error, TIMEOUTS):
             message = f"the server did not answer in time ({type(error).__name__})"
             raise TransportError("transport.timeout", message) from error
         if isinstance(error, FAILURES):
             raise TransportError("transport.failed", f"the connection failed: {_failure_text(error)}") from error
-
-
-def _drop_frames(failure: BaseException | None) -> None:
-    for error in _with_causes(failure):
-        error.__traceback__ = None
-
-
-def _with_causes(failure: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error, its causes and the members of groups, each once: a hook of the caller may raise errors in a cycle."""
-    waiting, seen = [failure], set[int]()
-    while waiting:
-        error = waiting.pop()
-        if error is not None and id(error) not in seen:
-            seen.add(id(error))
-            yield error
-            members = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
-            waiting += [*members, error.__context__, error.__cause__]
 
 
 def is_unsent(error: TppkitError) -> bool:
@@ -204,7 +189,7 @@ def pause_before_repeat_s(
 
 def _certificate_error(failure: BaseException) -> ssl.SSLCertVerificationError | None:
     """Return the verification error of the server's certificate that caused a failure, or None."""
-    return next((error for error in _with_causes(failure) if isinstance(error, ssl.SSLCertVerificationError)), None)
+    return next((error for error in with_causes(failure) if isinstance(error, ssl.SSLCertVerificationError)), None)
 
 
 # Errors of OpenSSL's strict checks of RFC 5280: X509_V_ERR_PATHLEN_INVALID_FOR_NON_CA to X509_V_ERR_EXTENSIONS_REQUIRE_VERSION_3.
