@@ -101,8 +101,7 @@ class Identity:
         """A TLS context with other settings, for one bank.
 
         Args:
-            adjust: changes the settings of a new context of Python; called for each certificate and list of protocols. Pass the same
-                function again, so that contexts are shared.
+            adjust: changes the settings of a new context of Python; called for each certificate and list of protocols.
 
         Example:
             def strict_bank(context: ssl.SSLContext) -> None:

@@ -58,21 +58,29 @@ class IdentityContexts:
     ) -> None:
         self._make = partial(make_context, chain, key, server_anchors=server_anchors)
         self._spare = [self._make()]  # at once, so that a certificate or key that TLS rejects raises here
-        self._made: dict[tuple[tuple[str, ...], Adjust | None], ssl.SSLContext] = {}
+        self._made: dict[tuple[str, ...], ssl.SSLContext] = {}
         self._lock = Lock()
 
-    def offering(self, protocols: tuple[str, ...], adjust: Adjust | None = None) -> ssl.SSLContext:
-        """Return the adjusted context that offers these protocols; each call returns the same one."""
+    def offering(self, protocols: tuple[str, ...]) -> ssl.SSLContext:
+        """Return the context that offers these protocols; each call returns the same one."""
         with self._lock:
-            context = self._made.get((protocols, adjust))
-            if context is None:
-                context = self._spare.pop() if self._spare else self._make()
+            if protocols not in self._made:
+                self._made[protocols] = self._spare.pop() if self._spare else self._make()
                 if protocols:
-                    context.set_alpn_protocols(protocols)
-                if adjust is not None:
-                    adjust(context)
-                self._made[protocols, adjust] = context
+                    self._made[protocols].set_alpn_protocols(protocols)
+        return self._made[protocols]
+
+    def adjusted(self, protocols: tuple[str, ...], adjust: Adjust) -> ssl.SSLContext:
+        """Return a new context."""
+        context = self._make()
+        if protocols:
+            context.set_alpn_protocols(protocols)
+        adjust(context)
         return context
+
+
+class _NoEffect(ConfigurationError, NotImplementedError):
+    """A changed setting. Libraries expect the second class."""
 
 
 class IdentityContext(ssl.SSLContext):
@@ -86,13 +94,14 @@ class IdentityContext(ssl.SSLContext):
         adjust: changes the settings of each context of a certificate before its first connection; None: does not.
 
     Raises:
-        NotImplementedError: from every change of a setting.
+        ConfigurationError: `identity.tls`, from every change of a setting.
     """
 
     def __init__(self, present: Callable[[], IdentityContexts], adjust: Adjust | None = None) -> None:
         _harden(self, super().__setattr__)
         self._protocols: tuple[str, ...] = ()
         self._present, self._adjust = present, adjust
+        self._last: tuple[object, ssl.SSLContext] | None = None
 
     def __new__(cls, *_: object) -> IdentityContext:
         """See `ssl.SSLContext`, whose constructor takes the protocol."""
@@ -100,17 +109,23 @@ class IdentityContext(ssl.SSLContext):
 
     @property
     def _current(self) -> ssl.SSLContext:
-        return self._present().offering(self._protocols, self._adjust)
+        contexts, protocols = self._present(), self._protocols
+        if self._adjust is None:
+            return contexts.offering(protocols)
+        last = self._last
+        if last is None or last[0] != (contexts, protocols):
+            self._last = last = (contexts, protocols), contexts.adjusted(protocols, self._adjust)
+        return last[1]
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Accept a library's confirmation of a setting; raise for a change, which would have no effect."""
         if name.startswith("_"):
             super().__setattr__(name, value)
         elif getattr(self, name) != value:
-            raise NotImplementedError(f"{name}: {_NO_EFFECT}")
+            raise _NoEffect("identity.tls", f"{name}: {_NO_EFFECT}")
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError(_NO_EFFECT)
+        raise _NoEffect("identity.tls", _NO_EFFECT)
 
     load_cert_chain = load_default_certs = load_dh_params = load_verify_locations = set_ciphers = (
         set_default_verify_paths
