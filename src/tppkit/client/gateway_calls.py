@@ -11,7 +11,7 @@ from tppkit.client.calls import Call, Lookup, PagedCall, StreamCall
 from tppkit.client.card_calls import CardCalls
 from tppkit.errors import OrderOutcomeUnknown, OutcomeUnknown, RemoteProtocolError, TppkitError, TransportError
 from tppkit.protocol.endpoint import Endpoint
-from tppkit.protocol.gateway import GATEWAY, F, Order, OrderRequest, PaymentLink, Query
+from tppkit.protocol.gateway import GATEWAY, F, Order, OrderRequest, PaymentLink, Query, endpoints
 from tppkit.protocol.gateway.bodies import (
     AuthenticateRequest,
     CaptureRequest,
@@ -24,24 +24,6 @@ from tppkit.protocol.gateway.bodies import (
     VoidRequest,
     WalletSession,
     WalletSessionRequest,
-)
-from tppkit.protocol.gateway.endpoints import (
-    AUTHENTICATE,
-    CAPTURE,
-    CAPTURE_AMOUNT,
-    CREATE_ORDER,
-    CREATE_PAYMENT_LINK,
-    CREATE_REFUND,
-    INITIATE,
-    ORDER_DETAILS,
-    PAYMENT_LINK_DETAILS,
-    REFUNDS,
-    REPORT,
-    SEARCH,
-    SEARCH_CSV,
-    VOID,
-    VOID_AMOUNT,
-    WALLET_SESSION,
 )
 from tppkit.protocol.gateway.orders import Refund
 from tppkit.protocol.gateway.payments import (
@@ -107,7 +89,7 @@ class GatewayCalls(CardCalls):
             LocalProtocolError: see `protocol.gateway.payments.check_order`; nothing was sent.
         """
         check_order(order)
-        call = self.call(CREATE_ORDER, order)
+        call = self.call(endpoints.CREATE_ORDER, order)
         return replace(call, lookup=self._lookup(order.merchant_order_id))
 
     def order(self, order_id: str) -> Call[Order]:
@@ -119,7 +101,7 @@ class GatewayCalls(CardCalls):
             RemoteProtocolError, FormatError: the answer is not one of this interface; `answer.other-order`.
             FormatError: `id.malformed`; nothing was sent.
         """
-        call = self._call(ORDER_DETAILS, None, order_id=order_id)
+        call = self._call(endpoints.ORDER_DETAILS, None, order_id=order_id)
 
         def result(raw: bytes) -> Order:
             order = call.result(raw)
@@ -155,28 +137,30 @@ class GatewayCalls(CardCalls):
             OutcomeUnknown, TransportError: no answer says whether it was carried out; the message says what to look at.
             FormatError: `id.malformed`, `model.invalid`; nothing was sent.
         """
-        return self._call(CAPTURE, None, _CAPTURE_ADVICE, order_id=order_id, transaction_id=transaction_id)
+        return self._call(endpoints.CAPTURE, None, _CAPTURE_ADVICE, order_id=order_id, transaction_id=transaction_id)
 
     def capture_amount(self, order_id: str, transaction_id: str, amount: int, *, description: str) -> Call[Order]:
         """Capture a part and release the rest for ever: POST …/captures/amount/. Result and errors are those of `capture`."""
         body = CaptureRequest.from_object({"amount": amount, "description": description})
-        return self._call(CAPTURE_AMOUNT, body, _CAPTURE_ADVICE, order_id=order_id, transaction_id=transaction_id)
+        return self._call(
+            endpoints.CAPTURE_AMOUNT, body, _CAPTURE_ADVICE, order_id=order_id, transaction_id=transaction_id
+        )
 
     def void(self, order_id: str, transaction_id: str) -> Call[Order]:
         """Release all that can be captured: POST …/voids/. Returns the void order; errors are those of `capture`."""
-        return self._call(VOID, None, _VOID_ADVICE, order_id=order_id, transaction_id=transaction_id)
+        return self._call(endpoints.VOID, None, _VOID_ADVICE, order_id=order_id, transaction_id=transaction_id)
 
     def void_amount(
         self, order_id: str, transaction_id: str, amount: int, *, description: str | None = None
     ) -> Call[Order]:
         """Release a part; the rest can still be captured: POST …/voids/amount/. Result and errors are those of `void`."""
         body = VoidRequest.from_object({"amount": amount, "description": description})
-        return self._call(VOID_AMOUNT, body, _VOID_ADVICE, order_id=order_id, transaction_id=transaction_id)
+        return self._call(endpoints.VOID_AMOUNT, body, _VOID_ADVICE, order_id=order_id, transaction_id=transaction_id)
 
     def initiate(self, order_id: str, transaction_id: str, *, vault_token: str) -> Call[Order]:
         """Pay with a stored card in a recurring series: POST …/initiate/. Returns the order; errors are those of `capture`."""
         body = InitiateRequest.from_object({"vault_token": vault_token})
-        return self._call(INITIATE, body, _PAY_ADVICE, order_id=order_id, transaction_id=transaction_id)
+        return self._call(endpoints.INITIATE, body, _PAY_ADVICE, order_id=order_id, transaction_id=transaction_id)
 
     def authenticate(self, order_id: str, transaction_id: str, card: AuthenticateRequest) -> Call[Order]:
         """Pay with a stored card in an own checkout: POST …/authenticate/. A success does not mean that it was paid.
@@ -193,11 +177,11 @@ class GatewayCalls(CardCalls):
             LocalProtocolError: `external-authentication.incomplete`; nothing was sent. Otherwise as `capture`.
         """
         external_authentication(card, own_checkout=True)
-        return self._call(AUTHENTICATE, card, _PAY_ADVICE, order_id=order_id, transaction_id=transaction_id)
+        return self._call(endpoints.AUTHENTICATE, card, _PAY_ADVICE, order_id=order_id, transaction_id=transaction_id)
 
     def refunds(self, order_id: str) -> Call[tuple[Refund, ...]]:
         """The refunds of an order: GET …/refunds/. Errors are those of `order`."""
-        return self._call(REFUNDS, None, order_id=order_id)
+        return self._call(endpoints.REFUNDS, None, order_id=order_id)
 
     def create_refund(self, order_id: str, amount: int, *, description: str | None = None) -> Call[Order]:
         """Refund captured money, in the sandbox only (assumption gateway-extensions).
@@ -205,15 +189,15 @@ class GatewayCalls(CardCalls):
         Returns the refund order; errors are those of `capture`.
         """
         body = RefundRequest.from_object({"amount": amount, "description": description})
-        return self._call(CREATE_REFUND, body, _REFUND_ADVICE, order_id=order_id)
+        return self._call(endpoints.CREATE_REFUND, body, _REFUND_ADVICE, order_id=order_id)
 
     def payment_link(self, payment_link_id: str) -> Call[PaymentLink]:
         """A payment link with its orders by status: GET /v1/paymentlinks/{payment_link_id}/. Errors are those of `order`."""
-        return self._call(PAYMENT_LINK_DETAILS, None, payment_link_id=payment_link_id)
+        return self._call(endpoints.PAYMENT_LINK_DETAILS, None, payment_link_id=payment_link_id)
 
     def create_payment_link(self, link: PaymentLinkRequest) -> Call[PaymentLink]:
         """Create a payment link, in the sandbox only (assumption gateway-extensions). Errors are those of `capture`."""
-        return self._call(CREATE_PAYMENT_LINK, link, _LINK_ADVICE)
+        return self._call(endpoints.CREATE_PAYMENT_LINK, link, _LINK_ADVICE)
 
     def wallet_session(
         self, *, project_id: str, validation_url: str, display_name: str, initiative_context: str
@@ -237,7 +221,7 @@ class GatewayCalls(CardCalls):
             "validationUrl": validation_url, "merchantIdentifier": merchant_identifier(require_uuid(project_id, "project_id")),
             "displayName": display_name, "initiativeContext": initiative_context,
         }  # fmt: skip
-        return self._call(WALLET_SESSION, WalletSessionRequest.from_object(body), _WALLET_ADVICE)
+        return self._call(endpoints.WALLET_SESSION, WalletSessionRequest.from_object(body), _WALLET_ADVICE)
 
     def search(
         self, query: str | Query, *, page: Start | After | None = None, size: int | None = None, sort: str | None = None
@@ -253,7 +237,7 @@ class GatewayCalls(CardCalls):
         Raises:
             FormatError: `model.invalid`; nothing was sent. Otherwise as `order`.
         """
-        return self.call(SEARCH, _search(query, page, size, sort))
+        return self.call(endpoints.SEARCH, _search(query, page, size, sort))
 
     def orders(self, query: str | Query, *, size: int = DEFAULT_SIZE, sort: str = "created asc") -> PagedCall[Order]:
         """The orders of all pages, which the cursor of each page joins. Arguments and errors are those of `search`.
@@ -284,7 +268,7 @@ class GatewayCalls(CardCalls):
             RequestRefused, TransportError, RemoteProtocolError: as `order`, also after some rows: discard them.
             FormatError: `model.invalid`, nothing was sent; `csv.*`, also after some rows.
         """
-        return self.stream(SEARCH_CSV, _search(query, After() if page is None else page, size, sort))
+        return self.stream(endpoints.SEARCH_CSV, _search(query, After() if page is None else page, size, sort))
 
     def report_text(
         self, query: str | Query, *, page: Start | After | None = None, size: int | None = None, sort: str | None = None
@@ -293,7 +277,9 @@ class GatewayCalls(CardCalls):
 
         Cells that a spreadsheet would take for formulas get an apostrophe (assumption csv-formulas).
         """
-        return StreamCall(self.report(query, page=page, size=size, sort=sort).call, partial(InertText, REPORT))
+        return StreamCall(
+            self.report(query, page=page, size=size, sort=sort).call, partial(InertText, endpoints.REPORT)
+        )
 
     def _call(self, row: Endpoint[Q, A], content: Q, advice: str = "", **ids: str) -> Call[A]:
         for name, text in ids.items():
