@@ -95,9 +95,7 @@ def _folder(directory: Path | None) -> Path:
     if directory is None:
         return Path(tempfile.mkdtemp(prefix="tppkit-demo-"))
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise ConfigurationError(
-            "file.exists", f"{directory} exists and is not overwritten: give a new or empty folder"
-        )
+        raise ConfigurationError("file.exists", f"{directory} exists and is not overwritten: give a new or empty folder")  # fmt: skip
     make_folder(directory)
     return directory
 
@@ -208,9 +206,7 @@ def _show_refusals(steps: Steps, pki: Pki, identity: Identity, reader: Identity,
     )
     for title, sender, request, status, code in cases:
         with steps.step(title) as lines, httpx.Client(verify=sender.tls_context, trust_env=False) as http:
-            answer = http.request(
-                request.method, url + request.target, headers=list(request.headers), content=request.body
-            )
+            answer = http.request(request.method, url + request.target, headers=list(request.headers), content=request.body)  # fmt: skip
             got, text = PSD2.refusals.read(answer.content)
             lines.append(f"{answer.status_code} {got}: {text}")
             expect((answer.status_code, got) == (status, code), f"expected {status} {code}")
@@ -244,9 +240,7 @@ def _audit(steps: Steps, folder: Path) -> None:
         passed = summary.verdicts[Verdict.PASSED]
         lines.append(f"{summary.records} records, {passed} passed, each verified at its time of receipt.")
         lines.append("The repeated payment got the stored answer, so the bank kept no second record of it.")
-        expect(
-            (summary.records, summary.exit_code) == (2, 0), f"exit code {summary.exit_code}, {dict(summary.by_code)}"
-        )
+        expect((summary.records, summary.exit_code) == (2, 0), f"exit code {summary.exit_code}, {dict(summary.by_code)}")  # fmt: skip
     altered = folder / "archive-altered"
     with steps.step("Audit a copy of the archive in which one byte is flipped") as lines:
         shutil.copytree(folder / "archive", altered)

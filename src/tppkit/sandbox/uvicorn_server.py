@@ -107,9 +107,7 @@ class _ExceptionHandler:
             loop.default_exception_handler(context)
         elif loop.time() - self._warned_at > _WARN_EVERY_S:
             self._warned_at = loop.time()
-            _LOGGER.warning(
-                "connections cannot be accepted: %s; raise the limit of open files (ulimit -n)", error.strerror
-            )
+            _LOGGER.warning("connections cannot be accepted: %s; raise the limit of open files (ulimit -n)", error.strerror)  # fmt: skip
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -127,9 +127,7 @@ def _run_order(work: Work, order_id: str) -> None:
 
 
 def _capture(call: HostCall[Any], amount: int | None, description: str | None) -> Answer[Order]:
-    return _change(
-        call, "capture", lambda held: capture(held, amount, at=call.at), lambda held: held.captured, description
-    )
+    return _change(call, "capture", lambda held: capture(held, amount, at=call.at), lambda held: held.captured, description)  # fmt: skip
 
 
 def _void(call: HostCall[Any], amount: int | None, description: str | None) -> Answer[Order]:

@@ -159,10 +159,7 @@ def _state(order: Order) -> str:
 def _paid(payment: StoredPayment) -> tuple[str, str]:
     submitted = payment.initiation
     amount = submitted.instructed_amount
-    return (
-        f"{amount.amount} {amount.currency}",
-        f"{submitted.creditor_name}, {grouped(submitted.creditor_account.iban)}",
-    )
+    return f"{amount.amount} {amount.currency}", f"{submitted.creditor_name}, {grouped(submitted.creditor_account.iban)}"  # fmt: skip
 
 
 def _provider(order: Order) -> str:
