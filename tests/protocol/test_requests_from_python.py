@@ -119,6 +119,11 @@ def test_an_unknown_field_is_sent_on_purpose(model, fields):
     assert model.from_wire(raw, tolerant=True).unknown == {"endToEndId": "4711"}
 
 
+@pytest.mark.parametrize("further", [{"amount": 1}, {1: 2}])
+def test_an_unknown_field_repeats_no_other_and_has_a_name(further):
+    assert code_and_text(lambda: OrderRequest(**ORDER, unknown_fields=further))[0] == "model.invalid"
+
+
 def test_a_name_that_could_be_a_card_number_is_not_repeated():
     assert "4111111111111111" not in code_and_text(lambda: OrderRequest(**ORDER, **{"4111111111111111": 1}))[1]
 

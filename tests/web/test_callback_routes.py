@@ -150,6 +150,21 @@ def test_django_reads_the_body_before_and_after(before, kind, pki):
         assert asked.body == body
 
 
+@pytest.mark.parametrize("error", [RuntimeError("no pool"), OSError(28, "no space"), ValueError("other")])
+def test_an_error_of_another_cause_is_not_reported_as_one_of_the_body(error):
+    async def receive() -> Any:
+        raise error
+
+    scope = {
+        "type": "http", "http_version": "1.1", "method": "POST", "scheme": "https", "path": "/own", "raw_path": b"/own",
+        "query_string": b"",
+        "headers": [(b"host", b"tpp.example"), (b"content-length", b"7"), (b"requestid", b"r-1"), (b"signature", b"00")],
+    }  # fmt: skip
+    with pytest.raises(type(error)) as raised:
+        asyncio.run(verify_callback_request(Request(scope, receive), receiver=RECEIVER))
+    assert raised.value is error
+
+
 def test_other_senders_are_refused_before_the_body_and_an_own_route_gets_the_reason(application):
     assert application.call("/guarded", b"{}").status == 403
     assert b"callback.signature" in application.call("/own", b"{}", sent=b"{ }").body

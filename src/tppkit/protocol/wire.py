@@ -95,6 +95,10 @@ else:
         @without_locals
         def __call__(cls, *, unknown_fields=(), **fields):
             further = unknown_fields if isinstance(unknown_fields, Mapping) else {}
+            if any(name in fields or not isinstance(name, str) for name in further):
+                raise FormatError(
+                    "model.invalid", f"{cls.__name__}: unknown_fields= repeats a field, or a name is no text"
+                )
             try:
                 made = super().__call__(**fields, **further)
             except ValidationError as e:

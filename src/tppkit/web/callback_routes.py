@@ -156,13 +156,15 @@ def _typed_errors() -> Iterator[None]:
     try:
         yield
     except Exception as e:
-        name = type(e).__name__
-        if isinstance(e, OSError) or name in ("ClientDisconnect", "ClientDisconnected"):
+        name, is_lost = type(e).__name__, isinstance(e, OSError) and (e.errno is None or isinstance(e, ConnectionError))
+        if is_lost or isinstance(e, TimeoutError) or name in ("ClientDisconnect", "ClientDisconnected"):
             message = "the client closed the connection before the end of the body"
             raise TransportError("transport.disconnected", message) from e
         if name in ("RequestEntityTooLarge", "RequestDataTooBig"):
             raise FormatError("message.too-large", "the body is longer than the application's own limit") from e
-        if name in ("RawPostDataException", "RuntimeError"):  # Django; Starlette
+        if name == "RawPostDataException" or (
+            name == "RuntimeError" and str(e) == "Stream consumed"
+        ):  # Django; Starlette
             raise _body_read() from e
         raise
 
