@@ -106,6 +106,15 @@ def test_signers_are_a_path_bytes_or_certificates(folder, commission, operator, 
         load_trusted_lists(folder, signers=[])
 
 
+def test_digests_are_a_set_and_certificates_are_none(operator, national):
+    certificate = operator.certificate
+    for given in ([certificate.sha256], (certificate.sha256,), {certificate}, {certificate, certificate.sha256}):
+        with pytest.raises(ConfigurationError, match="give a set") as refused:
+            verify_trusted_list(national, signers=given, source="a.xml")
+        assert refused.value.code == "certificate.argument"
+    assert verify_trusted_list(national, signers={certificate.sha256}, source="a.xml").signer == certificate
+
+
 def test_without_other_signers_those_of_the_official_journal_are_trusted(tmp_path, top):
     (tmp_path / "top.xml").write_bytes(top)
     assert refusal(tmp_path).code == "trusted-list.signer"

@@ -14,7 +14,7 @@ from tppkit._clock import format_time, parse_time
 from tppkit._encoding import decode_base64, shown
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.files import CertificateSource, read_certificates
-from tppkit.errors import Finding, FormatError, Severity, VerificationError
+from tppkit.errors import ConfigurationError, Finding, FormatError, Severity, VerificationError
 from tppkit.trust.trusted_list.model import DigitalIdentity, Pointer, Provider, Service, ServiceInstance, TrustedList
 from tppkit.trust.trusted_list.qualifications import read_qualifications
 from tppkit.trust.trusted_list.uris import ADDITIONAL_TYPES, QUALIFICATIONS, QUALIFIED_CA, TSL
@@ -90,7 +90,7 @@ def verify_trusted_list(data: bytes, *, signers: CertificateSource | Set[str], s
 
     Args:
         data: the list, XML.
-        signers: who may sign it: a path, PEM or DER bytes, or certificates; or `signers` of a pointer, SHA-256 in lower-case hexadecimal.
+        signers: a path, PEM or DER bytes, or certificates (a list or tuple); or a set of SHA-256 digests in lower-case hexadecimal.
         source: its file or address, for messages.
 
     Raises:
@@ -99,6 +99,11 @@ def verify_trusted_list(data: bytes, *, signers: CertificateSource | Set[str], s
             `trusted-list.signature`, `trusted-list.next-update`.
         ConfigurationError, FormatError: `extra.missing`; for `signers` `trust.no-anchors`, `certificate.*`, `file.*`.
     """
+    digests = isinstance(signers, Set) and all(isinstance(one, str) for one in signers)
+    if not digests and (isinstance(signers, Set) or (isinstance(signers, list | tuple) and str in map(type, signers))):
+        raise ConfigurationError(
+            "certificate.argument", "signers: for SHA-256 digests give a set; for certificates a list or tuple"
+        )
     if not isinstance(signers, Set):
         signers = {signer.sha256 for signer in read_certificates(signers, what="signers")}
     return UnverifiedList(data, source=source).verify(signers=signers)
