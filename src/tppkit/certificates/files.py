@@ -75,7 +75,9 @@ def read_certificates(given: CertificateSource, *, what: str) -> tuple[EidasCert
 
 
 def load_readable(paths: Iterable[Path]) -> tuple[tuple[EidasCertificate, ...], tuple[str, ...]]:
-    """Read the certificates of a trust store that can be read. Never read a chain so: an unreadable leaf would be left out.
+    """Read the certificates of a trust store that can be read.
+
+    Do not use it for a chain: an unreadable leaf would be skipped.
 
     Args:
         paths: the files.

@@ -94,12 +94,13 @@ def _check_critical_extensions(chain: Chain, at: datetime) -> None:
 
 
 def _check_purposes(chain: Chain, at: datetime) -> None:
-    for finding in find_purposes(chain):
+    """An authority with a critical extended key usage issues only for its purposes; without the extension, for any purpose."""
+    for finding in lacking_purposes(chain):
         if finding.severity is Severity.ERROR:
             raise CertificateRejected(finding.code, finding.message, clause=finding.clause)
 
 
-def find_purposes(chain: Chain) -> Iterator[Finding]:
+def lacking_purposes(chain: Chain) -> Iterator[Finding]:
     """The authorities whose extended key usage lacks a purpose of the end entity: an error if it is critical, else a warning."""
     purposes = chain[0].facts.extended_key_usage or (_ANY_PURPOSE,)
     for link in chain[1:]:

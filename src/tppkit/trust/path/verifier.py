@@ -19,7 +19,7 @@ from tppkit.certificates.rules import first_error
 from tppkit.errors import CertificateRejected, ConfigurationError, Finding, LeafRevoked
 from tppkit.trust.anchors import Anchors
 from tppkit.trust.path.candidates import Search, make_authorities, may_be_key_of
-from tppkit.trust.path.chain_rules import RULES, find_purposes
+from tppkit.trust.path.chain_rules import RULES, lacking_purposes
 from tppkit.trust.path.links import Link, read_link
 from tppkit.trust.path.strength import check_signatures
 from tppkit.trust.path.window import Window
@@ -169,10 +169,10 @@ class PathVerifier:
         certificates = tuple(link.certificate for link in chain)
         begins, ends = max(c.not_before for c in certificates), min(c.not_after for c in certificates)
         if self.revocation is None:
-            return TrustedPath(certificates, Window(begins, ends), findings=tuple(find_purposes(chain)))
+            return TrustedPath(certificates, Window(begins, ends), findings=tuple(lacking_purposes(chain)))
         proven = self.revocation.check(certificates, at=at)
         proven.window.narrow(begins, ends)
-        findings = (*find_purposes(chain), *proven.findings)
+        findings = (*lacking_purposes(chain), *proven.findings)
         return TrustedPath(certificates, proven.window, proven.statuses, findings)
 
 

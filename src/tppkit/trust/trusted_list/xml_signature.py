@@ -32,8 +32,8 @@ _XADES = "{http://uri.etsi.org/01903/v1.3.2#}"
 _ENVELOPED = "http://www.w3.org/2000/09/xmldsig#enveloped-signature"
 _EXCLUSIVE = "http://www.w3.org/2001/10/xml-exc-c14n#"
 # Annex B fixes the transforms for the list. Without any, a part is in Canonical XML 1.0 (XML Signature 1.1 section 4.4.3.2).
-_OF_LIST = (_ENVELOPED, _EXCLUSIVE)
-_OF_PARTS = frozenset({(), ("http://www.w3.org/TR/2001/REC-xml-c14n-20010315",), (_EXCLUSIVE,)})
+_LIST_TRANSFORMS = (_ENVELOPED, _EXCLUSIVE)
+_PART_TRANSFORMS = frozenset({(), ("http://www.w3.org/TR/2001/REC-xml-c14n-20010315",), (_EXCLUSIVE,)})
 _SIGNED_PROPERTIES = "http://uri.etsi.org/01903#SignedProperties"
 _CLAUSE = "TS 119 612 annex B"
 _MAX_REFERENCES = 4
@@ -167,7 +167,7 @@ class _Reference:
             raise _form(what, "a reference points outside the document")
         elements = element.findall(f"{DS}Transforms/{DS}Transform")
         transforms = tuple(one.get("Algorithm") for one in elements)
-        if transforms not in (_OF_LIST, *_OF_PARTS) or any(len(transform) for transform in elements):
+        if transforms not in (_LIST_TRANSFORMS, *_PART_TRANSFORMS) or any(len(transform) for transform in elements):
             raise _form(
                 what, "the transforms of a reference are not those that the standard allows for the list, or a part"
             )
@@ -187,7 +187,7 @@ class _Reference:
 
 
 def _document_reference(references: list[_Reference], signature: Element, root: Element, what: str) -> _Reference:
-    whole = [reference for reference in references if reference.transforms == _OF_LIST]
+    whole = [reference for reference in references if reference.transforms == _LIST_TRANSFORMS]
     if len(whole) != 1 or (whole[0].target and _named(root, whole[0].target) != [root]):
         raise _form(what, "exactly one reference must cover the whole document, without the signature")
     properties = [reference for reference in references if reference.type == _SIGNED_PROPERTIES]
