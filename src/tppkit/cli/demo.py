@@ -95,7 +95,9 @@ def _folder(directory: Path | None) -> Path:
     if directory is None:
         return Path(tempfile.mkdtemp(prefix="tppkit-demo-"))
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise ConfigurationError("file.exists", f"{directory} exists and is not overwritten: give a new or empty folder")  # fmt: skip
+        raise ConfigurationError(
+            "file.exists", f"{directory} exists and is not overwritten: give a new or empty folder"
+        )
     make_folder(directory)
     return directory
 
@@ -206,7 +208,9 @@ def _show_refusals(steps: Steps, pki: Pki, identity: Identity, reader: Identity,
     )
     for title, sender, request, status, code in cases:
         with steps.step(title) as lines, httpx.Client(verify=sender.tls_context, trust_env=False) as http:
-            answer = http.request(request.method, url + request.target, headers=list(request.headers), content=request.body)  # fmt: skip
+            answer = http.request(
+                request.method, url + request.target, headers=list(request.headers), content=request.body
+            )
             got, text = PSD2.refusals.read(answer.content)
             lines.append(f"{answer.status_code} {got}: {text}")
             expect((answer.status_code, got) == (status, code), f"expected {status} {code}")
@@ -240,7 +244,9 @@ def _audit(steps: Steps, folder: Path) -> None:
         passed = summary.verdicts[Verdict.PASSED]
         lines.append(f"{summary.records} records, {passed} passed, each verified at its time of receipt.")
         lines.append("The repeated payment got the stored answer, so the bank kept no second record of it.")
-        expect((summary.records, summary.exit_code) == (2, 0), f"exit code {summary.exit_code}, {dict(summary.by_code)}")  # fmt: skip
+        expect(
+            (summary.records, summary.exit_code) == (2, 0), f"exit code {summary.exit_code}, {dict(summary.by_code)}"
+        )
     altered = folder / "archive-altered"
     with steps.step("Audit a copy of the archive in which one byte is flipped") as lines:
         shutil.copytree(folder / "archive", altered)

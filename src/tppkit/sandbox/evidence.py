@@ -104,9 +104,13 @@ class Evidence:
             (times,) = self._count.first(db, {"of_key": _answer_key(caller, seal, subject or code or "")})
             times += bool(repeated)  # the first time was not counted
             if times > 1:
-                _LOGGER.info("evidence: request %s was answered %d times with %d", printable(seal.request_id), times, status)  # fmt: skip
+                _LOGGER.info(
+                    "evidence: request %s was answered %d times with %d", printable(seal.request_id), times, status
+                )
                 return
-        record = make_record(seal, http_status=status, error_code=code, payment_ref=subject, qwac_chain=caller.qwac_chain[1:])  # fmt: skip
+        record = make_record(
+            seal, http_status=status, error_code=code, payment_ref=subject, qwac_chain=caller.qwac_chain[1:]
+        )
         self._outbox.add(db, record, *seal.chain, *caller.qwac_chain)
 
     def committed(self, _: object = None) -> None:

@@ -96,9 +96,13 @@ class Host:
             if once is None:
                 continue
             if once.window not in self.services.requests:
-                raise ConfigurationError("host.handlers", f"no table of request ids has the window of {handler.row.name}")  # fmt: skip
+                raise ConfigurationError(
+                    "host.handlers", f"no table of request ids has the window of {handler.row.name}"
+                )
             if once.header != self.interface.request_id:
-                raise ConfigurationError("host.handlers", f"{handler.row.name} has its id in another header than others")  # fmt: skip
+                raise ConfigurationError(
+                    "host.handlers", f"{handler.row.name} has its id in another header than others"
+                )
         object.__setattr__(self, "_by_row", by_row)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -190,7 +194,9 @@ class Host:
         if handler.writes and answer.before is not None:
             raise ConfigurationError("host.handlers", f"{row.name} writes, so its answer has no `before`")
         headers = (*_headers(row.whole.media_type), *answer.headers)
-        sent = _Sent(row.success, headers, row.whole.write(answer.value), None, answer.before, answer.due_at, answer.delivers)  # fmt: skip
+        sent = _Sent(
+            row.success, headers, row.whole.write(answer.value), None, answer.before, answer.due_at, answer.delivers
+        )
         if claim is not None and row.once is not None:
             kept_bytes = _write_kept(answer.subject, sent, _sealed(request.caller))
             requests.settle(db, key, claim.attempt, kept_bytes)

@@ -83,7 +83,9 @@ class Sandbox:
             _write_pki(self.pki, folder)
             settings = SandboxSettings(self.directory, pki=folder, seed=seed, rules=rules or BankRules())
             urls = {row.name: _url(row.offset, tls=row.tls(settings) is not None) for row in LISTENERS}
-            self._hosts = opened.enter_context(SandboxHosts(settings, approval_url=urls["approval"], psd2_url=urls["psd2"]))  # fmt: skip
+            self._hosts = opened.enter_context(
+                SandboxHosts(settings, approval_url=urls["approval"], psd2_url=urls["psd2"])
+            )
             self.addresses = Addresses.of(self._hosts, urls)
             self.gateway = Gateway(self, project_id=self.addresses.project_id, api_key=self.addresses.api_key)
             self._apps = {urls[row.name]: logged_app(row, self._hosts) for row in LISTENERS}
@@ -126,7 +128,9 @@ class Sandbox:
     def async_client(self, *, roles: Sequence[str] | None = None, organization: str | None = None) -> AsyncPsd2Client:
         """Make a client for asyncio, in any event loop; it waits like that of `client`. Arguments are those of `identity`."""
         identity = self.identity(roles=roles, organization=organization)
-        http = httpx.AsyncClient(transport=self.transport(identity), **client_options(identity, timeout_s=DEFAULT_TIMEOUT_S))  # fmt: skip
+        http = httpx.AsyncClient(
+            transport=self.transport(identity), **client_options(identity, timeout_s=DEFAULT_TIMEOUT_S)
+        )
         return AsyncPsd2Client(
             self.addresses.psd2_url, identity=identity, http=http, sleep=self._sleep_async, clock=self._seconds
         )  # fmt: skip

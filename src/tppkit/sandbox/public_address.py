@@ -72,7 +72,9 @@ def parse_public_url(text: str) -> PublicAddress:
     Raises:
         ConfigurationError: `sandbox.public-url`.
     """
-    message = f"{shown(text)} is not an address at which clients reach the PSD2 host (https) or the approval pages (http)"  # fmt: skip
+    message = (
+        f"{shown(text)} is not an address at which clients reach the PSD2 host (https) or the approval pages (http)"
+    )
     try:
         parse_origin(text.removesuffix("/"))  # nothing but scheme, host and port
         parts = urlsplit(text.lower())

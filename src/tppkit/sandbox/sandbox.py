@@ -207,7 +207,9 @@ class SandboxHosts:
             self.evidence = Evidence(self.archive, shared)
             url = settings.database or f"sqlite:///{settings.directory / DATABASE}"
             bank = customers.TABLES, tables.TABLES, instant.TABLES
-            self.database = Database(url, shared, CLOCK_TABLES, DELIVERY_TABLES, *bank, *(cell.tables for cell in cells))  # fmt: skip
+            self.database = Database(
+                url, shared, CLOCK_TABLES, DELIVERY_TABLES, *bank, *(cell.tables for cell in cells)
+            )
             self.database.run_at_start(self.evidence.require_own)
             latest = max(self.database.run_at_start(cell.latest_time) for cell in cells)
             self.clock = SandboxClock(self.database, latest=latest, base=base_clock)

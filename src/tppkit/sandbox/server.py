@@ -187,7 +187,9 @@ class SandboxServer:
             self.local = local_address(settings.host, sockets[LISTENERS[0]][0].getsockname()[0], self._loopback)
             public = self.local if settings.public_url is None else parse_public_url(settings.public_url)
             urls = {row.name: self._url(row, public) for row in LISTENERS}
-            self.sandbox = opened.enter_context(SandboxHosts(settings, approval_url=urls["approval"], psd2_url=urls["psd2"]))  # fmt: skip
+            self.sandbox = opened.enter_context(
+                SandboxHosts(settings, approval_url=urls["approval"], psd2_url=urls["psd2"])
+            )
             self.addresses = Addresses.of(self.sandbox, urls)
             self._servers = [(self._server(row, log), one) for row, bound in sockets.items() for one in bound]
             self._opened = opened.pop_all()

@@ -107,7 +107,9 @@ class _ExceptionHandler:
             loop.default_exception_handler(context)
         elif loop.time() - self._warned_at > _WARN_EVERY_S:
             self._warned_at = loop.time()
-            _LOGGER.warning("connections cannot be accepted: %s; raise the limit of open files (ulimit -n)", error.strerror)  # fmt: skip
+            _LOGGER.warning(
+                "connections cannot be accepted: %s; raise the limit of open files (ulimit -n)", error.strerror
+            )
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -294,7 +294,9 @@ def post(db: Connection, bookings: Sequence[Booking]) -> None:
                 entries.append({**key, "account": account, "currency": move.currency, "amount": amount})
                 totals[account, move.currency] += amount
     names = ("transaction_id", "debtor_name", "creditor_name", "remittance")
-    rows = [{name: getattr(one, name) for name in names} | {"booked_at": to_microseconds(one.booked_at)} for one in bookings]  # fmt: skip
+    rows = [
+        {name: getattr(one, name) for name in names} | {"booked_at": to_microseconds(one.booked_at)} for one in bookings
+    ]
     db.execute(_ADD_BOOKING, rows)
     db.execute(_ADD_ENTRY, entries)
     for (account, currency), amount in sorted(totals.items()):  # sorted, to lock rows in one order
@@ -359,7 +361,9 @@ def start_transfer(db: Connection, transfer: Transfer) -> None:
     )  # fmt: skip
     times = {"started_at": to_microseconds(transfer.started_at), "due_at": to_microseconds(transfer.due_at)}
     values = {name: getattr(transfer, name) for name in names} | times
-    db.execute(_ADD_TRANSFER, values | {"id": transfer.id, "amount": transfer.amount_minor, "instant": transfer.instant})  # fmt: skip
+    db.execute(
+        _ADD_TRANSFER, values | {"id": transfer.id, "amount": transfer.amount_minor, "instant": transfer.instant}
+    )
 
 
 def book_transfer(db: Connection, transfer: Transfer, *, at: datetime) -> bool:

@@ -127,7 +127,9 @@ def _run_order(work: Work, order_id: str) -> None:
 
 
 def _capture(call: HostCall[Any], amount: int | None, description: str | None) -> Answer[Order]:
-    return _change(call, "capture", lambda held: capture(held, amount, at=call.at), lambda held: held.captured, description)  # fmt: skip
+    return _change(
+        call, "capture", lambda held: capture(held, amount, at=call.at), lambda held: held.captured, description
+    )
 
 
 def _void(call: HostCall[Any], amount: int | None, description: str | None) -> Answer[Order]:

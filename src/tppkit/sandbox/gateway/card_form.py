@@ -64,7 +64,10 @@ def read_card(form: Form, *, at: datetime) -> StoredCard | tuple[str, ...]:
 def fields_to_show(form: Form) -> Mapping[str, str]:
     """Return the fields of a form that can be shown again: an expiry date and a name without digits."""
     expiry, name = form.get("expiry").strip(), form.get("name").strip()
-    return {"expiry": expiry if _SHOWN_EXPIRY.fullmatch(expiry) else "", "name": name if _wrong_name(name) is None else ""}  # fmt: skip
+    return {
+        "expiry": expiry if _SHOWN_EXPIRY.fullmatch(expiry) else "",
+        "name": name if _wrong_name(name) is None else "",
+    }
 
 
 def _wrong_number(number: CardSecret) -> str | None:

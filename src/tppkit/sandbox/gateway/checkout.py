@@ -84,7 +84,10 @@ def store_card(call: HostCall[CardRequest]) -> Answer[VaultCard]:
     state = transaction.setup_state or SETUP_TOKEN.initial
     require_setup_token(state, order_created=order.created_at, at=call.at)
     require_unexpired(body.expiry, at=call.at)
-    vault_token, brands = store(call, StoredCard(body.pan, body.expiry, body.name), call.caller), detect_brands(body.pan)  # fmt: skip
+    vault_token, brands = (
+        store(call, StoredCard(body.pan, body.expiry, body.name), call.caller),
+        detect_brands(body.pan),
+    )
     set_transaction(call.db, replace(transaction, setup_state=SETUP_TOKEN.move(state, SetupTokenTrigger.STORED)))
     brand, truncated_pan = next(iter(brands), None), truncate_pan(body.pan)
     return Answer(VaultCard(vault_token=vault_token, truncated_pan=truncated_pan, brand=brand, brands=brands))

@@ -57,7 +57,9 @@ _ORDERS_OF_LINK = Statement(
     .order_by(ORDERS.c.created_at, ORDERS.c.id)
 )
 _NEXT_DUE = Statement(select(func.min(LINKS.c.due_at)).where(LINKS.c.due_at.is_not(None)))  # for the index
-_DUE_LINKS = Statement(select(LINKS.c.id).where(LINKS.c.due_at <= bindparam("until")).order_by(LINKS.c.due_at, LINKS.c.id))  # fmt: skip
+_DUE_LINKS = Statement(
+    select(LINKS.c.id).where(LINKS.c.due_at <= bindparam("until")).order_by(LINKS.c.due_at, LINKS.c.id)
+)
 _STOP_LINK = update(LINKS).where(LINKS.c.id == bindparam("of_id")).values(due_at=None)
 _LATEST_LINKS = select(LINKS).order_by(LINKS.c.created_at.desc(), LINKS.c.id).limit(bindparam("most"))
 _LATEST = select(func.max(LINKS.c.modified_at))

@@ -242,7 +242,9 @@ def _decided(
 ) -> StoredTransaction:
     shown = transaction.shown
     status = TRANSACTION.move(TransactionStatus(shown.status), trigger)
-    result = Outcome(status=status.value, response_code=outcome.response_code, response_code_description=outcome.description)  # fmt: skip
+    result = Outcome(
+        status=status.value, response_code=outcome.response_code, response_code_description=outcome.description
+    )
     changes: dict[str, Any] = {
         "status": status, "events": (*shown.events, new_event(work, status)), "outcomes": Outcomes(processing=result),
     }  # fmt: skip

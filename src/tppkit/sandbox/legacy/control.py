@@ -137,7 +137,13 @@ def _find(lock: Lock[Found], db: Connection, fields: Mapping[str, Any], id_: str
 
 def _access(access: StoredAccess) -> Any:
     ends = None if access.expires_at is None else format_time(access.expires_at)
-    return {"token": access.token, "host": access.host, "state": access.state.value, "iban": access.iban, "expires_at": ends}  # fmt: skip
+    return {
+        "token": access.token,
+        "host": access.host,
+        "state": access.state.value,
+        "iban": access.iban,
+        "expires_at": ends,
+    }
 
 
 def _payment(payment: StoredPayment) -> Any:

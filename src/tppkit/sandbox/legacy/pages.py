@@ -115,7 +115,9 @@ class LegacyPages:
     async def _show_key(self, request: Request) -> Response:
         host = self._hosts.get(request.path_params["name"])
         if host is None:
-            return page("message.html", status=404, heading="There is no such key", text="There are test.pem and live.pem.")  # fmt: skip
+            return page(
+                "message.html", status=404, heading="There is no such key", text="There are test.pem and live.pem."
+            )
         return Response(public_pem(host.signing_key), media_type="application/x-pem-file")
 
     async def _show_app(self, request: Request) -> Response:
@@ -131,7 +133,9 @@ class LegacyPages:
             return {"customers": known, "customer": customer, "waiting": waiting}
 
         values = await self._services.database.read(read)
-        return page("app.html", heading="Your bank’s app", done=DONE.get(request.query_params.get("done", "")), **values)  # fmt: skip
+        return page(
+            "app.html", heading="Your bank’s app", done=DONE.get(request.query_params.get("done", "")), **values
+        )
 
     async def _decide(self, request: Request, form: Form) -> Response:
         """Decide an open request for access, or a requested payment."""
@@ -234,7 +238,9 @@ def _waiting(db: Connection, customer: Customer) -> list[dict[str, Any]]:
     for access in (one for one in _own_access(db, customer) if one.state is AccessState.REQUESTED):
         accounts = [account for _, account in access_choices(db, access, customer.id, None)]
         title = ACCESS[access.kind]
-        found.append({"kind": "access", "host": access.host, "id": _form_id(access), "title": title, "accounts": accounts})  # fmt: skip
+        found.append(
+            {"kind": "access", "host": access.host, "id": _form_id(access), "title": title, "accounts": accounts}
+        )
     for payment in waiting_payments(db, [account.iban for account in accounts_of(db, customer.id)]):
         order = payment.order
         title = f"Pay {order.amount.value} {order.amount.currency} to {payment.creditor_name}?"

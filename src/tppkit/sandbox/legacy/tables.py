@@ -100,7 +100,9 @@ _WAITING_PAYMENTS = (
     .where(_PAYMENTS.c.state == "requested", _PAYMENTS.c.iban.in_(bindparam("of_ibans", expanding=True)))
     .order_by(_PAYMENTS.c.requested_at.desc(), _PAYMENTS.c.uuid)
 )
-_LATEST_PAYMENTS = select(_PAYMENTS).order_by(_PAYMENTS.c.requested_at.desc(), _PAYMENTS.c.uuid).limit(bindparam("most"))  # fmt: skip
+_LATEST_PAYMENTS = (
+    select(_PAYMENTS).order_by(_PAYMENTS.c.requested_at.desc(), _PAYMENTS.c.uuid).limit(bindparam("most"))
+)
 
 _LATEST = select(
     *(
@@ -274,7 +276,9 @@ def lock_payment(db: Connection, host: str, uuid: str) -> StoredPayment | None:
 def set_payment(db: Connection, payment: StoredPayment) -> None:
     """Store the state of a payment."""
     decided = optional_microseconds(payment.decided_at)
-    db.execute(_SET_PAYMENT, {"of_record": payment.record_id, "to_state": payment.state.value, "to_decided_at": decided})  # fmt: skip
+    db.execute(
+        _SET_PAYMENT, {"of_record": payment.record_id, "to_state": payment.state.value, "to_decided_at": decided}
+    )
 
 
 def payments_of_records(db: Connection, record_ids: Collection[str]) -> dict[str, StoredPayment]:

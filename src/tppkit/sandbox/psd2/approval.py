@@ -159,7 +159,10 @@ def _state(order: Order) -> str:
 def _paid(payment: StoredPayment) -> tuple[str, str]:
     submitted = payment.initiation
     amount = submitted.instructed_amount
-    return f"{amount.amount} {amount.currency}", f"{submitted.creditor_name}, {grouped(submitted.creditor_account.iban)}"  # fmt: skip
+    return (
+        f"{amount.amount} {amount.currency}",
+        f"{submitted.creditor_name}, {grouped(submitted.creditor_account.iban)}",
+    )
 
 
 def _provider(order: Order) -> str:

@@ -19,7 +19,7 @@ from tppkit.protocol.psd2 import (
     ConsentRequest,
     ConsentState,
     ConsentStatus,
-)
+)  # fmt: skip
 from tppkit.protocol.psd2 import endpoints as rows
 from tppkit.protocol.psd2.accounts import ConsentLinks
 from tppkit.protocol.psd2.consent import ConsentProgress, ConsentTrigger, cap_valid_until, due_consent_trigger

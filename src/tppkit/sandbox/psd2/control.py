@@ -78,7 +78,9 @@ def _routes(
 ) -> tuple[Control, ...]:
     def route(action: _Action[Order]) -> Callable[[Mapping[str, str], Any], Awaitable[Any]]:
         async def answer(parameters: Mapping[str, str], body: Any) -> Any:
-            return show(await services.events.write(lambda db: action(db, parameters["of_order"], services.now(), body)))  # fmt: skip
+            return show(
+                await services.events.write(lambda db: action(db, parameters["of_order"], services.now(), body))
+            )
 
         return answer
 

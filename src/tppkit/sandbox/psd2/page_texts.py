@@ -10,8 +10,14 @@ from tppkit.sandbox.psd2.approval import Outcome
 from tppkit.sandbox.psd2.consent_tables import StoredConsent
 from tppkit.sandbox.psd2.tables import StoredPayment
 
-PRODUCTS: Mapping[PaymentProduct, str] = {PaymentProduct.SEPA: "Bank transfer", PaymentProduct.INSTANT: "Instant transfer"}  # fmt: skip
-QUESTIONS: Mapping[type, str] = {StoredPayment: "Approve this payment?", StoredConsent: "Share your account data?"}
+PRODUCTS: Mapping[PaymentProduct, str] = {
+    PaymentProduct.SEPA: "Bank transfer",
+    PaymentProduct.INSTANT: "Instant transfer",
+}
+QUESTIONS: Mapping[type, str] = {
+    StoredPayment: "Approve this payment?",
+    StoredConsent: "Share your account data?",
+}
 # Heading and text.
 OUTCOMES: Mapping[tuple[type, Outcome], tuple[str, str]] = {
     (StoredPayment, Outcome.APPROVED): ("Payment approved", "The bank is now making the payment."),

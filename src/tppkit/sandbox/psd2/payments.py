@@ -270,7 +270,9 @@ def _of_provider(
     product, payment_id = _parse_product(call.parameters["product"]), call.parameters["payment_id"]
     payment = find(call.db, payment_id)
     if payment is None or payment.organization != call.caller or payment.product is not product:
-        raise LocalProtocolError("payment.unknown", f"there is no payment {shown(payment_id)} of this provider and product")  # fmt: skip
+        raise LocalProtocolError(
+            "payment.unknown", f"there is no payment {shown(payment_id)} of this provider and product"
+        )
     return up_to_date(payment, call.at, call.settings.rules)
 
 

@@ -21,7 +21,7 @@ from sqlalchemy import (
     func,
     select,
     update,
-)
+)  # fmt: skip
 
 from tppkit._clock import from_microseconds, optional_microseconds, optional_time, to_microseconds
 from tppkit._statement import Statement, insert_or
@@ -162,7 +162,9 @@ def latest_payments(db: Connection, most: int) -> tuple[StoredPayment, ...]:
 
 def check_payments(db: Connection) -> list[str]:
     """Return the payments whose state and transfer do not agree, and the transfers without a payment."""
-    differences = [f"payment {id_} is {status}, its transfer {state}" for id_, status, state in db.execute(_WITH_STATES)]  # fmt: skip
+    differences = [
+        f"payment {id_} is {status}, its transfer {state}" for id_, status, state in db.execute(_WITH_STATES)
+    ]
     return differences + [f"the transfer {id_} has no payment" for id_ in db.execute(_ORPHANS).scalars()]
 
 
