@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 import socket
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from tppkit.errors import TransportError
 from tppkit.protocol.refusals import Refusals
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.control import CONTROL_REFUSALS
-from tppkit.sandbox.request_log import LatestRequests, LogLimit, RequestLog, without_secrets
+from tppkit.sandbox.request_log import LatestRequests, LimitedHandler, RequestLog, without_secrets
 from tppkit.sandbox.request_log import Logged as Answered
 from tppkit.web.sources import RAW_TARGET
 
@@ -193,27 +194,35 @@ def test_old_requests_are_dropped():
 REFUSED = TransportError("transport.busy", "too many")
 
 
-def passed(limit: LogLimit, at: float, **fields: Any) -> logging.LogRecord | None:
+def passed(limit: LimitedHandler, at: float, **fields: Any) -> str:
+    stream = limit.setStream(io.StringIO()) and limit.stream
     record = logging.makeLogRecord(
         {"created": at, "name": "tppkit.sandbox.tls", "msg": "%s ended", "args": ("it",), **fields}
     )
-    return record if limit.filter(record) else None
+    limit.handle(record)
+    assert record.exc_info == fields.get("exc_info")  # for other handlers
+    return stream.getvalue()
 
 
 def test_lines_about_connections_are_limited():
-    limit = LogLimit(most=2, period_s=10)
-    shown = [passed(limit, at) is not None for at in (0.0, 1.0, 2.0, 9.9, 10.0, 10.5, 11.0)]
-    assert shown == [True, True, False, False, True, False, True]
-    assert [passed(limit, 11.0, name="tppkit.sandbox.host") is not None for _ in range(5)] == [True] * 5
+    limit = LimitedHandler(io.StringIO(), most=2, period_s=10)
+    shown = [passed(limit, at) for at in (0.0, 1.0, 2.0, 9.9, 10.0, 10.5, 11.0)]
+    left_out = [
+        "it ended (2 lines about connections left out)\n",
+        "",
+        "it ended (1 lines about connections left out)\n",
+    ]
+    assert shown == ["it ended\n", "it ended\n", "", "", *left_out]
+    assert [passed(limit, 11.0, name="tppkit.sandbox.host") for _ in range(5)] == ["it ended\n"] * 5
 
 
 def test_an_error_has_one_traceback_in_a_period_and_each_line():
-    limit = LogLimit(period_s=10)
+    limit = LimitedHandler(io.StringIO(), period_s=10)
 
     def shown(at: float, error: Exception) -> bool:
-        record = passed(limit, at, name="tppkit.sandbox.host", exc_info=(type(error), error, None))
-        assert record is not None
-        return record.exc_info is not None
+        text = passed(limit, at, name="tppkit.sandbox.host", exc_info=(type(error), error, None))
+        assert text.startswith("it ended\n")
+        return type(error).__name__ in text
 
     assert [shown(at, REFUSED) for at in (0.0, 1.0, 9.9, 10.0)] == [True, False, False, True]
     assert shown(11.0, TransportError("archive.unusable", "full"))

@@ -122,11 +122,9 @@ def up(
     sandbox makes a key in its folder.
     """
     from tppkit.sandbox import SandboxServer, SandboxSettings
-    from tppkit.sandbox.request_log import LogLimit
+    from tppkit.sandbox.request_log import LimitedHandler
 
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=_Lines(sys.stderr))
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(LogLimit())
+    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[LimitedHandler(_Lines(sys.stderr))])
     for noisy in ("uvicorn", "uvicorn.error"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     server = SandboxServer(

@@ -7,6 +7,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from copy import copy
 from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -181,25 +182,37 @@ class RequestLog:
         return code if code is not None and is_plain else "", without_secrets(printable(text or ""))
 
 
-class LogLimit(logging.Filter):
-    """Leaves out lines about connections above a rate, and the traceback of an error that had one in the period before.
+class LimitedHandler(logging.StreamHandler[Any]):
+    """Writes fewer lines about connections than come, and the traceback of an error only once in a period.
 
     Args:
-        most: lines about connections in a period.
+        stream: as of `logging.StreamHandler`.
+        most: lines about connections in a period. The next line after it says how many were left out.
         period_s: seconds of a period.
     """
 
-    def __init__(self, *, most: int = 20, period_s: float = 30.0) -> None:
-        super().__init__()
-        self._most, self._period_s = most, period_s
+    def __init__(self, stream: Any = None, *, most: int = 20, period_s: float = 30.0) -> None:
+        super().__init__(stream)
+        self._most, self._period_s, self._left_out = most, period_s, 0
         self._times: dict[object, deque[float]] = {}
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to log a record; the record's own time decides."""
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record; its own time decides. Other handlers get it unchanged."""
+        record = copy(record)
         error = record.exc_info[1] if record.exc_info else None
         if error is not None and not self._allows((type(error), getattr(error, "code", "")), record.created, most=1):
-            record.exc_info = None
-        return record.name not in _CONNECTIONS or self._allows(_CONNECTIONS, record.created, most=self._most)
+            record.exc_info = record.exc_text = None
+        if record.name in _CONNECTIONS:
+            if not self._allows(_CONNECTIONS, record.created, most=self._most):
+                self._left_out += 1
+                return
+            if self._left_out:
+                record.msg, record.args = (
+                    f"{record.getMessage()} ({self._left_out} lines about connections left out)",
+                    (),
+                )
+                self._left_out = 0
+        super().emit(record)
 
     def _allows(self, kind: object, at: float, *, most: int) -> bool:
         times = self._times.setdefault(kind, deque(maxlen=most))
