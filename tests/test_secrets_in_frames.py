@@ -21,14 +21,16 @@ from cryptography.hazmat.primitives.serialization import (
 from reported import reported
 from tppkit._clock import utc_now
 from tppkit._locals import without_locals
+from tppkit.callbacks import load_callback_key
 from tppkit.certificates import EidasCertificate, load_certificates, read_sources
 from tppkit.client import AsyncGatewayClient, AsyncLegacyClient, GatewayClient, Identity, LegacyClient, VaultClient
 from tppkit.client.credentials import ApiKeyCredentials, BasicCredentials
 from tppkit.errors import ConfigurationError
-from tppkit.httpsig import load_pkcs12, load_private_key
+from tppkit.httpsig import KeySigner, load_pkcs12, load_private_key
 from tppkit.inbox.store import InboxStore
 from tppkit.sandbox.database import Database
 from tppkit.testpki import Pki
+from tppkit.testpki.keys import load_key
 from tppkit.trust import load_anchors
 from tppkit.web.replay_stores.table import TableReplayStore
 
@@ -99,6 +101,10 @@ def fail() -> str:
 
 # fmt: off
 LOADERS: dict[str, Callable[[Files], Any]] = {
+    "a callback key that is a private key": lambda f: load_callback_key(f.pem, name="live"),
+    "a callback key, half a private key": lambda f: load_callback_key(f.half, name="live"),
+    "a key of a test PKI, half": lambda f: load_key(f.half),
+    "a signer of bytes": lambda f: KeySigner(f.pem),  # type: ignore[arg-type]
     "from_files, half a key": lambda f: f.identity(f.half),
     "from_files, half a DER key": lambda f: f.identity(f.der[:-40]),
     "from_files, wrong password": lambda f: f.identity(f.locked, password=WRONG),

@@ -75,6 +75,7 @@ def search(folder: Path, content: bytes, *, name: str = "file", forms=FORMS) -> 
         (gz(tarred(gz(SECRET))), "file: unpacked: shop.log: unpacked"),
         (zipped(zipped(SECRET)), "file: shop.log: shop.log"),
         (tarred(database(SECRET)), "file: shop.log, orders.body"),
+        (gz(tarred(b"x") + b"\0" * 1024 + tarred(SECRET)), "file: unpacked: after its end"),
         (gz(tarred(zipped(gz(SECRET)))), "file: unpacked: shop.log: shop.log: unpacked"),
     ],
 )
@@ -98,6 +99,13 @@ def test_a_second_member_and_names_of_members_are_searched(tmp_path):
     assert skipped == []
 
 
+def patched(at: int, value: int) -> bytes:
+    """A zip file with another byte in the list of its members."""
+    data = bytearray(zipped(SECRET))
+    data[data.index(b"PK\x01\x02") + at] = value
+    return bytes(data)
+
+
 def encrypted() -> bytes:
     data = bytearray(zipped(SECRET))
     data[data.index(b"PK\x01\x02") + 8] |= 1
@@ -117,6 +125,8 @@ for _ in range(files.MAX_DEPTH + 1):
         (encrypted(), "unsupported", "encrypted, or not deflated"),
         (DEEP, "unsupported", "an archive in 4 others"),
         (gz(SECRET)[:-9], "unreadable", "damaged: EOFError"),
+        (patched(6, 200), "unreadable", "damaged: NotImplementedError"),
+        (patched(8, 0x20), "unreadable", "damaged: NotImplementedError"),
         (zipped(SECRET)[:-9], "unreadable", "damaged: BadZipFile"),
         (tarred(SECRET)[:520], "unreadable", "damaged: EOFError"),
         (tarred(SECRET)[:124] + b"-0000000001\0" + tarred(SECRET)[136:], "unreadable", "damaged: EOFError"),
@@ -146,6 +156,16 @@ def test_a_member_that_zipfile_would_unpack_in_one_piece_is_not_searched(tmp_pat
         archive.writestr("large", bytes(1_000_000))
     content = (tmp_path / "small").read_bytes()
     assert search(tmp_path, content, name="small") == ([], [("unsupported", "encrypted, or not deflated")])
+
+
+def test_a_value_that_a_database_computes_is_limited(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "db")) as connection:
+        connection.execute("CREATE TABLE t (a, b AS (zeroblob(900000000)))")
+        connection.execute("INSERT INTO t (a) VALUES (1)")
+        connection.commit()
+    assert search(tmp_path, (tmp_path / "db").read_bytes(), name="db")[1] == [
+        ("unreadable", "a SQLite database that cannot be read: string or blob too big")
+    ]
 
 
 def test_members_are_limited(tmp_path, monkeypatch):

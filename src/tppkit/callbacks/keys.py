@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import load_der_public_key, lo
 from tppkit._clock import as_utc
 from tppkit._encoding import pem_fault, shown
 from tppkit._files import FilePath, read_bounded
+from tppkit._locals import without_locals
 from tppkit.errors import ConfigurationError
 
 MAX_KEY_BYTES = 16 * 1024
@@ -74,6 +75,7 @@ class CallbackKey:
         return True
 
 
+@without_locals
 def load_callback_key(
     source: bytes | FilePath, *, name: str, not_before: datetime | None = None, not_after: datetime | None = None
 ) -> CallbackKey:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import sqlite3
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +25,6 @@ MAX_LIST_BYTES = 16 * 1024 * 1024  # of the list of a zip file's members, which 
 MAX_MEMBERS = 100_000
 MAX_HITS = 100  # of one place
 
-_ROWS = 64
 _BLOCK = 512  # of tar, and more than any mark at the begin of a file
 _SQLITE, _GZIP = b"SQLite format 3\0", b"\x1f\x8b"
 _JOURNALS = ("-wal", "-journal")
@@ -32,7 +32,14 @@ _OTHER_FORMATS = {
     b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"(\xb5/\xfd": "Zstandard", b"7z\xbc\xaf'\x1c": "7z", b"Rar!\x1a\x07": "RAR",
     b"\x04\"M\x18": "LZ4", b"\x1f\x9d": "compress",
 }  # fmt: skip
-_DAMAGED = (EOFError, OSError, ValueError, zlib.error, zipfile.BadZipFile)
+_DAMAGED = (
+    EOFError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    zlib.error,
+    zipfile.BadZipFile,
+)  # zipfile raises NotImplementedError too
 _Read = Callable[[int], bytes]
 
 
@@ -230,11 +237,10 @@ class _Unpacking:
             member = _Part(read, size)
             yield from self.parts(inside, member.read, depth + 1)
             _drain(_Part(read, member.left + -size % _BLOCK).read)
+        yield searched(f"{name}: after its end", self._forms.in_stream(read), self._forms)
 
     def _database(self, name: str, read: _Read, whole: tuple[Path, BinaryIO] | None) -> Iterator[Place | Skipped]:
         """Search every cell of a database; the file has values longer than a page in several pieces."""
-        import sqlite3
-
         try:
             with closing(sqlite3.connect(_address(whole[0]) if whole else ":memory:", uri=True)) as database:
                 if whole is None:
@@ -249,6 +255,7 @@ class _Unpacking:
 
     def _cells(self, name: str, database: Any) -> Iterator[Place]:
         forms = self._forms
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_HELD_BYTES)  # a value may be computed
         database.text_factory = lambda text: text.decode("utf-8", "replace")
         # Virtual tables have no pages; their data is in other tables.
         for (table,) in database.execute(
@@ -257,11 +264,10 @@ class _Unpacking:
             quoted = table.replace('"', '""')
             rows = database.execute(f'SELECT * FROM "{quoted}"')  # noqa: S608  # of the database's own schema
             columns = [column[0] for column in rows.description]
-            while batch := rows.fetchmany(_ROWS):
-                cells = [cell for row in batch for cell in zip(columns, row, strict=True)]
-                texts = "\x1f".join(str(cell) for _, cell in cells if not isinstance(cell, bytes))
+            for row in rows:  # one at a time: each value may be as long as the limit
+                texts = "\x1f".join(str(cell) for cell in row if not isinstance(cell, bytes))
                 has_hits = any(forms.in_text(texts))
-                for column, cell in cells:
+                for column, cell in zip(columns, row, strict=True):
                     is_bytes = isinstance(cell, bytes)
                     if is_bytes or has_hits:
                         hits = forms.in_bytes(cell) if is_bytes else forms.in_text(str(cell))

@@ -20,6 +20,7 @@ from types import MappingProxyType
 
 from tppkit._clock import as_utc, format_time, parse_time, shift
 from tppkit._files import FilePath, as_path, locked, read_bounded, remove_leftovers, replace_file
+from tppkit._locals import without_locals
 from tppkit.certificates import EidasCertificate, EidasRequest
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.certificate import Issued, is_issued_by
@@ -333,6 +334,7 @@ class PkiFolder:
         raise ConfigurationError("pki.not-issued-here", message)
 
 
+@without_locals
 def open_pki(path: FilePath) -> PkiFolder:
     """Open the folder of a test PKI that `write_pki` made.
 

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from tppkit._encoding import pem_fault
+from tppkit._locals import without_locals
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.seeded_rsa import PUBLIC_EXPONENT, make_rsa_key
 
@@ -109,6 +110,7 @@ def require_kind(kind: str, kinds: Sequence[str]) -> str:
     return kind
 
 
+@without_locals
 def load_key(data: bytes) -> PrivateKey:
     """Load an unencrypted private key from PEM.
 

@@ -29,6 +29,7 @@ class KeySigner:
         FormatError: `key.unsupported`, `key.weak`, `signature.algorithm`.
     """
 
+    @without_locals
     def __init__(self, key: PrivateKeyTypes, *, algorithm: str | None = None) -> None:
         self.algorithm = choose_algorithm(key, algorithm)
         if not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey):
