@@ -16,7 +16,7 @@ from asgi import AT, BODY, EVERY_PATH, REQUEST_ID, TARGET, Recorder, call, reque
 
 from refusals import refused
 from reported import reported
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, SignatureRejected
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import PROFILES, PSD2_V1, KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
@@ -25,7 +25,7 @@ from tppkit.web import QwacPolicy, ReplayGuard, SealGate, SealMiddleware, caller
 from tppkit.web.replay import LEASE, MAX_ANSWER_BYTES, ReplayStore
 from tppkit.web.replay_stores.memory import MemoryReplayStore
 from tppkit.web.replay_stores.table import TableReplayStore
-from tppkit.web.sources import Answer
+from tppkit.web.sources import Answer, AsgiSource
 
 HOUR = timedelta(hours=1)
 
@@ -176,6 +176,18 @@ def test_a_gate_without_a_guard_rejects_an_old_date_before_the_body(make_gate, a
     gate, message = make_gate(now=lambda: AT + HOUR), dated(seal, AT)
     told = call(SealMiddleware(app, gate=gate), scope_of(message, pki.qwac), [message.body])
     assert (told.status, told.reads, app.scopes) == (401, 0, [])
+
+
+def test_a_guard_alone_lets_no_old_date_through_the_gate(make_gate, store, pki, seal):
+    gate = make_gate(now=lambda: AT + HOUR, replay=ReplayGuard(store))
+    source = AsgiSource(scope_of(dated(seal, AT), pki.qwac))
+    with refused(SignatureRejected, "signature.expired"):
+        gate.enter(source)
+    _, pending = gate.enter(source, allow_old_date=True)
+    pending.update(BODY)
+    verified = pending.finish()[0].seal
+    with refused(SignatureRejected, "signature.expired"):
+        ReplayGuard(store).admit(verified, at=AT + HOUR)
 
 
 async def crashing(scope: Any, receive: Any, send: Any) -> None:

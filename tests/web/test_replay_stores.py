@@ -84,14 +84,17 @@ def test_the_same_request_waits_for_the_first_ones_answer_which_stays(store, key
         assert store.claim(key, digest, bounds(NOW + later)) == Claim(SAME, b"\x00answer\xff")
 
 
-def test_an_answer_is_found_within_its_window_for_its_own_request_and_nothing_is_claimed(store, key, digest):
-    assert store.find(key, digest, forget=NOW - HOUR) is None
+def test_a_claim_as_old_as_its_window_leaves_the_id_unused_and_takes_no_claim_over(store, key, digest):
+    old, other = Bounds(NOW - HOUR, NOW - HOUR, -1), bytes(reversed(digest))
+    for tried in (digest, other, other):
+        claim = store.claim(key, tried, old)
+        assert claim.verdict is FIRST
+        store.settle(key, claim.attempt, None)
     attempt = store.claim(key, digest, bounds()).attempt
-    assert store.find(key, digest, forget=NOW - HOUR) is None
+    assert store.claim(key, digest, old) == Claim(RUNNING)
+    assert store.claim(key, other, old) == Claim(OTHER)
     store.settle(key, attempt, b"answer")
-    assert store.find(key, digest, forget=NOW - 1) == b"answer"
-    assert store.find(key, digest, forget=NOW) is None
-    assert store.find(key, bytes(reversed(digest)), forget=NOW - HOUR) is None
+    assert store.claim(key, digest, old) == Claim(SAME, b"answer")
 
 
 def test_another_request_under_the_same_id_is_distinguished(store, key, digest):

@@ -177,15 +177,15 @@ class Host:
         if row.once is not None:
             requests, key = services.requests[row.once.window], request.key
             claim = requests.claim(db, key, request.digest, _bounds(at, row.once.window))
-        stale = None if request.caller.seal is None else request.caller.seal.stale
-        if stale is not None and (claim is None or claim.answer is None):  # assumption covered-date
-            raise stale
+        date_fault = None if request.caller.seal is None else request.caller.seal.date_fault
+        if date_fault is not None and (claim is None or claim.answer is None):  # assumption covered-date
+            raise date_fault
         if claim is not None and row.once is not None:
             if claim.verdict is Verdict.OTHER:
                 raise LocalProtocolError("request-id.reuse", f"another request has used this {row.once.text}")
             if claim.answer is not None:
                 subject, kept, sealed = _read_kept(claim.answer)
-                repeated = True if stale is not None or sealed == _sealed(request.caller) else None
+                repeated = True if date_fault is not None or sealed == _sealed(request.caller) else None
                 keep(db, request.caller, status=kept.status, code=None, subject=subject, repeated=repeated)
                 return self._with_echo(kept, request.id)
             if claim.verdict is not Verdict.FIRST:
@@ -231,7 +231,7 @@ class Host:
     async def _keep_refusal(self, request: _Request, error: TppkitError) -> None:
         refusal = self.interface.refusals.refusal_for(error)
         seal = request.caller.seal
-        if seal is None or seal.stale is not None or refusal.status >= 500:  # a stale seal fails the audit
+        if seal is None or seal.date_fault is not None or refusal.status >= 500:  # an old Date fails the audit
             return
         keep = self.services.evidence.keep
         await self.services.database.write(

@@ -34,7 +34,7 @@ class VerifiedHead(NamedTuple):
         profile: the dialect.
         digest: the covered value of the digest header, or None.
         unverified_message: the request as received, including headers that are not signed; in a head without its body.
-        stale: why its covered Date rejects it as a new request, or None. Only with `allow_stale` of `verify_request_head`: such a
+        date_fault: why its covered Date rejects it as a new request, or None. Only with `allow_old_date` of `verify_request_head`: such a
             request may get the kept answer of an earlier one, and nothing else.
     """
 
@@ -47,7 +47,7 @@ class VerifiedHead(NamedTuple):
     profile: SealProfile
     digest: str | None
     unverified_message: Message
-    stale: SignatureRejected | None = None
+    date_fault: SignatureRejected | None = None
 
     @property
     def chain(self) -> tuple[EidasCertificate, ...]:
@@ -114,7 +114,7 @@ class VerifiedHead(NamedTuple):
         """
         require_body(self.digest, body, self.profile)
         method, target, headers, _ = self.unverified_message
-        return VerifiedRequest(*self[:-2], Message(method, target, headers, body), self.stale)
+        return VerifiedRequest(*self[:-2], Message(method, target, headers, body), self.date_fault)
 
 
 class VerifiedRequest(VerifiedHead):

@@ -73,8 +73,8 @@ def verify_request(
     Source: PSD2 document, part A section 5 rule 4; draft-cavage-http-signatures-10 and -12; RFC 9421; RFC 7797.
     """
     verified = _verify_head(VerifiedRequest, message, qwac, as_utc(at), policy, intermediates)
-    if verified.stale is not None:  # 7
-        raise verified.stale
+    if verified.date_fault is not None:  # 7
+        raise verified.date_fault
     require_body(verified.digest, message.body, policy.profile)  # 8
     return verified
 
@@ -86,7 +86,7 @@ def verify_request_head(
     at: datetime,
     policy: SealPolicy,
     intermediates: Sequence[EidasCertificate] = (),
-    allow_stale: bool = False,
+    allow_old_date: bool = False,
 ) -> VerifiedHead:
     """Verify a request except its body, which may arrive later; see `VerifiedHead.verify_body`.
 
@@ -96,15 +96,15 @@ def verify_request_head(
         at: the time to judge at, aware UTC.
         policy: the anchors and the dialect.
         intermediates: possible authorities of the seal; trusted only through an anchor.
-        allow_stale: report a covered Date that is too old or too new as `VerifiedHead.stale`. For servers that look the request id
+        allow_old_date: report a covered Date that is too old or too new as `VerifiedHead.date_fault`. For servers that look the request id
             up, because a repetition of an answered request has the Date of the first.
 
     Raises:
         The errors of `verify_request`, except those about the body.
     """
     head = _verify_head(VerifiedHead, message._replace(body=b""), qwac, as_utc(at), policy, intermediates)
-    if head.stale is not None and not allow_stale:
-        raise head.stale
+    if head.date_fault is not None and not allow_old_date:
+        raise head.date_fault
     if head.digest is not None:
         read_digest(head.digest, policy.profile)
     return head
@@ -172,8 +172,8 @@ def _verify_head(
         seal = seal._replace(key_id=key_id)
     if seal is not remembered:
         policy.remember(named, seal)
-    stale = _date_fault(values["date"], at, policy) if "date" in parameters.headers else None  # 7
-    return kind(parameters, signing_string, seal.certificate, seal.path, qwac, at, profile, digest, message, stale)
+    date_fault = _date_fault(values["date"], at, policy) if "date" in parameters.headers else None  # 7
+    return kind(parameters, signing_string, seal.certificate, seal.path, qwac, at, profile, digest, message, date_fault)
 
 
 def read_seal(message: Message, values: Mapping[str, str], policy: SealPolicy) -> ReadSeal:

@@ -57,8 +57,8 @@ class SealGate:
         max_body_bytes: a longer body is rejected; a body up to this length is held in memory.
         brief: send only the code and its general meaning to the peer. False sends the full reason, which suits a sandbox.
         replay: detects sealed requests that were received before; used by the middlewares.
-        allow_stale: admit a seal whose covered Date is too old or too new, with the reason as `VerifiedRequest.stale`, because the
-            application looks request ids up itself. Implied by `replay`, which rejects it unless the request has a kept answer.
+        allow_old_date: admit a seal whose covered Date is too old or too new, with the reason as `VerifiedRequest.date_fault`, because
+            the application looks request ids up itself. The middlewares do so with `replay`, and need no permission.
 
     Raises:
         ConfigurationError: `replay.no-request-id`, a seal of this profile may cover no request id; `web.setting`, `max_body_bytes` is
@@ -78,7 +78,7 @@ class SealGate:
         max_body_bytes: int = MAX_BODY_BYTES,
         brief: bool = True,
         replay: ReplayGuard | None = None,
-        allow_stale: bool = False,
+        allow_old_date: bool = False,
     ) -> None:
         if max_body_bytes < 0:
             raise ConfigurationError("web.setting", f"max_body_bytes is {max_body_bytes}")
@@ -92,7 +92,7 @@ class SealGate:
             replay.require_window(seals)
         self.max_body_bytes = max_body_bytes
         self.replay = replay
-        self._allow_stale = allow_stale or replay is not None
+        self._allow_old_date = allow_old_date
         self._interface = interface
         self._qwacs = qwacs
         self._seals = seals
@@ -110,8 +110,8 @@ class SealGate:
         """The time, aware UTC."""
         return as_utc(self._clock())
 
-    def enter(self, source: Source) -> tuple[Route, SealPending]:
-        """Route a request and verify its head. Unauthenticated callers do not learn which paths exist.
+    def enter(self, source: Source, *, allow_old_date: bool = False) -> tuple[Route, SealPending]:
+        """Route a request and verify its head; see `open`. Unauthenticated callers do not learn which paths exist.
 
         Raises:
             TppkitError: see `route` and `open`.
@@ -122,7 +122,7 @@ class SealGate:
             path = _target(source).removeprefix(self._mount)
             self.open(source, self._interface.row_of(source.method, path) if e.code.startswith("query.") else None)
             raise
-        return route, self.open(source, route.row)
+        return route, self.open(source, route.row, allow_old_date=allow_old_date)
 
     def route(self, source: Source) -> Route:
         """Find the endpoint of a request, and check that the application will route it by the same target.
@@ -151,12 +151,13 @@ class SealGate:
             raise FormatError("message.rerouted", f"{shown(target)} is not below the mount {shown(self._mount)}")
         return self._interface.find(source.method, target.removeprefix(self._mount))
 
-    def open(self, source: Source, row: Endpoint[Any, Any] | None) -> SealPending:
+    def open(self, source: Source, row: Endpoint[Any, Any] | None, *, allow_old_date: bool = False) -> SealPending:
         """Judge the head of a request.
 
         Args:
             source: the request as the server passes it.
             row: the endpoint; None to authenticate the caller only.
+            allow_old_date: as that of the gate, for this request; pass it to `ReplayGuard.admit`.
 
         Raises:
             TppkitError: see `peer_certificate`, `QwacPolicy.verify`, `require_role` and `verify_request_head`;
@@ -181,7 +182,8 @@ class SealGate:
         self._check_names(values)
         self._check_head(values)  # 3
         length = int(values[_LENGTH]) if _LENGTH in values else None
-        body = self._open_seal(head, values, caller) if row.auth is Auth.SEAL else None  # 4
+        allow_old_date |= self._allow_old_date
+        body = self._open_seal(head, values, caller, allow_old_date) if row.auth is Auth.SEAL else None  # 4
         return SealPending(caller, body, self.max_body_bytes, length, now=self.now)
 
     def refuse(self, source: Source, error: Exception) -> Answer:
@@ -264,12 +266,14 @@ class SealGate:
             beside = " in addition to a Content-Length" if _LENGTH in values else ""
             raise FormatError("message.malformed", f"the Transfer-Encoding is {shown(coding)}{beside}")
 
-    def _open_seal(self, head: Message, values: Mapping[str, str], caller: Caller) -> VerifiedHead:
+    def _open_seal(
+        self, head: Message, values: Mapping[str, str], caller: Caller, allow_old_date: bool
+    ) -> VerifiedHead:
         if values.get(_ENCODING):
             # The seal covers the encoded body, not the decoded one.
             raise FormatError("message.content-encoding", "a sealed body has a Content-Encoding")
         return verify_request_head(
-            head, qwac=caller.qwac_chain[0], at=caller.at, policy=self._seals, allow_stale=self._allow_stale
+            head, qwac=caller.qwac_chain[0], at=caller.at, policy=self._seals, allow_old_date=allow_old_date
         )
 
 

@@ -105,13 +105,6 @@ class ReplayStore(Protocol):
             TransportError: `replay.unavailable`.
         """
 
-    def find(self, key: bytes, digest: bytes, *, forget: int) -> bytes | None:
-        """Return the kept answer to the same request, or None, without a claim; see `claim` and `Bounds`.
-
-        Raises:
-            TransportError: `replay.unavailable`.
-        """
-
     def settle(self, key: bytes, attempt: int, answer: bytes | None) -> None:
         """Store the answer to a claimed request, or with None give up the claim.
 
@@ -208,7 +201,7 @@ class ReplayGuard:
             )
 
     def admit(self, verified: VerifiedRequest, *, at: datetime) -> Replay:
-        """Claim the id of a request, or only look it up if its covered Date is not fresh (assumption `covered-date`).
+        """Claim the id of a request. If its covered Date is not fresh, only a kept answer admits it (assumption `covered-date`).
 
         Args:
             verified: the request.
@@ -228,13 +221,13 @@ class ReplayGuard:
         key = sha256(organisation).digest()[:8] + sha256(organisation + b"\0" + request_id).digest()[:24]
         at = as_utc(at)
         bounds = Bounds(*map(to_microseconds, (at, at - self._window, at - self._lease)))
-        if verified.stale is None:
-            claim = self.store.claim(key, digest, bounds)
-        else:
-            answer = self.store.find(key, digest, forget=bounds.forget)
-            if answer is None:
-                raise verified.stale
-            claim = Claim(Verdict.SAME, answer)
+        if verified.date_fault is not None:  # a first claim has left the window already, and none is taken over
+            bounds = Bounds(bounds.forget, bounds.forget, free=-1)
+        claim = self.store.claim(key, digest, bounds)
+        if verified.date_fault is not None and claim.answer is None:
+            if claim.attempt:
+                self.store.settle(key, claim.attempt, None)
+            raise verified.date_fault
         if claim.verdict is Verdict.OTHER:
             raise LocalProtocolError(
                 "request-id.reuse", "the request id was used for another request within the window"

@@ -44,6 +44,7 @@ class SealMiddleware:
     def __init__(self, app: AsgiApp, *, gate: SealGate) -> None:
         self._app = app
         self._gate = gate
+        self._enter = partial(gate.enter, allow_old_date=gate.replay is not None)
         self._threads = DaemonThreads(THREADS)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -61,9 +62,9 @@ class SealMiddleware:
         source = AsgiSource(scope)
         try:
             try:
-                _, pending = without_fetching(self._gate.enter, source)
+                _, pending = without_fetching(self._enter, source)
             except FetchNeeded:
-                _, pending = await self._threads.run(partial(self._gate.enter, source))
+                _, pending = await self._threads.run(partial(self._enter, source))
             more = True
             while more:
                 chunk, more = await receive_chunk(receive)

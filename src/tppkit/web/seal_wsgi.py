@@ -44,7 +44,7 @@ class WsgiSealMiddleware:
         source = WsgiSource(environ)
         environ = source.environ
         try:
-            _, pending = self._gate.enter(source)
+            _, pending = self._gate.enter(source, allow_old_date=self._gate.replay is not None)
             for piece in read_pieces(environ, max_bytes=self._gate.max_body_bytes):
                 pending.update(piece)
             caller, body = pending.finish()

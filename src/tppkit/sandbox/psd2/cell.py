@@ -35,7 +35,7 @@ def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, n
         seals: verifies seals.
         now: the real time, at which both are verified.
     """
-    gate = SealGate(PSD2, qwacs=qwacs, seals=seals, now=now, allow_stale=True)
+    gate = SealGate(PSD2, qwacs=qwacs, seals=seals, now=now, allow_old_date=True)
 
     def hosts(services: Services) -> Mapping[str, Host]:
         host = Host(

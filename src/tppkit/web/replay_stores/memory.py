@@ -65,12 +65,6 @@ class MemoryReplayStore:
             use.claimed_at, use.attempt = bounds.at, max(bounds.at, use.attempt + 1)
             return Claim(Verdict.AGAIN, attempt=use.attempt)
 
-    def find(self, key: bytes, digest: bytes, *, forget: int) -> bytes | None:
-        """See `ReplayStore.find`."""
-        with self._lock:
-            use = self._uses.get(key)
-            return None if use is None or use.first_at <= forget or use.digest != digest else use.answer
-
     def settle(self, key: bytes, attempt: int, answer: bytes | None) -> None:
         """See `ReplayStore.settle`."""
         with self._lock:

@@ -147,11 +147,6 @@ class RequestTable:
                 return _judge(digest, bytes(known[0]), known[1])
         raise TransportError("replay.unavailable", "the table of request ids changes faster than it can be read")
 
-    def find(self, db: Connection, key: bytes, digest: bytes, *, forget: int) -> bytes | None:
-        """Return the kept answer to the same request; see `ReplayStore.find`."""
-        known = db.execute(self._known, {"of_key": key, "forget": forget}).first()
-        return None if known is None else _judge(digest, bytes(known[0]), known[1]).answer
-
     def settle(self, db: Connection, key: bytes, attempt: int, answer: bytes | None) -> None:
         """Keep the answer to a claim, or with None give the claim up; see `ReplayStore.settle`."""
         statement, values = self._free, {"of_key": key, "of_attempt": attempt}
@@ -224,10 +219,6 @@ class TableReplayStore:
             except TransportError as e:
                 _LOG.warning("expired request ids could not be deleted: %s", e)
         return claimed
-
-    def find(self, key: bytes, digest: bytes, *, forget: int) -> bytes | None:
-        """See `ReplayStore.find`."""
-        return self._run(lambda db: self._requests.find(db, key, digest, forget=forget))
 
     def settle(self, key: bytes, attempt: int, answer: bytes | None) -> None:
         """See `ReplayStore.settle`."""
