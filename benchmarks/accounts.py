@@ -30,7 +30,7 @@ IBAN = "LT729999900000000002"
 NUMBERS = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :rows)"
 BOOKINGS = f"""INSERT INTO bookings {NUMBERS} SELECT printf('bench-%09d', n), :at - n * :step, 'Payer', 'Payee', NULL FROM numbers"""  # noqa: S608  # our own text
 ENTRIES = (
-    f"""INSERT INTO entries {NUMBERS} SELECT 'a2', 'EUR', :at - n * :step, printf('bench-%09d', n), 1 FROM numbers"""  # noqa: S608  # our own text
+    f"""INSERT INTO entries {NUMBERS} SELECT 'a2', :at - n * :step, printf('bench-%09d', n), 'EUR', 1 FROM numbers"""  # noqa: S608  # our own text
 )
 
 

@@ -80,5 +80,5 @@ def test_every_line_of_the_long_runs_gives_a_figure(monkeypatch):
             whole = getattr(module, constant)
             monkeypatch.setattr(module, constant, whole[value] if isinstance(value, slice) else value)
     lines = [line for lines in run_path(str(RUN))["SOAK"] for line in lines()]
-    assert len(lines) == 8
+    assert len(lines) == 7
     assert all(math.isfinite(line.low) and math.isfinite(line.high) and line.text() for line in lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import tracemalloc
 from collections.abc import Callable
@@ -204,7 +205,8 @@ def test_an_extra_answer_is_not_read_as_the_refusal_of_the_next_payment(name, as
     assert "may have been carried out" in second.message
     assert str(REQUEST_ID) in second.message
     assert bank.connections == 2
-    assert bank.requests[1] == bank.requests[2]  # the repeat is the same request, byte for byte
+    sent, again = (re.sub(rb'signature="[^"]*"', b"", request) for request in bank.requests[1:])
+    assert sent == again  # but for the value of the new signature
 
 
 @pytest.mark.parametrize("status", [400, 401, 502, 503, 504])

@@ -76,7 +76,7 @@ ATTACKS: Mapping[int, tuple[str, tuple[str, ...]]] = {
         f"{CLIENT}test_a_seal_never_follows_a_redirect", f"{CLIENT}test_a_request_to_another_origin_is_not_sealed",
     )),
     17: ("request id changed on a retry, or used for another body", (
-        f"{CLIENT}test_a_request_that_is_sent_again_has_the_same_id_and_seal",
+        f"{CLIENT}test_a_request_that_is_sent_again_has_the_same_id_and_body",
         f"{CLIENT}test_the_same_id_with_another_request_is_not_sent",
     )),
     18: ("certificate header spoofed past a proxy", (

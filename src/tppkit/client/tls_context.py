@@ -79,10 +79,6 @@ class IdentityContexts:
         return context
 
 
-class _NoEffect(ConfigurationError, NotImplementedError):
-    """A changed setting. Libraries expect the second class."""
-
-
 class IdentityContext(ssl.SSLContext):
     """Makes each new connection with the current certificate; an open connection keeps its certificate.
 
@@ -122,10 +118,10 @@ class IdentityContext(ssl.SSLContext):
         if name.startswith("_"):
             super().__setattr__(name, value)
         elif getattr(self, name) != value:
-            raise _NoEffect("identity.tls", f"{name}: {_NO_EFFECT}")
+            raise ConfigurationError("identity.tls", f"{name}: {_NO_EFFECT}")
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise _NoEffect("identity.tls", _NO_EFFECT)
+        raise ConfigurationError("identity.tls", _NO_EFFECT)
 
     load_cert_chain = load_default_certs = load_dh_params = load_verify_locations = set_ciphers = (
         set_default_verify_paths
