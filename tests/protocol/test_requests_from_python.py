@@ -110,7 +110,7 @@ def test_a_misspelt_field_names_the_nearest(build, place, nearest):
 @pytest.mark.parametrize(("model", "fields"), BODIES)
 def test_an_unknown_field_is_sent_on_purpose(model, fields):
     sent = model(**fields, unknown_fields={"endToEndId": "4711"})
-    assert sent.unknown_fields == {"endToEndId": "4711"}
+    assert sent.unknown == {"endToEndId": "4711"}
     raw = json.dumps(json.loads(sent.to_wire()) | {"endToEndId": "4711"}).encode()
     for allowed in (True, ["endToEndId"]):
         assert model.from_wire(raw, unknown_fields=allowed).unknown == {"endToEndId": "4711"}
@@ -119,9 +119,25 @@ def test_an_unknown_field_is_sent_on_purpose(model, fields):
     assert model.from_wire(raw, tolerant=True).unknown == {"endToEndId": "4711"}
 
 
-@pytest.mark.parametrize("further", [{"amount": 1}, {1: 2}])
+@pytest.mark.parametrize(
+    "further", [{"amount": 1}, {"description": "x"}, {1: 2}, {("x",): 1}, ["x"], [["x"]], "x", True, 5]
+)
 def test_an_unknown_field_repeats_no_other_and_has_a_name(further):
     assert code_and_text(lambda: OrderRequest(**ORDER, unknown_fields=further))[0] == "model.invalid"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"creditorName": "B", "unknown_fields": {"creditor_name": "B"}}, {"creditor_name": "B", "creditorName": "C"}, {"cls": 1}],
+)  # fmt: skip
+def test_a_field_has_one_of_its_two_names_and_any_name_is_reported(fields):
+    payment = {name: value for name, value in PAYMENT.items() if name != "creditor_name"}
+    assert code_and_text(lambda: PaymentInitiation(**payment, **fields))[0] == "model.invalid"
+
+
+def test_a_field_of_an_answer_is_given_once():
+    details = PAYMENT | {"payment_id": "1", "paymentId": "2", "transaction_status": "RCVD"}
+    assert "payment_id is given" in code_and_text(lambda: PaymentDetails(**details))[1]
 
 
 def test_a_name_that_could_be_a_card_number_is_not_repeated():

@@ -93,17 +93,20 @@ else:
     # An __init__ of the model would also be called for each object within a body, without the context of the reading.
     class _Constructed(type(BaseModel)):
         @without_locals
-        def __call__(cls, *, unknown_fields=(), **fields):
-            further = unknown_fields if isinstance(unknown_fields, Mapping) else {}
-            if any(name in fields or not isinstance(name, str) for name in further):
-                raise FormatError(
-                    "model.invalid", f"{cls.__name__}: unknown_fields= repeats a field, or a name is no text"
-                )
+        def __call__(cls, /, *, unknown_fields=MappingProxyType({}), **fields):
+            name = cls.__name__.lstrip("_")
+            if not isinstance(unknown_fields, Mapping) or not all(isinstance(one, str) for one in unknown_fields):
+                raise FormatError("model.invalid", f"{name}: unknown_fields= is not a mapping of names to values")
+            further = dict(unknown_fields)
+            if further and (twice := further.keys() & (fields.keys() | _names_of(cls))):
+                raise FormatError("model.invalid", f"{name}: unknown_fields= repeats the field {safe_name(min(twice))}")
             try:
                 made = super().__call__(**fields, **further)
             except ValidationError as e:
                 raise invalid_body(cls, e) from None
-            made._require_known(unknown_fields)
+            if made.model_extra and (twice := made.model_extra.keys() & _names_of(cls)):
+                raise FormatError("model.invalid", f"{name}: {min(twice)} is given under its other name too")
+            made._require_known(further)
             return made
 
     class _CheckedModel(BaseModel, metaclass=_Constructed):
@@ -181,15 +184,9 @@ class WireModel(_CheckedModel):
         return read
 
     def _require_known(self, allowed: Collection[str] | Literal[True]) -> None:
-        if not self.is_request or allowed is True:
-            return
-        for model, name in unknown_fields_of(self):
-            if name not in allowed:
-                names = {*model.model_fields, *[field.alias or "" for field in model.model_fields.values()]} - {
-                    name,
-                    "",
-                }
-                near = get_close_matches(name, sorted(names), 1)
+        for model, name in unknown_fields_of(self) if self.is_request else ():
+            if allowed is not True and name not in allowed:
+                near = get_close_matches(name, sorted(_names_of(model) - {name}), 1)
                 wanted = f"; the nearest is {near[0]}" if near else ""
                 raise FormatError(
                     "model.invalid",
@@ -212,13 +209,15 @@ class WireModel(_CheckedModel):
 
     if TYPE_CHECKING:
         unknown_fields: Mapping[str, Any] = {}  # in the signature of each constructor
-    else:
-        unknown_fields = unknown
 
     @model_serializer(mode="wrap")
     def _leave_out_absent(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         unknown = self.model_extra or {}
         return {name: value for name, value in write(self).items() if value is not None or name in unknown}
+
+
+def _names_of(model: type[BaseModel]) -> set[str]:
+    return {one for name, field in model.model_fields.items() for one in (name, field.alias or name)}
 
 
 def unknown_fields_of(value: object) -> Iterator[tuple[type[WireModel], str]]:
@@ -262,9 +261,8 @@ def require_media_type(content_type: str | None, media_type: str) -> None:
     """
     given = (content_type or "absent").partition(";")[0].strip().lower()
     if given != media_type:
-        usual = (
-            given if re.fullmatch("[a-z]{1,40}(?:/[a-z.+-]{1,40})?", given) else "another"
-        )  # it could be a card number
+        # Another could be a card number.
+        usual = given if re.fullmatch("[a-z]{1,40}(?:/[a-z.+-]{1,40})?", given) else "another"
         raise FormatError("message.content-type", f"the Content-Type is {usual}, not {media_type}")
 
 
