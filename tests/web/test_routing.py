@@ -146,7 +146,7 @@ def test_a_route_is_found_below_the_mount_with_parameters_and_query(make_gate):
         return make_gate(PSD2, mount="/bank").route(AsgiSource(asgi.scope_of(message, None, **scope)))
 
     route = found("/bank", root_path="/bank")
-    assert (route.row.name, dict(route.parameters)["payment_id"], route.unused) == ("payment_details", "7", ("from",))
+    assert (route.row.name, dict(route.parameters)["payment_id"], route.query) == ("payment_details", "7", {})
     for wrong in ("/bank2", "/bank/bank", "/other"):
         with pytest.raises((FormatError, LocalProtocolError)):
             found(wrong, root_path="/bank")

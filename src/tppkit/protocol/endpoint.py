@@ -170,13 +170,11 @@ class Route(NamedTuple):
         row: its row.
         parameters: the parameters of its path, decoded.
         query: the query parameters that the row names, decoded.
-        unused: names in the query that the row does not name; not decoded if it names none.
     """
 
     row: Endpoint[Any, Any]
     parameters: Mapping[str, str]
     query: Mapping[str, str]
-    unused: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,8 +228,7 @@ class Interface:
             raise LocalProtocolError("endpoint.method", f"the methods of this path are {allowed}")
         if not any(row.query for row, _ in rows):
             # A query that the endpoint does not read need not be well formed.
-            names = {part.partition("=")[0] for part in text.split("&") if part} if text else ()
-            return Route(*rows[0], {}, tuple(sorted(names)))
+            return Route(*rows[0], {})
         query = _parse_query(text)
         constants = [(one.name, one.only) for row, _ in rows for one in row.query if one.only is not None]
         for name, only in constants:
@@ -240,12 +237,10 @@ class Interface:
         # The row with the most constants that fit; rows differ in their constants.
         fitting = [(row, parameters) for row, parameters in rows if row.takes(query)] or rows
         row, parameters = max(fitting, key=lambda found: sum(wanted.only is not None for wanted in found[0].query))
-        known = {wanted.name for wanted in row.query}
         for wanted in row.query:
             if (wanted.required or wanted.only is not None) and wanted.name not in query:
                 raise FormatError("query.missing", f"{row.method} {row.path} needs the query parameter {wanted.name}")
-        used = {name: value for name, value in query.items() if name in known}
-        return Route(row, parameters, used, tuple(sorted(query.keys() - known)))
+        return Route(row, parameters, {one.name: query[one.name] for one in row.query if one.name in query})
 
     def row_of(self, method: str, target: str) -> Endpoint[Any, Any] | None:
         """Return the first row for a method and path, ignoring the query; None for an unknown path or method."""

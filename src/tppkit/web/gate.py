@@ -372,7 +372,7 @@ def require_role(certificate: EidasCertificate, row: Endpoint[Any, Any]) -> None
 
 class _EverySealed(Interface):
     def find(self, method: str, target: str) -> Route:
-        return Route(_SEALED, {}, {}, ())
+        return Route(_SEALED, {}, {})
 
     def methods(self, path: str) -> tuple[str, ...]:
         return ()
