@@ -180,20 +180,12 @@ def _as_php(text: str) -> str:
     return text if slashed == text else _beyond_ascii(slashed)
 
 
-_PRETTY: tuple[dict[str, Any], ...] = (
-    {"indent": 2},
-    {"indent": 4},
-    {"indent": "\t"},
-    {"indent": 2, "separators": (",", " : ")},
-)
+_pretty = _serialised({"indent": 2}, {"indent": 4}, {"indent": "\t"}, {"indent": 2, "separators": (",", " : ")})
 
 
-def _before_curl(body: bytes) -> Iterator[bytes]:
-    for written in _serialised(*_PRETTY)(body):
-        for end in (b"\n", b"\r\n"):
-            lines = written.replace(b"\n", end)
-            if lines.translate(None, b"\r\n") == body:
-                yield from (lines, lines + end)
+def _with_line_ends(body: bytes) -> Iterator[bytes]:
+    for text in (written for written in _pretty(body) if written.translate(None, b"\n") == body):
+        yield from (text, text + b"\n", (lines := text.replace(b"\n", b"\r\n")), lines + b"\r\n")
 
 
 # What was done to the body that arrived, and the bytes that may have been hashed then.
@@ -213,7 +205,7 @@ BODY_MISTAKES: Mapping[Mistake, Apply] = MappingProxyType(dict((
     _row("body-newlines-removed", "The body has line breaks; they were removed before it was hashed.",
          lambda body: (body.translate(None, b"\r\n"),), f"curl --data drops the line breaks of a file: use --data-binary. {_RAW}"),
     _row("body-newlines-lost", "The body is JSON without the line breaks that were hashed.",
-         _before_curl, f"curl's -d removes the line breaks of a file: use --data-binary. {_RAW}"),
+         _with_line_ends, f"curl's -d removes the line breaks of a file: use --data-binary. {_RAW}"),
     _row("body-bom-dropped", "A byte order mark before the body was sent and not hashed, or hashed and not sent.",
          lambda body: (body.removeprefix(_BOM) if body.startswith(_BOM) else _BOM + body,)),
     _row("json-escaped", "The body is JSON with characters beyond ASCII; they were hashed as \\u escapes.", _escapes(_beyond_ascii)),
@@ -225,7 +217,7 @@ BODY_MISTAKES: Mapping[Mistake, Apply] = MappingProxyType(dict((
     _row("json-python", "The body is JSON; the same JSON was hashed with a space after commas and colons (Python's json.dumps).",
          _serialised({})),
     _row("json-pretty", "The body is JSON; the same JSON was hashed in its form over several lines (Jackson's printer among others).",
-         _serialised(*_PRETTY)),
+         _pretty),
     _row("json-sorted", "The body is JSON; the same JSON was hashed with its names in alphabetical order.",
          _serialised(*[{"sort_keys": True, **options} for options in ({"separators": _COMPACT}, {}, {"indent": 2}, {"indent": 4})])),
     _row("json-nulls-dropped", "The body is JSON; it was hashed without the members that are null.",

@@ -110,6 +110,7 @@ def diagnose_request(
     judge = search.certain if signed is None else None
     made = judge.made if judge is not None else signed.made if signed is not None else None
     last = signed.string if signed is not None else right
+    digest_fits = body_fits and bool(message.values(profile.digest_field))
     return _report(
         examination,
         Outcome.EXPLAINED if is_explained else Outcome.UNEXPLAINED,
@@ -117,9 +118,7 @@ def diagnose_request(
         signed=None if signed is None else shown_bytes(last, show_values=show_values),
         made="" if made is None else str(made),
         recovered_hash="" if made is None else made.recovered.hex(),
-        excluded=()
-        if is_explained
-        else tuple(_excluded(search, body_fits=body_fits and bool(message.values(profile.digest_field)))),
+        excluded=() if is_explained else tuple(_excluded(search, body_fits=digest_fits)),
         advice=() if is_explained else tuple(_advice(examination, search, refused, body_explained=body_explained)),
         tried=search.tried,
         first_difference=first_difference(right.text(), last.signed()) if last != right else None,
