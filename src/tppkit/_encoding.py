@@ -108,6 +108,8 @@ def parse_json(
     Raises:
         FormatError: `json.malformed`, `json.duplicate-name`, `json.too-large`, `json.too-deep`.
     """
+    if not hasattr(raw, "decode"):
+        raise FormatError("json.malformed", f"{what} is {type(raw).__name__}, not bytes")
     if len(raw) > max_bytes:
         raise FormatError("json.too-large", f"{what} has {len(raw)} bytes, and the limit is {max_bytes}")
     # The number of brackets bounds the depth, and counting them is cheap.

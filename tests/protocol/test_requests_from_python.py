@@ -96,6 +96,9 @@ def test_a_consent_for_named_accounts_takes_a_list():
         (lambda: PaymentOrder(acc=PHONE, amts={"EUR": "1"}, citty="Vilnius"), "PaymentOrder", "city"),
         (lambda: LoginRequest(name="Bookshop", perms=()), "LoginRequest", "perm"),
         (lambda: OrderRequest(**ORDER, customer=Customer(emial_address="a@example.com")), "Customer", "email_address"),
+        (lambda: OrderRequest(**ORDER, customer=Customer(emial="a@example.com")), "Customer", "email_address"),
+        (lambda: OrderRequest.model_validate(ORDER | {"merchant": "x"}), "OrderRequest", "merchant_name"),
+        (lambda: OrderRequest.model_validate_json(json.dumps(ORDER | {"retrun_url": "x"})), "OrderRequest", "return_url"),
         (lambda: TransactionRequest(payment_method="credit-card", capture_mod="manual"), "TransactionRequest", "capture_mode"),
         (lambda: OrderRequest.from_wire(b'{"currency":"EUR","amount":1,"webhok_url":"x"}'), "OrderRequest", "webhook_url"),
     ],
@@ -105,6 +108,23 @@ def test_a_misspelt_field_names_the_nearest(build, place, nearest):
     assert code == "model.invalid"
     assert text.startswith(f"{place}: ")
     assert f"the nearest is {nearest};" in text
+
+
+@pytest.mark.parametrize(("model", "fields"), BODIES)
+def test_a_misspelt_required_field_is_named(model, fields):
+    body = model(**fields).to_object()
+    for name in [field.alias or name for name, field in model.model_fields.items() if field.is_required()]:
+        rest = {other: value for other, value in body.items() if other != name}
+        assert "did you mean" not in code_and_text(lambda rest=rest: model.from_object(rest))[1]
+        for sent in (rest | {name[:-1]: 1}, rest | {name[:-1]: 1, "4111111111111111": 1}) if len(name) > 3 else ():
+            text = code_and_text(lambda sent=sent: model.from_wire(json.dumps(sent).encode()))[1]
+            assert f"{name}: Field required; {name[:-1]}: did you mean {name}?" in text
+
+
+@pytest.mark.parametrize("body", [ORDER, json.dumps(ORDER), None])
+def test_a_body_that_is_not_bytes_is_a_typed_error(body):
+    code, text = code_and_text(lambda: OrderRequest.from_wire(body))
+    assert (code, text.split(",")[0]) == ("json.malformed", f"the OrderRequest body is {type(body).__name__}")
 
 
 @pytest.mark.parametrize(("model", "fields"), BODIES)

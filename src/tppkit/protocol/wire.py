@@ -155,7 +155,9 @@ class WireModel(_CheckedModel):
         """
         parse_json(raw, what=f"the {cls.__name__.lstrip('_')} body", max_bytes=max_bytes)
         try:
-            read = cls.model_validate_json(raw, by_alias=True, by_name=False, context=TOLERANT if tolerant else None)
+            read = super().model_validate_json(
+                raw, by_alias=True, by_name=False, context=TOLERANT if tolerant else None
+            )
         except ValidationError as e:
             raise invalid_body(cls, e) from None
         read._require_known(True if tolerant else unknown_fields)
@@ -177,17 +179,34 @@ class WireModel(_CheckedModel):
             FormatError: `model.invalid`.
         """
         try:
-            read = cls.model_validate(value, by_alias=True, by_name=False, context=TOLERANT if tolerant else None)
+            read = super().model_validate(value, by_alias=True, by_name=False, context=TOLERANT if tolerant else None)
         except ValidationError as e:
             raise invalid_body(cls, e) from None
         read._require_known(True if tolerant else unknown_fields)
         return read
 
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:
+        """As in pydantic; a request rejects fields that the document does not name."""
+        read = super().model_validate(obj, **options)
+        read._require_known(())
+        return read
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+        """As in pydantic; a request rejects fields that the document does not name."""
+        read = super().model_validate_json(json_data, **options)
+        read._require_known(())
+        return read
+
     def _require_known(self, allowed: Collection[str] | Literal[True]) -> None:
         for model, name in unknown_fields_of(self) if self.is_request else ():
             if allowed is not True and name not in allowed:
-                near = get_close_matches(name, sorted(_names_of(model) - {name}), 1)
-                wanted = f"; the nearest is {near[0]}" if near else ""
+                # The begin of a longer name is near too: of two that begin alike, the shorter.
+                known = sorted(_names_of(model) - {name}, key=lambda one: (-len(one), one))
+                begins = {text: one for one in known for text in (one, one[: len(name)])}
+                near = get_close_matches(name, begins, 1)
+                wanted = f"; the nearest is {begins[near[0]]}" if near else ""
                 raise FormatError(
                     "model.invalid",
                     f"{model.__name__.lstrip('_')}: {safe_name(name)} is not a field of the interface{wanted};"
@@ -244,8 +263,14 @@ def invalid_body(model: type[BaseModel], error: ValidationError, place: str = ""
         error: of pydantic.
         place: in the body, for the message.
     """
-    faults = error.errors(include_input=False, include_url=False, include_context=False)
-    parts = [f"{'.'.join(str(step)[:40] for step in fault['loc']) or 'body'}: {fault['msg']}" for fault in faults[:5]]
+    parts = []
+    for fault in error.errors(include_url=False, include_context=False)[:5]:
+        parts.append(f"{'.'.join(str(step)[:40] for step in fault['loc']) or 'body'}: {fault['msg']}")
+        if fault["type"] == "missing" and isinstance(fault["input"], Mapping):
+            sent = [name for name in fault["input"] if isinstance(name, str) and _FIELD.fullmatch(name)]
+            wanted = str(fault["loc"][-1])
+            # Fields of one model are less alike.
+            parts += [f"{name}: did you mean {wanted}?" for name in get_close_matches(wanted, sent, 1, cutoff=0.8)]
     reasons = "; ".join(parts).replace(str(2**63 - 1), "2^63 - 1")  # logs would mask its digits as a card number
     return FormatError("model.invalid", f"{model.__name__.lstrip('_')}{place}: {reasons}")
 
