@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import pydoc
 import re
@@ -133,6 +134,24 @@ def test_tools_show_the_signature_that_a_user_calls(method, signature, is_corout
     assert shown.endswith(signature)
     assert inspect.iscoroutinefunction(method) is is_coroutine
     assert get_type_hints(method)["return"] == inspect.signature(method).return_annotation
+
+
+@pytest.mark.parametrize(
+    "client", [Psd2Client, AsyncPsd2Client, LegacyClient, AsyncLegacyClient, GatewayClient, AsyncGatewayClient]
+)
+def test_help_shows_no_addresses_of_functions(client):
+    assert not re.search("<(function|built-in)", pydoc.render_doc(client))
+
+
+@pytest.mark.parametrize("arguments", [{}, {"order_id": "1", "card": "4111"}])
+@pytest.mark.parametrize("method", ["order", "related_orders"])
+def test_a_wrong_argument_names_the_method_of_the_client(method, arguments):
+    async def use(client):
+        await getattr(client("https://gateway.example", api_key="k"), method)(**arguments)
+
+    for client in (GatewayClient, AsyncGatewayClient):
+        with pytest.raises(TypeError, match=rf"^{client.__name__}\.{method}\(\) "):
+            asyncio.run(use(client))
 
 
 def test_a_bound_method_has_the_parameters_after_self_and_the_builders_text():

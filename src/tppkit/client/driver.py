@@ -56,9 +56,9 @@ class _Client(Generic[C]):
     _attempt: Callable[..., Any]
 
     def __init__(
-        self, calls: C, timeout_s: float, clock: Callable[[], float], sleep: Callable[[float], Any], authorize: Callable[..., Any]
+        self, calls: C, timeout_s: float, clock: Callable[[], float] | None, sleep: Callable[[float], Any], authorize: Callable[..., Any]
     ) -> None:  # fmt: skip
-        self.calls, self._timeout_s, self._clock = calls, timeout_s, clock
+        self.calls, self._timeout_s, self._clock = calls, timeout_s, clock or time.monotonic
         self._sleep, self._authorize = sleep, authorize
 
     def _request(self, client: httpx.Client | httpx.AsyncClient, message: Message) -> httpx.Request:
@@ -135,15 +135,15 @@ class SyncClient(_Client[C]):
         identity: the client certificate; `NoCertificate` for interfaces that use a key.
         timeout_s: time limit for each attempt of a call, in seconds.
         http: a client from `make_client` to use instead of a new one; it is not closed, and its own `auth` and redirects are not used.
-        sleep: waits a number of seconds.
-        clock: monotonic seconds.
+        sleep: waits a number of seconds; by default `time.sleep`.
+        clock: monotonic seconds; by default `time.monotonic`.
     """
 
     def __init__(
         self, calls: C, identity: Identity | NoCertificate, *, timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None,
-        sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] | None = None, clock: Callable[[], float] | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(calls, timeout_s, clock, sleep, calls.credentials.authorize)
+        super().__init__(calls, timeout_s, clock, sleep or time.sleep, calls.credentials.authorize)
         self._own = http is None
         self._http = httpx.Client(**client_options(identity, timeout_s=timeout_s)) if http is None else http
 
@@ -244,9 +244,9 @@ class AsyncClient(_Client[C]):
 
     def __init__(
         self, calls: C, identity: Identity | NoCertificate, *, timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.AsyncClient | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] | None = None, clock: Callable[[], float] | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(calls, timeout_s, clock, sleep, calls.credentials.authorize_async)
+        super().__init__(calls, timeout_s, clock, sleep or asyncio.sleep, calls.credentials.authorize_async)
         self._own = http is None
         self._http = httpx.AsyncClient(**client_options(identity, timeout_s=timeout_s)) if http is None else http
 
@@ -359,18 +359,18 @@ class Method(_Method[C, P, R, Coroutine[Any, Any, R]]):
     """
 
     def __init__(self, build: Callable[Concatenate[C, P], Call[R]]) -> None:
-        prepare = without_locals(build)
+        prepare = _named(build)
 
         def sync(client: SyncClient[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                call = prepare(client.calls, *args, **kwargs)
+                call = prepare(client, *args, **kwargs)
             finally:
                 del args, kwargs  # access tokens, and personal data
             return client.send(call)
 
         async def aio(client: AsyncClient[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                call = prepare(client.calls, *args, **kwargs)
+                call = prepare(client, *args, **kwargs)
             finally:
                 del args, kwargs
             return await client.send(call)
@@ -391,16 +391,34 @@ class StreamMethod(_Method[C, P, Generator[R, None, None], AsyncGenerator[R, Non
     """
 
     def __init__(self, build: Callable[Concatenate[C, P], StreamCall[R] | PagedCall[R]]) -> None:
+        prepare = _named(build)
+
         def sync(client: SyncClient[C], /, *args: P.args, **kwargs: P.kwargs) -> Generator[R, None, None]:
-            call = build(client.calls, *args, **kwargs)
+            call = prepare(client, *args, **kwargs)
             return client.pages(call) if isinstance(call, PagedCall) else client.stream(call)
 
         def aio(client: AsyncClient[C], /, *args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[R, None]:
-            call = build(client.calls, *args, **kwargs)
+            call = prepare(client, *args, **kwargs)
             return client.pages(call) if isinstance(call, PagedCall) else client.stream(call)
 
         rows, async_rows = Generator[R, None, None], AsyncGenerator[R, None]
         super().__init__(_as_method(sync, build, rows), _as_method(aio, build, async_rows))
+
+
+def _named(build: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[_Client[C], P], R]:
+    """Return a builder for a client; the TypeError of a wrong argument names the client's method."""
+    prepare = without_locals(build)
+
+    def named(client: _Client[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return prepare(client.calls, *args, **kwargs)
+        except TypeError as e:
+            e.args = (str(e).replace(f"{build.__qualname__}(", f"{type(client).__name__}.{build.__name__}("),)
+            raise
+        finally:
+            del args, kwargs
+
+    return named
 
 
 def _as_method(function: F, build: Callable[..., Any], rows: Any = None) -> F:

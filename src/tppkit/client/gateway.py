@@ -11,7 +11,6 @@ Source: gateway document.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, closing
 
@@ -59,8 +58,8 @@ class GatewayClient(_Methods, SyncClient[GatewayCalls]):
         server_anchors: path, PEM or DER bytes, or certificates of the server's authorities; None: the system's.
         timeout_s: time limit for each attempt of a call, in seconds.
         http: a client from `make_client(NoCertificate())` to use instead of a new one; it is not closed.
-        sleep: waits a number of seconds, before a read is repeated.
-        clock: monotonic seconds.
+        sleep: waits a number of seconds, before a read is repeated; by default `time.sleep`.
+        clock: monotonic seconds; by default `time.monotonic`.
 
     Raises:
         ConfigurationError, FormatError: `client.base-url`, `credentials.malformed`, `trust.no-anchors`, `certificate.*`, `file.*`.
@@ -73,8 +72,8 @@ class GatewayClient(_Methods, SyncClient[GatewayCalls]):
     @without_locals
     def __init__(
         self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
-        timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None, sleep: Callable[[float], None] = time.sleep,
-        clock: Callable[[], float] = time.monotonic,
+        timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None, sleep: Callable[[float], None] | None = None,
+        clock: Callable[[], float] | None = None,
     ) -> None:  # fmt: skip
         tls = NoCertificate(server_anchors=server_anchors)
         super().__init__(
@@ -132,7 +131,7 @@ class AsyncGatewayClient(_Methods, AsyncClient[GatewayCalls]):
     def __init__(
         self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.AsyncClient | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] | None = None, clock: Callable[[], float] | None = None,
     ) -> None:  # fmt: skip
         tls = NoCertificate(server_anchors=server_anchors)
         super().__init__(

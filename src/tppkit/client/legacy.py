@@ -10,9 +10,7 @@ Source: PSD2 document, part B.
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from decimal import Decimal
 from enum import StrEnum
@@ -172,10 +170,10 @@ class LegacyClient(_Methods, SyncClient[LegacyCalls]):
         api_key: of the same service; as `SecretStr`, it is not among the variables of a traceback either.
         server_anchors: path, PEM or DER bytes, or certificates of the server's authorities; None: the system's.
         timeout_s: time limit for each attempt of a call, in seconds.
-        new_token: makes access tokens and uuids.
+        new_token: makes access tokens and uuids; by default `make_token`.
         http: a client from `make_client(NoCertificate())` to use instead of a new one; it is not closed.
-        sleep: waits a number of seconds, before a read is repeated.
-        clock: monotonic seconds.
+        sleep: waits a number of seconds, before a read is repeated; by default `time.sleep`.
+        clock: monotonic seconds; by default `time.monotonic`.
 
     Raises:
         ConfigurationError, FormatError: `client.base-url`, `credentials.malformed`, `trust.no-anchors`, `certificate.*`, `file.*`.
@@ -188,10 +186,10 @@ class LegacyClient(_Methods, SyncClient[LegacyCalls]):
     @without_locals
     def __init__(
         self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
-        timeout_s: float = DEFAULT_TIMEOUT_S, new_token: Callable[[], str] = make_token, http: httpx.Client | None = None,
-        sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
+        timeout_s: float = DEFAULT_TIMEOUT_S, new_token: Callable[[], str] | None = None, http: httpx.Client | None = None,
+        sleep: Callable[[float], None] | None = None, clock: Callable[[], float] | None = None,
     ) -> None:  # fmt: skip
-        calls = LegacyCalls(base_url, api_key=api_key, new_token=new_token)
+        calls = LegacyCalls(base_url, api_key=api_key, new_token=new_token or make_token)
         tls = NoCertificate(server_anchors=server_anchors)
         super().__init__(calls, tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)
 
@@ -207,9 +205,9 @@ class AsyncLegacyClient(_Methods, AsyncClient[LegacyCalls]):
     @without_locals
     def __init__(
         self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
-        timeout_s: float = DEFAULT_TIMEOUT_S, new_token: Callable[[], str] = make_token, http: httpx.AsyncClient | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic,
+        timeout_s: float = DEFAULT_TIMEOUT_S, new_token: Callable[[], str] | None = None, http: httpx.AsyncClient | None = None,
+        sleep: Callable[[float], Awaitable[None]] | None = None, clock: Callable[[], float] | None = None,
     ) -> None:  # fmt: skip
-        calls = LegacyCalls(base_url, api_key=api_key, new_token=new_token)
+        calls = LegacyCalls(base_url, api_key=api_key, new_token=new_token or make_token)
         tls = NoCertificate(server_anchors=server_anchors)
         super().__init__(calls, tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)

@@ -9,8 +9,6 @@ Source: PSD2 document, part A.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import date, datetime
@@ -368,10 +366,10 @@ class Psd2Client(_Methods, SyncClient[Psd2Calls]):
         identity: QWAC and seal.
         path_prefix: what the bank's paths have in place of `/psd2/v1`, for example `/v1` or nothing.
         timeout_s: time limit for each attempt of a call, in seconds.
-        new_request_id: makes X-Request-IDs.
+        new_request_id: makes X-Request-IDs; by default `uuid4`.
         http: a client from `make_client` to use instead of a new one; it is not closed, and its own `auth` and redirects are not used.
-        sleep: waits a number of seconds, between polls and before a request is repeated.
-        clock: monotonic seconds.
+        sleep: waits a number of seconds, between polls and before a request is repeated; by default `time.sleep`.
+        clock: monotonic seconds; by default `time.monotonic`.
 
     Example:
         with Psd2Client("https://psd2.bank.example", identity=identity) as client:
@@ -381,10 +379,10 @@ class Psd2Client(_Methods, SyncClient[Psd2Calls]):
 
     def __init__(
         self, base_url: str, *, identity: Identity, timeout_s: float = DEFAULT_TIMEOUT_S,
-        path_prefix: str = PREFIX, new_request_id: Callable[[], UUID] = uuid4, http: httpx.Client | None = None,
-        sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
+        path_prefix: str = PREFIX, new_request_id: Callable[[], UUID] | None = None, http: httpx.Client | None = None,
+        sleep: Callable[[float], None] | None = None, clock: Callable[[], float] | None = None,
     ) -> None:  # fmt: skip
-        calls = Psd2Calls(base_url, identity=identity, new_request_id=new_request_id, path_prefix=path_prefix)
+        calls = Psd2Calls(base_url, identity=identity, new_request_id=new_request_id or uuid4, path_prefix=path_prefix)
         super().__init__(calls, identity, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)
 
 
@@ -399,8 +397,8 @@ class AsyncPsd2Client(_Methods, AsyncClient[Psd2Calls]):
 
     def __init__(
         self, base_url: str, *, identity: Identity, timeout_s: float = DEFAULT_TIMEOUT_S,
-        path_prefix: str = PREFIX, new_request_id: Callable[[], UUID] = uuid4, http: httpx.AsyncClient | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic,
+        path_prefix: str = PREFIX, new_request_id: Callable[[], UUID] | None = None, http: httpx.AsyncClient | None = None,
+        sleep: Callable[[float], Awaitable[None]] | None = None, clock: Callable[[], float] | None = None,
     ) -> None:  # fmt: skip
-        calls = Psd2Calls(base_url, identity=identity, new_request_id=new_request_id, path_prefix=path_prefix)
+        calls = Psd2Calls(base_url, identity=identity, new_request_id=new_request_id or uuid4, path_prefix=path_prefix)
         super().__init__(calls, identity, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)
