@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tppkit._encoding import shown
 from tppkit.certificates import EidasCertificate, ExtensionFacts, der
 from tppkit.certificates.extensions import _READERS as EXTENSIONS
 from tppkit.certificates.extensions import KEY_USAGES, read_extensions
@@ -68,6 +69,7 @@ def test_a_name_or_address_of_other_than_visible_characters_is_not_used(name):
     assert facts.ocsp_urls == ("http://a",)
     (finding,) = facts.findings
     assert (finding.code, finding.severity) == ("certificate.address-malformed", Severity.WARNING)
+    assert finding.message.endswith(f"not visible ASCII: {shown(name)}")  # the place follows
     point = seq(seq(der.write_element(0xA0, der.write_element(0xA0, odd, good))))
     facts = read(extension("2.5.29.31", point))
     assert (facts.crl_urls, [f.code for f in facts.findings]) == (("http://a",), ["certificate.address-malformed"])

@@ -74,6 +74,15 @@ def test_an_unreadable_file_does_not_hide_the_others(tppkit, tmp_path, qwac_file
     assert third["error"]["code"] == "file.unreadable"
 
 
+def test_the_command_that_converts_a_file_has_its_name(tppkit, tmp_path, qwac_file):
+    (file := tmp_path / "my qwac.pem").write_bytes(qwac_file.read_text().encode("utf-16"))
+    for command in (("cert", "show"), ("cert", "check", "--as", "qwac")):
+        shown = tppkit(*command, file)
+        assert shown.exit_code == 3
+        assert f"iconv -f UTF-16 -t UTF-8 '{file}' > '{file}'.pem" in shown.stderr
+    assert "iconv -f UTF-16 -t UTF-8 FILE" in tppkit("cert", "show", "-", stdin=file.read_bytes()).stderr
+
+
 def test_standard_input_is_read_for_a_dash(tppkit, pki):
     line = base64.b64encode(pki.qseal.certificate.der)
     (entry,) = tppkit("cert", "show", "--json", "-", stdin=line).json

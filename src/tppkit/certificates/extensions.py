@@ -197,10 +197,8 @@ def _read_uri(data: bytes, name: der.Element, findings: list[Finding]) -> list[s
     content = data[name.start : name.end]
     text = _visible(content)
     if not text and len(findings) < _MAX_ADDRESSES:
-        code, message = (
-            "certificate.address-malformed",
-            f"the address {shown(content)} is not visible ASCII; it is not used",
-        )
+        code = "certificate.address-malformed"
+        message = f"an address is not used, because it is not visible ASCII: {shown(content)}"
         findings.append(Finding(code, Severity.WARNING, message, "RFC 5280 section 4.2.1.6", offset=name.offset))
     return [text] if text else []
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -46,7 +48,9 @@ class UnreadableFile(FormatError):
     """
 
     def __init__(self, file: str, error: FormatError) -> None:
-        super().__init__(error.code, error.message, clause=error.clause, offset=error.offset)
+        name = re.compile(r"\bFILE\b")  # in the command that converts the file
+        message = error.message if file == "-" else name.sub(lambda _: shlex.quote(printable(file)), error.message)
+        super().__init__(error.code, message, clause=error.clause, offset=error.offset)
         self.file = file
 
 
