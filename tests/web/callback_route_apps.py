@@ -59,11 +59,18 @@ async def scanned(token: str, verified: Callback) -> Any:
     return proven(verified)
 
 
+@app.middleware("http")
+async def reads_the_stream(request: Request, call_next: Any) -> Any:
+    if request.headers.get("x-before") == "middleware":
+        [_ async for _ in request.stream()]
+    return await call_next(request)
+
+
 @app.post("/own")
 async def own(request: Request) -> Any:
     if (before := request.headers.get("x-before")) == "stream":  # as `form` does
         [_ async for _ in request.stream()]
-    elif before:
+    elif before and before != "middleware":
         await getattr(request, before)()
     try:
         verified = await verify_callback_request(request, receiver=receiver)

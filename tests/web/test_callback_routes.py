@@ -14,14 +14,16 @@ from callback_servers import Response, Server, request, running
 from cryptography.hazmat.primitives.asymmetric import ec
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIRequest
-from fastapi import HTTPException
+from fastapi import FastAPI, HTTPException
+from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
 
 from refusals import refused
-from tppkit.callbacks import CallbackAddress, CallbackKey, CallbackKind, CallbackReceiver, sign_callback
+from tppkit.callbacks import CallbackAddress, CallbackKey, CallbackKind, CallbackReceiver, Inbox, sign_callback
 from tppkit.errors import FormatError, TransportError
+from tppkit.inbox.store import MemoryStore
 from tppkit.testpki import write_pki
-from tppkit.web import callback_routes, verify_callback_request
+from tppkit.web import CallbackGate, CallbackMiddleware, callback_routes, verify_callback_request
 from tppkit.web.callback_refusals import RefusedCallback
 from tppkit.web.fastapi import verified_callback
 
@@ -119,11 +121,29 @@ def test_the_body_can_be_read_before_and_after(name, before, kind, chunked, appl
     assert json.loads(response.body)["again"] == {"a": 1}
 
 
-@pytest.mark.parametrize(("name", "before"), [("fastapi", "stream"), ("flask", "form")])
+@pytest.mark.parametrize(("name", "before"), [("fastapi", "stream"), ("fastapi", "middleware"), ("flask", "form")])
 def test_a_body_that_was_parsed_as_a_form_is_refused_with_that_reason(name, before, applications):
     headers = (("X-Before", before), ("Content-Type", FORM))
     response = applications[name].call("/own", b'{"a":1}', headers=headers)
     assert b"message.body-read" in response.body
+
+
+def test_a_body_whose_stream_a_middleware_consumed_is_refused_with_that_reason():
+    async def consume(request: Request, call_next: Any) -> Any:
+        [_ async for _ in request.stream()]
+        return await call_next(request)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"{}"}
+
+    async def send(event: Any) -> None: ...
+
+    refused: list[RefusedCallback] = []
+    gate = CallbackGate(Inbox(RECEIVER, MemoryStore()), on_refusal=refused.append)
+    app = BaseHTTPMiddleware(CallbackMiddleware(FastAPI(), gate=gate), consume)
+    headers = [(b"content-length", b"2"), (b"requestid", b"r-1"), (b"signature", b"00")]
+    asyncio.run(app(SCOPE | {"headers": headers}, receive, send))
+    assert [getattr(one.error, "code", None) for one in refused] == ["message.body-read"]
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,22 @@ def require_head(source: Source, *, max_bytes: int, peers: CallbackPeers | None)
     require_length(source, max_bytes=max_bytes)
 
 
+def require_unread(source: Source, body: bytes) -> bytes:
+    """Return a body, unless it is shorter than its valid Content-Length: servers pass the whole, Starlette nothing of what was read.
+
+    Raises:
+        FormatError: `message.body-read`.
+    """
+    if any(len(body) < int(length) for length in source.header_values("content-length")):
+        raise body_read()
+    return body
+
+
+def body_read() -> FormatError:
+    """Return the error for a body that the application has consumed."""
+    return FormatError("message.body-read", "the application has parsed the body as a form, or read its stream, before")
+
+
 def require_length(source: Source, *, max_bytes: int) -> None:
     """Reject a body whose Content-Length is above the limit.
 

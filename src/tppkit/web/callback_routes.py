@@ -17,7 +17,7 @@ from typing import Any, Protocol, overload
 from tppkit._clock import utc_now
 from tppkit.callbacks import CallbackReceiver, ReceivedCallback, VerifiedCallback, verify_callback
 from tppkit.errors import FormatError, TransportError
-from tppkit.web.callback_requests import CallbackPeers, read_target, require_head
+from tppkit.web.callback_requests import CallbackPeers, body_read, read_target, require_head, require_unread
 from tppkit.web.callbacks import TIMEOUT_S
 from tppkit.web.sources import AsgiSource, Scope, Source, WsgiSource, read_pieces, too_large
 
@@ -106,7 +106,7 @@ async def read_asgi_callback(
 async def _read_asgi_body(request: AsgiRequest, source: Source, max_bytes: int) -> bytes:
     if not source.header_values("transfer-encoding") and (source.header_values("content-length") or source.is_http1):
         # The server passes no more than the length, which is within the limit. The framework keeps it for the application.
-        return await request.body()
+        return require_unread(source, await request.body())
     chunks, size = list[bytes](), 0
     async for chunk in request.stream():  # ends also where the framework has read and kept the body
         size += len(chunk)
@@ -139,15 +139,11 @@ def _read_wsgi_body(request: Any, environ: Any, source: WsgiSource, max_bytes: i
         return body
     missing = int(lengths[0]) - len(body)
     if missing and not body and hasattr(request, "form") and (request.form or request.files):
-        raise _body_read()
+        raise body_read()
     if missing:
         message = f"the body ends {missing} bytes before its Content-Length, or the application has read it before"
         raise TransportError("transport.disconnected", message)
     return body
-
-
-def _body_read() -> FormatError:
-    return FormatError("message.body-read", "the application has parsed the body as a form, or read its stream, before")
 
 
 @contextmanager
@@ -165,7 +161,7 @@ def _typed_errors() -> Iterator[None]:
         if name == "RawPostDataException" or (
             name == "RuntimeError" and str(e) == "Stream consumed"
         ):  # Django; Starlette
-            raise _body_read() from e
+            raise body_read() from e
         raise
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from tppkit.callbacks import ReceivedCallback
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
+from tppkit.web.callback_requests import require_unread
 from tppkit.web.seal import AsgiApp, Send, send_answer
 from tppkit.web.sources import Answer, AsgiSource, Receive, read_body
 from tppkit.web.threads import THREADS, DaemonThreads
@@ -69,7 +70,7 @@ class CallbackMiddleware:
         try:
             async with timeout(self._timeout_s):
                 self._gate.require_head(source)
-                body = await read_body(receive, max_bytes=self._gate.max_body)
+                body = require_unread(source, await read_body(receive, max_bytes=self._gate.max_body))
                 received = ReceivedCallback(source.method, target, source.headers(), body)
                 if isinstance(self._gate, AsyncCallbackGate | AsyncWebhookGate):
                     return await self._gate.receive(received, source)
