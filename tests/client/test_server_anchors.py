@@ -1,4 +1,4 @@
-"""`server_anchors` is a path, PEM or DER bytes, or certificates, in every client and identity, and checked at construction."""
+"""`server_anchors` is a path, PEM or DER bytes, or certificates, in every client and identity. All is checked at construction."""
 
 from __future__ import annotations
 
@@ -88,6 +88,31 @@ def test_another_value_is_a_typed_error_at_construction(wrong, bank_pki, bank_pk
     for construct in constructors:
         with refused(error, code, match="(?i)^server_anchors"):
             construct()
+
+
+@pytest.mark.parametrize("form", ["path", "PEM"])
+def test_what_cannot_be_read_of_a_bundle_is_left_out_with_a_warning(form, tmp_path, bank_pki, bank_pki_folder, caplog):
+    bundle = tmp_path / "bundle.pem"
+    good = certificate_pem(bank_pki.root.certificate)
+    bundle.write_bytes(certificate_pem(bank_pki.qwac.chain[0]).replace(b"MII", b"AAA", 1) + good)
+    anchors = FORMS[form](bundle)
+    with rogue_bank(server_context(bank_pki_folder), http(200)) as bank:
+        for made in (NoCertificate(server_anchors=anchors), identity_from_memory(bank_pki, anchors)):
+            with make_client(made) as client:
+                assert client.get(bank.url).status_code == 200
+    for record in caplog.records:
+        assert record.name == "tppkit.certificates"
+        assert f"{bundle if form == 'path' else ''} near line 1 cannot be read: " in record.getMessage()
+    assert len(caplog.records) == 2
+
+
+@pytest.mark.parametrize("value", [None, 7, ["k"], b"k"])
+def test_an_address_or_key_of_another_type_is_a_typed_error(value):
+    for made in (GatewayClient, AsyncGatewayClient, LegacyClient, AsyncLegacyClient, VaultClient, AsyncVaultClient):
+        with refused(ConfigurationError, "credentials.malformed"):
+            made("https://bank.example", api_key=value)
+        with refused(ConfigurationError, "client.base-url"):
+            made(value, api_key="k")
 
 
 def test_reload_reads_the_file_again_and_keeps_given_certificates(tmp_path, bank_pki, bank_pki_folder):

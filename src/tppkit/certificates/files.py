@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain, islice, pairwise
-from pathlib import Path
 from typing import Any
 
 from tppkit._files import FilePath, read_bounded
@@ -21,6 +21,7 @@ from tppkit.certificates.sources import (
 )
 from tppkit.errors import ConfigurationError, FormatError
 
+_LOG = logging.getLogger("tppkit.certificates")
 CertificateSource = FilePath | bytes | EidasCertificate | Sequence[EidasCertificate]
 
 
@@ -49,7 +50,7 @@ def parse_certificates(data: bytes, password: bytes | str | None = None) -> tupl
 
 
 def read_certificates(given: CertificateSource, *, what: str) -> tuple[EidasCertificate, ...]:
-    """Return the certificates that a caller gives as an argument.
+    """Return the certificates that a caller gives as an argument. Those of a file or bytes that cannot be read are left out and logged.
 
     Args:
         given: the path of a file, the bytes of one, or certificates.
@@ -57,16 +58,15 @@ def read_certificates(given: CertificateSource, *, what: str) -> tuple[EidasCert
 
     Raises:
         ConfigurationError: `certificate.argument`, it is something else; `trust.no-anchors`, it has no certificate; `file.path`.
-        FormatError: as `load_certificates`.
+        FormatError: as `load_certificates`, if no certificate can be read.
     """
     found: Any = (given,) if isinstance(given, EidasCertificate) else given
-    try:
-        if isinstance(given, str | os.PathLike):
-            found = load_certificates(given)
-        elif isinstance(given, bytes):
-            found = parse_certificates(given)
-    except (FormatError, ConfigurationError) as e:
-        raise type(e)(e.code, f"{what}: {e.message}") from e
+    if isinstance(given, str | os.PathLike | bytes):
+        found, faults = load_readable([given])
+        for fault in faults:
+            if not found:
+                raise type(fault)(fault.code, f"{what}: {fault.message}")
+            _LOG.warning("%s: left out: %s [trust.skipped]", what, fault.message)
     if not isinstance(found, Collection) or not all(isinstance(one, EidasCertificate) for one in found):
         raise ConfigurationError("certificate.argument", f"{what} is no path, PEM or DER bytes, or EidasCertificate")
     if not found:  # `ssl` would use the system's authorities instead
@@ -74,24 +74,25 @@ def read_certificates(given: CertificateSource, *, what: str) -> tuple[EidasCert
     return tuple(found)
 
 
-def load_readable(paths: Iterable[Path]) -> tuple[tuple[EidasCertificate, ...], tuple[str, ...]]:
+def load_readable(
+    files: Iterable[FilePath | bytes],
+) -> tuple[tuple[EidasCertificate, ...], list[FormatError | ConfigurationError]]:
     """Read the certificates of a trust store that can be read.
 
     Do not use it for a chain: an unreadable leaf would be skipped.
 
     Args:
-        paths: the files.
+        files: paths of files, or their bytes.
 
     Returns:
         The certificates in the order of the files; why files, or parts of them, cannot be read.
     """
-    found: list[EidasCertificate] = []
-    faults: list[str] = []
-    for path in paths:
+    found, faults = list[EidasCertificate](), list[FormatError | ConfigurationError]()
+    for file in files:
         try:
-            data = read_bounded(path, max_bytes=MAX_SOURCE_BYTES)
-        except FormatError as e:
-            faults.append(e.message)
+            data = file if isinstance(file, bytes) else read_bounded(file, max_bytes=MAX_SOURCE_BYTES)
+        except (FormatError, ConfigurationError) as e:
+            faults.append(e)
             continue
         # The blocks, and the texts between them, in which a block may be damaged.
         blocks = () if is_der(data) else islice(PEM_BLOCK.finditer(data), MAX_CERTIFICATES)
@@ -101,6 +102,6 @@ def load_readable(paths: Iterable[Path]) -> tuple[tuple[EidasCertificate, ...], 
                 sources = read_pem_sources(data[start:end]) if len(ends) > 2 else read_sources(data)
                 found += [EidasCertificate.from_der(source.der) for source in sources if source.kind == "certificate"]
             except FormatError as e:
-                line = data.count(b"\n", 0, start) + 1
-                faults.append(f"{path} near line {line} cannot be read: {e.message}")
-    return tuple(found), tuple(faults)
+                name, line = "the input" if isinstance(file, bytes) else file, data.count(b"\n", 0, start) + 1
+                faults.append(FormatError(e.code, f"{name} near line {line} cannot be read: {e.message}"))
+    return tuple(found), faults

@@ -29,7 +29,7 @@ def split_base_url(base_url: str) -> tuple[str, str]:
             and not any(mark in base_url for mark in "@?# ")
             and httpx.URL(f"{origin}{prefix}/").raw_path == f"{prefix}/".encode("ascii")
         )
-    except (ValueError, FormatError, httpx.InvalidURL):
+    except (ValueError, TypeError, AttributeError, FormatError, httpx.InvalidURL):  # of another type too
         usable = False
     if not usable:
         raise ConfigurationError("client.base-url", "the base address is not https://host[:port][/prefix]")

@@ -209,9 +209,10 @@ class ApiKeyCredentials:
 
     @without_locals
     def __init__(self, key: SecretStr | str) -> None:
-        self._key = Secret(key.get_secret_value() if isinstance(key, SecretStr) else key)
-        if not self._form.fullmatch(self._key.get_secret_value()):
+        text: object = key.get_secret_value() if isinstance(key, SecretStr) else key
+        if not isinstance(text, str) or not self._form.fullmatch(text):
             raise ConfigurationError("credentials.malformed", f"the key must be {self._form_text}")
+        self._key = Secret(text)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._key!r})"

@@ -96,8 +96,8 @@ def load_anchors(path: FilePath) -> Anchors:
     certificates, faults = load_readable(files)
     has_root = any(c.extensions.is_ca and _is_self_signed(c) for c in certificates)
     if faults and not has_root:
-        raise _unreadable("; ".join(faults[:3]))
-    left_out = (Finding("trust.skipped", Severity.WARNING, f"left out: {fault}") for fault in faults)
+        raise _unreadable("; ".join(fault.message for fault in faults[:3]))
+    left_out = (Finding("trust.skipped", Severity.WARNING, f"left out: {fault.message}") for fault in faults)
     return replace(make_anchors(certificates, all_trusted=not (is_folder or has_root)), findings=tuple(left_out))
 
 
