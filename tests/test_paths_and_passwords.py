@@ -10,14 +10,15 @@ import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat, pkcs12
 
 from tppkit.callbacks import load_callback_key
-from tppkit.certificates import load_certificates, read_sources
+from tppkit.certificates import EidasCertificate, load_certificates, read_sources
 from tppkit.client import Identity
+from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.evidence import EvidenceArchive, audit_archive, load_certificate, read_lines
 from tppkit.httpsig import load_pkcs12, load_private_key
 from tppkit.sandbox import SandboxSettings
 from tppkit.seals import load_profile
-from tppkit.testpki import Pki, key_pem, open_pki, write_pki
+from tppkit.testpki import Pki, certificate_pem, key_pem, open_pki, write_pki
 from tppkit.trust import PathVerifier, load_anchors, load_revocation, load_trusted_lists
 
 PASSWORD = "žodis"
@@ -119,3 +120,38 @@ def test_a_password_may_be_text(function, password, folder):
     with pytest.raises(TppkitError) as refused:
         PASSWORDS[function](folder, "wrong\ud800")
     assert refused.value.code in ("key.unreadable", "pkcs12.unreadable")
+
+
+@pytest.mark.parametrize("password", [lambda: PASSWORD, [PASSWORD]])
+@pytest.mark.parametrize("function", ["load_private_key", "load_pkcs12", "load_certificates", "read_sources"])
+def test_a_password_that_is_neither_text_nor_bytes_is_named(function, password, folder):
+    with pytest.raises(TppkitError, match=r"password (is|that is) .*text .*bytes"):
+        PASSWORDS[function](folder, password)
+
+
+LOADERS: dict[str, Callable[[Path], Any]] = {
+    "load_certificates": load_certificates,
+    "from_pem": lambda at: EidasCertificate.from_pem(at.read_bytes()),
+    "load_anchors": load_anchors,
+    "server_anchors": lambda at: NoCertificate(server_anchors=at),
+    "load_pkcs12": lambda at: load_pkcs12(at.read_bytes(), password=PASSWORD),
+    "load_private_key": lambda at: load_private_key(at.read_bytes()),
+    "load_callback_key": lambda at: load_callback_key(at, name="live"),
+}
+
+
+@pytest.mark.parametrize(
+    ("convert", "hint"),
+    [
+        (lambda text: text.replace("\n", "\\n").encode(), "backslash and n: printf %b "),
+        (lambda text: text.replace("\n", "\\r\\n").encode(), "backslash and n: printf %b "),
+        (lambda text: text.encode("utf-16"), "UTF-16: iconv -f UTF-16 "),
+        (lambda text: text.encode("utf-16-le"), "UTF-16: iconv -f UTF-16 "),
+    ],
+)
+@pytest.mark.parametrize("loader", LOADERS)
+def test_every_loader_names_a_form_that_tools_have_changed(loader, convert, hint, pki, tmp_path):
+    path = tmp_path / "file.pem"
+    path.write_bytes(convert(certificate_pem(pki.root.certificate).decode()))
+    with pytest.raises(TppkitError, match=hint):
+        LOADERS[loader](path)

@@ -120,8 +120,7 @@ def _read_public_key(data: bytes, name: str) -> Any:
     except UnsupportedAlgorithm as e:
         raise ConfigurationError("callback-key.curve", f"the key {shown(name)} is of an unsupported type") from e
     except ValueError as e:
-        fault = pem_fault(data)
         raise ConfigurationError(
             "callback-key.unreadable",
-            f"{shown(name)} is not a public key (PEM, DER or base64 of a SubjectPublicKeyInfo){fault and ': ' + fault}",
+            f"{shown(name)} is not a public key (PEM, DER or base64 of a SubjectPublicKeyInfo){pem_fault(data, ': ')}",
         ) from e

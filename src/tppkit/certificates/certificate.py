@@ -21,7 +21,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
 from tppkit._clock import as_utc
-from tppkit._encoding import shown
+from tppkit._encoding import pem_fault, shown
 from tppkit._locals import without_locals
 from tppkit._text import printable
 from tppkit.certificates import der, oids
@@ -156,6 +156,7 @@ class EidasCertificate(Subject):
     x509: x509.Certificate
 
     @classmethod
+    @without_locals
     def from_der(cls, data: bytes) -> Self:
         """Parse one certificate from DER; recently parsed certificates are cached by their bytes.
 
@@ -214,9 +215,10 @@ class EidasCertificate(Subject):
         for source in read_pem_sources(text):
             if source.kind == "certificate":
                 return cls.from_der(source.der)
-        raise FormatError("certificate.not-found", "this PEM text contains no certificate")
+        raise FormatError("certificate.not-found", f"this PEM text contains no certificate{pem_fault(text, '; ')}")
 
     @classmethod
+    @without_locals
     def from_header(cls, value: str) -> Self:
         """Parse a certificate from the value of an HTTP header.
 
@@ -306,6 +308,7 @@ class EidasRequest(Subject):
     x509: x509.CertificateSigningRequest
 
     @classmethod
+    @without_locals
     def from_der(cls, data: bytes) -> Self:
         """Parse one request from DER.
 

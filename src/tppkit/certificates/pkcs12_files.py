@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
-from tppkit._encoding import utf8
+from tppkit._encoding import pem_fault, utf8
 from tppkit.certificates import der
 from tppkit.errors import FormatError
 
@@ -31,8 +30,14 @@ def is_pkcs12(data: bytes) -> bool:
     return _PFX.match(data) is not None
 
 
-def read_pkcs12(data: bytes, password: bytes | str | None) -> tuple[bytes, ...]:
-    """Return DER of every certificate of a PKCS#12 file, the one with the key first.
+def certificates_of(bundle: pkcs12.PKCS12KeyAndCertificates) -> tuple[bytes, ...]:
+    """Return DER of every certificate of an opened file, the one with the key first."""
+    found = [one.certificate for one in (bundle.cert, *bundle.additional_certs) if one is not None]
+    return tuple([certificate.public_bytes(Encoding.DER) for certificate in found])
+
+
+def open_pkcs12(data: bytes, password: bytes | str | None) -> pkcs12.PKCS12KeyAndCertificates:
+    """Open a PKCS#12 file including its key.
 
     Args:
         data: the file.
@@ -41,15 +46,6 @@ def read_pkcs12(data: bytes, password: bytes | str | None) -> tuple[bytes, ...]:
     Raises:
         FormatError: `pkcs12.unreadable`, `pkcs12.too-costly`.
     """
-    bundle = open_pkcs12(data, password)
-    certificates: list[x509.Certificate] = [
-        c.certificate for c in (bundle.cert, *bundle.additional_certs) if c is not None
-    ]
-    return tuple(certificate.public_bytes(Encoding.DER) for certificate in certificates)
-
-
-def open_pkcs12(data: bytes, password: bytes | str | None) -> pkcs12.PKCS12KeyAndCertificates:
-    """Open a PKCS#12 file including its key. Arguments and errors as in `read_pkcs12`."""
     password = utf8(password)
     is_encrypted = _require_bounded_work(data, password)
     try:
@@ -62,7 +58,12 @@ def open_pkcs12(data: bytes, password: bytes | str | None) -> pkcs12.PKCS12KeyAn
     except ValueError as e:
         raise FormatError("pkcs12.unreadable", "this PKCS#12 file cannot be opened: wrong password, or damaged") from e
     except (TypeError, UnsupportedAlgorithm) as e:
-        raise FormatError("pkcs12.unreadable", "this PKCS#12 file has a key or cipher of an unsupported type") from e
+        fault = (
+            "password that is neither text nor bytes"
+            if isinstance(e, TypeError)
+            else "key or cipher of an unsupported type"
+        )
+        raise FormatError("pkcs12.unreadable", f"this PKCS#12 file has a {fault}") from e
 
 
 def _require_bounded_work(data: bytes, password: bytes | None) -> bool:
@@ -74,7 +75,8 @@ def _require_bounded_work(data: bytes, password: bytes | None) -> bool:
     try:
         encrypted, rounds = _work(data)
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, FormatError) as e:
-        raise FormatError("pkcs12.unreadable", "this PKCS#12 file is damaged or of an unsupported type") from e
+        reason = pem_fault(data) or "it is damaged or of an unsupported type"
+        raise FormatError("pkcs12.unreadable", f"this PKCS#12 file cannot be read: {reason}") from e
     if encrypted and password is None:
         raise FormatError("pkcs12.unreadable", "this PKCS#12 file is encrypted, and no password was given")
     if sum(rounds) > MAX_ITERATIONS:

@@ -14,9 +14,10 @@ from itertools import islice
 from typing import Literal
 from urllib.parse import unquote_to_bytes
 
+from tppkit._encoding import pem_fault
 from tppkit._locals import without_locals
 from tppkit.certificates import der
-from tppkit.certificates.pkcs12_files import is_pkcs12, read_pkcs12
+from tppkit.certificates.pkcs12_files import certificates_of, is_pkcs12, open_pkcs12
 from tppkit.errors import FormatError
 
 MAX_SOURCE_BYTES = 4 * 1024 * 1024
@@ -30,14 +31,6 @@ _PLUS_LABEL = re.compile(rb"-----(?:BEGIN|END)\+[A-Z0-9+]{1,40}-----")  # form e
 _LONG_DER = re.compile(rb"\x30[\x80-\x84]")
 _CERTIFICATE_LABELS = frozenset({"CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"})
 _REQUEST_LABELS = frozenset({"CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"})
-# Forms that are not read, by their first bytes, and the command that converts them.
-_CONVERTIBLE = (
-    (rb"\x30.{1,5}\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x02", "PKCS#7: openssl pkcs7 -inform DER -in FILE -print_certs -out FILE.pem"),
-    (rb".*-----BEGIN PKCS7-----", "PKCS#7: openssl pkcs7 -in FILE -print_certs -out FILE.pem"),
-    (rb"\xfe\xed\xfe\xed|\xce\xce\xce\xce",
-     "a Java keystore: keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12"),
-    (rb"\xff\xfe|\xfe\xff", "UTF-16: iconv -f UTF-16 -t UTF-8 FILE > FILE.pem"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +74,7 @@ def read_sources(data: bytes, *, password: bytes | str | None = None, with_pkcs1
     else:
         found = _from_base64(text, password, with_pkcs12)
     if not found:
-        hint = "".join(f"; it is {form}" for start, form in _CONVERTIBLE if re.match(start, data, re.DOTALL))
+        hint = pem_fault(data, "; ")
         raise FormatError("certificate.not-found", f"this input contains no certificate or certificate request{hint}")
     return found
 
@@ -108,7 +101,8 @@ def read_pem_blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
         try:
             content = binascii.a2b_base64(b"".join(match.group(2).split()), strict_mode=True)
         except binascii.Error as e:
-            raise FormatError("pem.malformed", f"the {label} block at byte {match.start()} is not base64") from e
+            message = f"the {label} block at byte {match.start()} is not base64{pem_fault(match.group(), '; ')}"
+            raise FormatError("pem.malformed", message) from e
         yield label, content
     _require_no_boundary(data, end, len(data))
 
@@ -164,7 +158,8 @@ def _from_base64(text: bytes, password: bytes | str | None, with_pkcs12: bool) -
 
 def _from_der(data: bytes, password: bytes | str | None, with_pkcs12: bool) -> tuple[Source, ...]:
     if is_pkcs12(data):
-        return tuple(Source("certificate", found) for found in read_pkcs12(data, password)) if with_pkcs12 else ()
+        found = certificates_of(open_pkcs12(data, password)) if with_pkcs12 else ()
+        return tuple([Source("certificate", one) for one in found])
     try:
         whole = der.read_whole(data, tag=der.SEQUENCE)
         first = der.read_element(data, whole.start, whole.end)

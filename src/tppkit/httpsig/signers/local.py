@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes, PrivateKeyTypes
-from cryptography.hazmat.primitives.serialization import Encoding, load_der_private_key, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import load_der_private_key, load_pem_private_key
 
 from tppkit._encoding import pem_fault, utf8
 from tppkit._locals import without_locals
 from tppkit.certificates import EidasCertificate
-from tppkit.certificates.pkcs12_files import is_pkcs12, open_pkcs12
+from tppkit.certificates.pkcs12_files import certificates_of, is_pkcs12, open_pkcs12
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.algorithms import make_sign
 from tppkit.httpsig.signers.protocol import choose_algorithm
@@ -75,8 +75,7 @@ def load_pkcs12(data: bytes, *, password: bytes | str | None = None) -> KeyFile:
     bundle = open_pkcs12(data, password)
     key = _require_key(bundle.key)
     own = key.public_key()
-    holders = [found.certificate for found in (bundle.cert, *bundle.additional_certs) if found is not None]
-    certificates = [EidasCertificate.from_der(holder.public_bytes(Encoding.DER)) for holder in holders]
+    certificates = [EidasCertificate.from_der(found) for found in certificates_of(bundle)]
     # Some files do not state which certificate belongs to the key, so compare the public keys.
     place = next((at for at, certificate in enumerate(certificates) if certificate.public_key == own), None)
     if place is None:
