@@ -7,9 +7,11 @@ import base64
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -21,13 +23,24 @@ from cryptography.hazmat.primitives.serialization import (
 from reported import reported
 from tppkit._clock import utc_now
 from tppkit._locals import without_locals
-from tppkit.callbacks import load_callback_key
-from tppkit.certificates import EidasCertificate, load_certificates, read_sources
+from tppkit.callbacks import (
+    CallbackAddress,
+    CallbackKey,
+    CallbackKind,
+    CallbackReceiver,
+    Inbox,
+    ReceivedCallback,
+    load_callback_key,
+    sign_callback,
+    verify_callback,
+)
+from tppkit.certificates import EidasCertificate, EidasRequest, check_pair, load_certificates, read_sources
 from tppkit.client import AsyncGatewayClient, AsyncLegacyClient, GatewayClient, Identity, LegacyClient, VaultClient
 from tppkit.client.credentials import ApiKeyCredentials, BasicCredentials
+from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import ConfigurationError
 from tppkit.httpsig import KeySigner, load_pkcs12, load_private_key
-from tppkit.inbox.store import InboxStore
+from tppkit.inbox.store import InboxStore, MemoryStore
 from tppkit.sandbox.database import Database
 from tppkit.testpki import Pki
 from tppkit.testpki.keys import load_key
@@ -35,7 +48,7 @@ from tppkit.trust import load_anchors
 from tppkit.web.replay_stores.table import TableReplayStore
 
 PASSWORD, WRONG, API_KEY, DATABASE = "p4ss-of-the-key", "another-p4ss", "k3y-of-the-api", "p4ss-of-the-database"
-TOKEN = "t0ken-that-is-malformed"
+TOKEN, NAME = "t0ken-that-is-malformed", "Vardenis Pavardenis"
 URL = f"postgresql+psycopg://user:{DATABASE}@127.0.0.1:9/tpp"
 
 
@@ -54,7 +67,16 @@ class Files:
         self.half = self.pem[: len(self.pem) * 2 // 3]
         self.damaged = self.pem + self.certificate.replace(b"MII", b"!!!", 1)
         scalar = key.private_numbers().private_value.to_bytes(32, "big")
-        self.secrets = [PASSWORD, WRONG, API_KEY, DATABASE, TOKEN, *forms(scalar), *key_lines(self.pem, self.locked)]
+        self.secrets = [
+            PASSWORD,
+            WRONG,
+            API_KEY,
+            DATABASE,
+            TOKEN,
+            NAME,
+            *forms(scalar),
+            *key_lines(self.pem, self.locked),
+        ]
 
     def path(self, name: str, data: bytes) -> Path:
         path = self.folder / name
@@ -92,6 +114,23 @@ def key_lines(*pems: bytes) -> Iterator[str]:
 @pytest.fixture
 def files(bank_pki: Pki, tmp_path: Path) -> Files:
     return Files(tmp_path, bank_pki)
+
+
+KEY, ADDRESS, OTHER = ec.derive_private_key(4711, ec.SECP256R1()), "https://tpp.example/cb/", f'{{"name":"{NAME}"}}'
+RECEIVER = CallbackReceiver(
+    [CallbackAddress(ADDRESS, CallbackKind.ACCESS)], keys=[CallbackKey("live", KEY.public_key())]
+)
+
+
+def posted(body: str, *, signed: str | None = None) -> ReceivedCallback:
+    covered = (body if signed is None else signed).encode()
+    headers = sign_callback(KEY, request_id="r-1", method="POST", url=ADDRESS, body=covered)
+    return ReceivedCallback("POST", "/cb/", headers, body.encode())
+
+
+def unreadable(inbox: Inbox) -> None:
+    inbox.accept(posted(OTHER), at=utc_now())
+    inbox.callback_of(inbox.failed()[0].entry)
 
 
 def fail() -> str:
@@ -132,9 +171,20 @@ LOADERS: dict[str, Callable[[Files], Any]] = {
     "read_sources, PKCS#12": lambda f: read_sources(f.p12, password=WRONG),
     "read_sources, bundle": lambda f: read_sources(f.damaged),
     "from_pem, bundle": lambda f: EidasCertificate.from_pem(f.damaged),
+    "from_der, key": lambda f: EidasCertificate.from_der(f.der),
+    "from_der, key as PEM": lambda f: EidasCertificate.from_der(f.pem),
+    "from_der of a request, key": lambda f: EidasRequest.from_der(f.der),
+    "from_header, key": lambda f: EidasCertificate.from_header(f.pem.decode()),
+    "check_pair, keys": lambda f: check_pair(f.der, f.pem),  # type: ignore[arg-type]
     "load_certificates, PKCS#12": lambda f: load_certificates(f.path("q.p12", f.p12), password=WRONG),
     "load_certificates, key": lambda f: load_certificates(f.path("q.key", f.pem)),
     "load_anchors, bundle": lambda f: load_anchors(f.path("q.pem", f.damaged)),
+    "server anchors, key": lambda f: NoCertificate(server_anchors=f.pem),
+    "verify_callback, other key": lambda f: verify_callback(posted(OTHER, signed="{}"), at=utc_now(), receiver=RECEIVER),
+    "verify_callback, no object": lambda f: verify_callback(posted(NAME), at=utc_now(), receiver=RECEIVER),
+    "verify_callback, unreadable": lambda f: verify_callback(posted(OTHER), at=utc_now(), receiver=RECEIVER),
+    "accept": lambda f: Inbox(RECEIVER, MemoryStore()).accept(posted(OTHER, signed="{}"), at=utc_now()),
+    "callback_of, unreadable": lambda f: unreadable(Inbox(RECEIVER, MemoryStore())),
     "ApiKeyCredentials": lambda f: ApiKeyCredentials(f"{API_KEY}\n"),
     "BasicCredentials": lambda f: BasicCredentials(f"{API_KEY}:"),
     "LegacyClient": lambda f: LegacyClient("https://localhost", api_key=f"{API_KEY}\n"),
@@ -203,10 +253,14 @@ def test_a_failing_loader_ends_no_suspended_generator_and_makes_no_cycle():
     def password() -> str:
         raise ValueError from kept[0]
 
+    def raise_kept() -> None:
+        raise kept[0]
+
     rows = suspended()
     next(rows)
     caught(lambda: load_private_key(b"", password=password))
     caught(without_locals(password))
+    caught(without_locals(raise_kept))
     assert next(rows) == 2
     own = ConfigurationError("identity.tls", "own")
 
@@ -218,3 +272,19 @@ def test_a_failing_loader_ends_no_suspended_generator_and_makes_no_cycle():
     except ValueError:
         caught(without_locals(raise_own))
     assert own.__context__ is None
+
+
+def test_a_cause_that_a_function_returned_keeps_no_variable():
+    def failed() -> RuntimeError:
+        try:
+            fail()
+        except RuntimeError as e:
+            return e
+        raise AssertionError
+
+    def load() -> None:
+        raise ConfigurationError("identity.tls", "own") from failed()
+
+    cause = caught(without_locals(load)).__cause__
+    assert cause is not None
+    assert [frame.f_locals for frame, _ in walk_tb(cause.__traceback__)] == [{}, {}]

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Set
+from contextlib import suppress
 from functools import wraps
+from opcode import opmap
 from typing import ParamSpec, TypeVar
 
 from tppkit.errors import TppkitError
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_YIELD = opmap["YIELD_VALUE"]
 
 
 def without_locals(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Return a function from whose errors no reporter reads a local variable of its frames, or of those that it called.
 
-    This covers frames of libraries and of functions of the caller that ran below it. Only for functions whose errors no other task
-    or thread holds. Causes that are older than the call keep theirs. An error of ours also loses an error that it only happened to follow.
+    This covers frames of libraries and of functions of the caller that ran below it, also in causes, except of the error that the caller
+    was handling and of suspended generators. An error of ours also loses an error that it only happened to follow.
     """
 
     @wraps(function)
@@ -27,14 +30,13 @@ def without_locals(function: Callable[_P, _T]) -> Callable[_P, _T]:
         try:
             return function(*args, **kwargs)
         except BaseException as e:
-            old = list(with_causes(outside))
+            kept = {id(one) for one in with_causes(outside)}
             if isinstance(e, TppkitError) and e is not outside:
-                e.__context__ = None if any(e is one for one in old) else outside  # a cycle
-            _clear_locals(e, old)
+                e.__context__ = None if id(e) in kept else outside  # a cycle
+            _clear_locals(e, kept)
             raise
         finally:
             del args, kwargs, outside
-            old = []
 
     return call
 
@@ -49,11 +51,11 @@ def with_causes(*errors: BaseException | None) -> Iterator[BaseException]:
             left += [one.__cause__, one.__context__, *getattr(one, "exceptions", ())]
 
 
-def _clear_locals(error: BaseException, old: Iterable[BaseException]) -> None:
-    """Clear the frames of an error, and of its causes that were raised in or below one of these frames."""
-    frames, kept = {frame for frame, _ in traceback.walk_tb(error.__traceback__)}, {id(one) for one in old}
+def _clear_locals(error: BaseException, kept: Set[int]) -> None:
+    """Clear the frames of an error and of its causes, except those with these ids."""
     for one in with_causes(error):
-        own = [frame for frame, _ in traceback.walk_tb(one.__traceback__)]
-        if own and own[0] in frames and (one is error or id(one) not in kept):
-            frames.update(own)
-            traceback.clear_frames(one.__traceback__)
+        for frame, _ in traceback.walk_tb(one.__traceback__) if one is error or id(one) not in kept else ():
+            # Clearing a suspended generator would end it, before Python 3.13.
+            if frame.f_code.co_code[frame.f_lasti] != _YIELD:
+                with suppress(RuntimeError):  # it still runs
+                    frame.clear()

@@ -13,6 +13,7 @@ from json import JSONEncoder, loads
 from typing import NamedTuple
 
 from tppkit._clock import format_time
+from tppkit._locals import without_locals
 from tppkit.callbacks.inbox_settings import TimeWindow
 from tppkit.callbacks.message import ReceivedCallback, signed_bytes
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, read_event, verify_signature
@@ -79,6 +80,7 @@ class CallbackEntries:
             self._window.require(callback)
         return IncomingCallback(callback, self._entry(callback), fault)
 
+    @without_locals
     def restore(self, entry: Entry) -> VerifiedCallback:
         """Return the callback of an entry that is not done.
 

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from tppkit._clock import as_utc, format_time
 from tppkit._encoding import shown
+from tppkit._locals import without_locals
 from tppkit.callbacks.addresses import MAX_TARGET, AddressBook, AddressMatch, CallbackAddress
 from tppkit.callbacks.events import CallbackEvent, parse_event
 from tppkit.callbacks.keys import CallbackKey
@@ -126,6 +127,7 @@ def verify_callback(received: ReceivedCallback, *, at: datetime, receiver: Callb
     return read_event(verify_signature(received, at=at, receiver=receiver))  # only a signed body is read
 
 
+@without_locals
 def verify_signature(received: ReceivedCallback, *, at: datetime, receiver: CallbackReceiver) -> VerifiedCallback:
     """Verify a callback without reading its body: `event` is None.
 
@@ -151,7 +153,11 @@ def verify_signature(received: ReceivedCallback, *, at: datetime, receiver: Call
     at = as_utc(at)
     method, target, headers, body = received
     if len(body) > receiver.max_body or len(target) > MAX_TARGET or len(headers) > MAX_HEADERS:  # 1
-        raise _too_large(received, receiver)
+        message = (
+            f"a body of {len(body)} bytes, a target of {len(target)} characters or {len(headers)} headers"
+            f" exceeds the limit ({receiver.max_body}, {MAX_TARGET} and {MAX_HEADERS})"
+        )
+        raise CallbackRejected("callback.too-large", message)
     request_id, signature = read_headers(received)  # 2
     receiver.request_ids.require(request_id)  # 3
     match = require_address(received, receiver)
@@ -161,6 +167,7 @@ def verify_signature(received: ReceivedCallback, *, at: datetime, receiver: Call
     return VerifiedCallback(request_id, method, url, body, key.name, None, at, match.address, match.token, signature)
 
 
+@without_locals
 def read_event(callback: VerifiedCallback) -> VerifiedCallback:
     """Add the event to a callback whose signature is verified.
 
@@ -181,21 +188,17 @@ def read_headers(received: ReceivedCallback) -> tuple[str, str]:
     Raises:
         CallbackRejected: `callback.header-missing`, `callback.header-duplicate`.
     """
-    request_id = signature = None
+    found: dict[str, str] = {}
     for name, value in received.headers:
-        lower = name.lower()
-        if lower == "requestid":
-            if request_id is not None:
-                raise _duplicate(lower)
-            request_id = value
-        elif lower == "signature":
-            if signature is not None:
-                raise _duplicate(lower)
-            signature = value
-    if request_id is None or signature is None:
-        missing = "requestid" if request_id is None else "signature"
-        raise CallbackRejected("callback.header-missing", f"the request has no {missing} header", clause=CLAUSE)
-    return request_id, signature
+        if (lower := name.lower()) in ("requestid", "signature"):
+            if lower in found:
+                message = f"the header {lower} appears more than once"
+                raise CallbackRejected("callback.header-duplicate", message, clause=CLAUSE)
+            found[lower] = value
+    for name in ("requestid", "signature"):
+        if name not in found:
+            raise CallbackRejected("callback.header-missing", f"the request has no {name} header", clause=CLAUSE)
+    return found["requestid"], found["signature"]
 
 
 def require_address(received: ReceivedCallback, receiver: CallbackReceiver) -> AddressMatch:
@@ -276,16 +279,4 @@ def _find_signed(
         "callback.signature",
         "the signature fits no form of the URL under any key valid at the time",
         clause=CLAUSE,
-    )
-
-
-def _duplicate(name: str) -> CallbackRejected:
-    return CallbackRejected("callback.header-duplicate", f"the header {name} appears more than once", clause=CLAUSE)
-
-
-def _too_large(received: ReceivedCallback, receiver: CallbackReceiver) -> CallbackRejected:
-    return CallbackRejected(
-        "callback.too-large",
-        f"a body of {len(received.body)} bytes, a target of {len(received.target)} characters or {len(received.headers)} headers"
-        f" exceeds the limit ({receiver.max_body}, {MAX_TARGET} and {MAX_HEADERS})",
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from tppkit._clock import format_time
+from tppkit._locals import without_locals
 from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
 from tppkit.certificates.differences import (
@@ -32,6 +33,7 @@ from tppkit.certificates.organisation import Likeness
 from tppkit.errors import Finding, Severity
 
 
+@without_locals
 def check_pair(qwac: EidasCertificate, qsealc: EidasCertificate) -> tuple[Finding, ...]:
     """Every difference between a QWAC and a QSealC that matters; never raises on their content.
 

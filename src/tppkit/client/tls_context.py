@@ -162,6 +162,7 @@ class NoCertificate:
         make_client(NoCertificate())
     """
 
+    @without_locals
     def __init__(self, *, server_anchors: CertificateSource | None = None) -> None:
         anchors = None if server_anchors is None else read_certificates(server_anchors, what="server_anchors")
         self._contexts = IdentityContexts((), None, server_anchors=anchors)
