@@ -41,6 +41,14 @@ def tarred(data: bytes, name: str = "shop.log") -> bytes:
     return file.getvalue()
 
 
+def old_tar(data: bytes) -> bytes:
+    """A tar file in the form before POSIX: no mark, and no fields after the name of a link."""
+    whole = bytearray(tarred(data))
+    whole[257:512] = bytes(255)
+    whole[148:156] = b"%06o\0 " % (sum(whole[:148]) + 8 * 32 + sum(whole[156:512]))
+    return bytes(whole)
+
+
 def database(data: bytes) -> bytes:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("PRAGMA page_size=512")
@@ -69,6 +77,11 @@ def search(folder: Path, content: bytes, *, name: str = "file", forms=FORMS) -> 
     ("content", "place"),
     [
         (gz(SECRET), "file: unpacked"),
+        (b"#!/bin/sh\n" + b"exit\n" * 200 + zipped(gz(SECRET)), "file: shop.log: unpacked"),
+        (tarred(b"PK00" + zipped(SECRET)), "file: shop.log: shop.log"),
+        (zipped(b"PK\x07\x08" + zipped(SECRET)), "file: shop.log: shop.log"),
+        (old_tar(gz(SECRET)), "file: shop.log: unpacked"),
+        (gz(old_tar(gz(SECRET))), "file: unpacked: shop.log: unpacked"),
         (gz(b"x") + gz(SECRET), "file: unpacked"),
         (zipped(SECRET), "file: shop.log"),
         (tarred(SECRET), "file: shop.log"),
@@ -122,6 +135,7 @@ for _ in range(files.MAX_DEPTH + 1):
     [
         (bz2.compress(SECRET), "unsupported", "bzip2 is not unpacked"),
         (tarred(bz2.compress(SECRET)), "unsupported", "bzip2 is not unpacked"),
+        (gz(b"MZ" * 999 + zipped(SECRET)), "unsupported", "a zip file behind other data, in an archive"),
         (encrypted(), "unsupported", "encrypted, or not deflated"),
         (DEEP, "unsupported", "an archive in 4 others"),
         (gz(SECRET)[:-9], "unreadable", "damaged: EOFError"),

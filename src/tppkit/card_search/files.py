@@ -25,21 +25,17 @@ MAX_LIST_BYTES = 16 * 1024 * 1024  # of the list of a zip file's members, which 
 MAX_MEMBERS = 100_000
 MAX_HITS = 100  # of one place
 
+_MAX_ZIP_END = 22 + 65_535  # with its comment
 _BLOCK = 512  # of tar, and more than any mark at the begin of a file
 _SQLITE, _GZIP = b"SQLite format 3\0", b"\x1f\x8b"
+_ZIP = (b"PK\x03\x04", b"PK00PK\x03\x04", b"PK\x07\x08PK\x03\x04")  # the others were to be split
+_ZIP_END = b"PK\x05\x06"
 _JOURNALS = ("-wal", "-journal")
 _OTHER_FORMATS = {
     b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"(\xb5/\xfd": "Zstandard", b"7z\xbc\xaf'\x1c": "7z", b"Rar!\x1a\x07": "RAR",
     b"\x04\"M\x18": "LZ4", b"\x1f\x9d": "compress",
 }  # fmt: skip
-_DAMAGED = (
-    EOFError,
-    OSError,
-    RuntimeError,
-    ValueError,
-    zlib.error,
-    zipfile.BadZipFile,
-)  # zipfile raises NotImplementedError too
+_DAMAGED = (EOFError, OSError, RuntimeError, ValueError, zlib.error, zipfile.BadZipFile)
 _Read = Callable[[int], bytes]
 
 
@@ -164,7 +160,7 @@ class _Unpacking:
         head = _exactly(read, _BLOCK)
         joined = _Joined(head, read)
         other = next((kind for begin, kind in _OTHER_FORMATS.items() if head.startswith(begin)), None)
-        is_zip, is_tar = head.startswith(b"PK\x03\x04"), head[257:262] == b"ustar"
+        is_zip, is_tar = head.startswith(_ZIP), _is_tar(head)
         try:
             if depth >= MAX_DEPTH and (is_zip or is_tar or head.startswith(_GZIP)):
                 raise _Unsupported(f"an archive in {MAX_DEPTH} others")
@@ -173,14 +169,18 @@ class _Unpacking:
             elif head.startswith(_GZIP):
                 unpacked = gzip.GzipFile(fileobj=joined)  # type: ignore[call-overload]  # it only reads
                 yield from self.parts(f"{name}: unpacked", self._counted(unpacked.read), depth + 1)
-            elif is_zip:
-                yield from self._zip(name, whole[1] if whole else BytesIO(self._held(joined.read)), depth)
             elif is_tar:
                 yield from self._tar(name, joined.read, depth)
             elif other:
                 raise _Unsupported(f"{other} is not unpacked")
+            elif is_zip or (whole and _is_zip_end(_zip_end(whole[1]))):  # a program that unpacks itself
+                yield from self._zip(name, whole[1] if whole else BytesIO(self._held(joined.read)), depth)
             elif whole is None:
-                yield searched(name, self._forms.in_stream(joined.read), self._forms)
+                last = _Last(joined.read)
+                yield searched(name, self._forms.in_stream(last.read), self._forms)
+                _drain(last.read)
+                if _is_zip_end(last.data):
+                    raise _Unsupported("a zip file behind other data, in an archive")
         except _Unsupported as e:
             yield Skipped(masked(name, self._forms), SkipReason.UNSUPPORTED, str(e))
         except _DAMAGED as e:
@@ -300,6 +300,18 @@ class _Part:
         return data
 
 
+class _Last:
+    """A stream that keeps its last bytes, as many as the end of a zip file has."""
+
+    def __init__(self, read: _Read) -> None:
+        self._read, self.data = read, b""
+
+    def read(self, size: int) -> bytes:
+        data = self._read(size)
+        self.data = (self.data + data)[-_MAX_ZIP_END:]
+        return data
+
+
 def _exactly(read: _Read, size: int) -> bytes:
     """Read so many bytes, or those until the end."""
     pieces = []
@@ -320,11 +332,27 @@ def _address(path: Path) -> str:
     return f"{path.resolve().as_uri()}?{mode}"
 
 
+def _is_tar(head: bytes) -> bool:
+    """Whether a block is the header of a tar file's member; those of old forms have a checksum only."""
+    stated = head[148:156].strip(b" \0")
+    is_old = re.fullmatch(b"[0-7]{1,7}", stated) and int(stated, 8) == sum(head[:148] + b" " * 8 + head[156:])
+    return head[257:262] == b"ustar" or bool(is_old)
+
+
+def _zip_end(file: BinaryIO) -> bytes:
+    file.seek(max(0, file.seek(0, os.SEEK_END) - _MAX_ZIP_END))
+    return file.read()
+
+
+def _is_zip_end(end: bytes) -> bool:
+    mark = end.rfind(_ZIP_END)
+    return mark >= 0 and int.from_bytes(end[mark + 20 : mark + 22], "little") == len(end) - mark - 22
+
+
 def _require_short_list(file: BinaryIO) -> None:
     """Raise unless the list of members, which zipfile holds in memory, is short; ZIP64 allows any length."""
-    file.seek(max(0, file.seek(0, os.SEEK_END) - 22 - 65_535))
-    end = file.read()
-    mark = end.rfind(b"PK\x05\x06")
+    end = _zip_end(file)
+    mark = end.rfind(_ZIP_END)
     if mark < 0 or len(end) < mark + 22:
         raise zipfile.BadZipFile
     if end[max(0, mark - 20) : mark].startswith(b"PK\x06\x07"):
