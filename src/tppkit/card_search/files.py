@@ -35,7 +35,7 @@ _OTHER_FORMATS = {
     b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"(\xb5/\xfd": "Zstandard", b"7z\xbc\xaf'\x1c": "7z", b"Rar!\x1a\x07": "RAR",
     b"\x04\"M\x18": "LZ4", b"\x1f\x9d": "compress",
 }  # fmt: skip
-_DAMAGED = (EOFError, OSError, RuntimeError, ValueError, zlib.error, zipfile.BadZipFile)
+_DAMAGED = (EOFError, OSError, RuntimeError, ValueError, zlib.error, zipfile.BadZipFile)  # zipfile's too
 _Read = Callable[[int], bytes]
 
 
@@ -176,10 +176,16 @@ class _Unpacking:
             elif is_zip or (whole and _is_zip_end(_zip_end(whole[1]))):  # a program that unpacks itself
                 yield from self._zip(name, whole[1] if whole else BytesIO(self._held(joined.read)), depth)
             elif whole is None:
-                last = _Last(joined.read)
-                yield searched(name, self._forms.in_stream(last.read), self._forms)
-                _drain(last.read)
-                if _is_zip_end(last.data):
+                last = bytearray()
+
+                def kept(size: int) -> bytes:
+                    last.extend(data := joined.read(size))
+                    del last[:-_MAX_ZIP_END]
+                    return data
+
+                yield searched(name, self._forms.in_stream(kept), self._forms)
+                _drain(kept)
+                if _is_zip_end(last):
                     raise _Unsupported("a zip file behind other data, in an archive")
         except _Unsupported as e:
             yield Skipped(masked(name, self._forms), SkipReason.UNSUPPORTED, str(e))
@@ -300,18 +306,6 @@ class _Part:
         return data
 
 
-class _Last:
-    """A stream that keeps its last bytes, as many as the end of a zip file has."""
-
-    def __init__(self, read: _Read) -> None:
-        self._read, self.data = read, b""
-
-    def read(self, size: int) -> bytes:
-        data = self._read(size)
-        self.data = (self.data + data)[-_MAX_ZIP_END:]
-        return data
-
-
 def _exactly(read: _Read, size: int) -> bytes:
     """Read so many bytes, or those until the end."""
     pieces = []
@@ -344,7 +338,7 @@ def _zip_end(file: BinaryIO) -> bytes:
     return file.read()
 
 
-def _is_zip_end(end: bytes) -> bool:
+def _is_zip_end(end: bytes | bytearray) -> bool:
     mark = end.rfind(_ZIP_END)
     return mark >= 0 and int.from_bytes(end[mark + 20 : mark + 22], "little") == len(end) - mark - 22
 

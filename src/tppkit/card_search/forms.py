@@ -143,7 +143,7 @@ class CardForms(Forms):
 class AnyCard(Forms):
     """Finds every number that may be a card's: 12 to 19 digits in the range of a known network with a valid check digit.
 
-    The digits may be in groups, and in UTF-16. One number in ten has a valid check digit by chance.
+    The digits may be in groups, and in UTF-16 but not in UTF-32. One number in ten has a valid check digit by chance.
 
     Example:
         next(AnyCard().in_text("card 4111-1111-1111-1111"))  # Hit(card='visa 411111******1111', form='digits', offset=5)

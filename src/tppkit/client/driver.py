@@ -407,18 +407,15 @@ class StreamMethod(_Method[C, P, Generator[R, None, None], AsyncGenerator[R, Non
 
 def _named(build: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[_Client[C], P], R]:
     """Return a builder for a client; the TypeError of a wrong argument names the client's method."""
-    prepare = without_locals(build)
 
     def named(client: _Client[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return prepare(client.calls, *args, **kwargs)
+            return build(client.calls, *args, **kwargs)
         except TypeError as e:
             e.args = (str(e).replace(f"{build.__qualname__}(", f"{type(client).__name__}.{build.__name__}("),)
             raise
-        finally:
-            del args, kwargs
 
-    return named
+    return without_locals(named)
 
 
 def _as_method(function: F, build: Callable[..., Any], rows: Any = None) -> F:

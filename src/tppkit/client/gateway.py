@@ -76,9 +76,8 @@ class GatewayClient(_Methods, SyncClient[GatewayCalls]):
         clock: Callable[[], float] | None = None,
     ) -> None:  # fmt: skip
         tls = NoCertificate(server_anchors=server_anchors)
-        super().__init__(
-            GatewayCalls(base_url, api_key=api_key), tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock
-        )
+        calls = GatewayCalls(base_url, api_key=api_key)
+        super().__init__(calls, tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)
 
     def delivery_state(self, order_id: str, *, own_checkout: bool = False) -> DeliveryState:
         """Whether to deliver an order, by itself and the orders that were made from it. Each is fetched.
@@ -134,9 +133,8 @@ class AsyncGatewayClient(_Methods, AsyncClient[GatewayCalls]):
         sleep: Callable[[float], Awaitable[None]] | None = None, clock: Callable[[], float] | None = None,
     ) -> None:  # fmt: skip
         tls = NoCertificate(server_anchors=server_anchors)
-        super().__init__(
-            GatewayCalls(base_url, api_key=api_key), tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock
-        )
+        calls = GatewayCalls(base_url, api_key=api_key)
+        super().__init__(calls, tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)
 
     async def delivery_state(self, order_id: str, *, own_checkout: bool = False) -> DeliveryState:
         """Whether to deliver an order; as `GatewayClient.delivery_state`."""

@@ -106,8 +106,7 @@ else:
                 raise invalid_body(cls, e) from None
             if made.model_extra and (twice := made.model_extra.keys() & _names_of(cls)):
                 raise FormatError("model.invalid", f"{name}: {min(twice)} is given under its other name too")
-            made._require_known(further)
-            return made
+            return made._known(further)
 
     class _CheckedModel(BaseModel, metaclass=_Constructed):
         pass
@@ -160,8 +159,7 @@ class WireModel(_CheckedModel):
             )
         except ValidationError as e:
             raise invalid_body(cls, e) from None
-        read._require_known(True if tolerant else unknown_fields)
-        return read
+        return read._known(True if tolerant else unknown_fields)
 
     @classmethod
     @without_locals
@@ -182,24 +180,20 @@ class WireModel(_CheckedModel):
             read = super().model_validate(value, by_alias=True, by_name=False, context=TOLERANT if tolerant else None)
         except ValidationError as e:
             raise invalid_body(cls, e) from None
-        read._require_known(True if tolerant else unknown_fields)
-        return read
+        return read._known(True if tolerant else unknown_fields)
 
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:
         """As in pydantic; a request rejects fields that the document does not name."""
-        read = super().model_validate(obj, **options)
-        read._require_known(())
-        return read
+        return super().model_validate(obj, **options)._known(())
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
         """As in pydantic; a request rejects fields that the document does not name."""
-        read = super().model_validate_json(json_data, **options)
-        read._require_known(())
-        return read
+        return super().model_validate_json(json_data, **options)._known(())
 
-    def _require_known(self, allowed: Collection[str] | Literal[True]) -> None:
+    def _known(self, allowed: Collection[str] | Literal[True]) -> Self:
+        """Return itself, unless it is a request with another unknown field."""
         for model, name in unknown_fields_of(self) if self.is_request else ():
             if allowed is not True and name not in allowed:
                 # The begin of a longer name is near too: of two that begin alike, the shorter.
@@ -212,6 +206,7 @@ class WireModel(_CheckedModel):
                     f"{model.__name__.lstrip('_')}: {safe_name(name)} is not a field of the interface{wanted};"
                     " unknown_fields= allows others on purpose",
                 )
+        return self
 
     def to_wire(self) -> bytes:
         """Compact JSON in UTF-8, without absent fields."""
