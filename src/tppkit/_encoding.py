@@ -70,13 +70,14 @@ def encode_base64url(raw: bytes) -> str:
 
 # Forms that are not read, by their first bytes, and the command that converts them.
 _CONVERTIBLE = (
-    (rb"\x30.{1,5}\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x02", "PKCS#7: openssl pkcs7 -inform DER -in FILE -print_certs -out FILE.pem"),
-    (rb".*-----BEGIN PKCS7-----", "PKCS#7: openssl pkcs7 -in FILE -print_certs -out FILE.pem"),
+    (rb"\x30.{1,5}\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x02",
+     "it is PKCS#7: openssl pkcs7 -inform DER -in FILE -print_certs -out FILE.pem"),
+    (rb".*-----BEGIN PKCS7-----", "it is PKCS#7: openssl pkcs7 -in FILE -print_certs -out FILE.pem"),
     (rb"\xfe\xed\xfe\xed|\xce\xce\xce\xce",
-     "a Java keystore: keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12"),
-    (rb"\xff\xfe|\xfe\xff|.*-\0-\0-\0-", "text in UTF-16: iconv -f UTF-16 -t UTF-8 FILE > FILE.pem"),
+     "it is a Java keystore: keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12"),
+    (rb"\xff\xfe|\xfe\xff|.*-\0-\0-\0-", "it is text in UTF-16: iconv -f UTF-16 -t UTF-8 FILE > FILE.pem"),
     (rb".*-----BEGIN [A-Z0-9 ]{1,40}-----(\\r)?\\n",
-     "PEM with line breaks written as backslash and n: printf %b \"$(cat FILE)\""),
+     "its line breaks are written as backslash and n: printf %b \"$(cat FILE)\""),
 )  # fmt: skip
 
 
@@ -87,7 +88,7 @@ def utf8(text: bytes | str | None) -> bytes | None:
 
 def pem_fault(data: bytes, before: str = "") -> str:
     """Name a form of keys and certificates that is not read, with the command that converts it; empty for other bytes."""
-    return next((f"{before}it is {form}" for start, form in _CONVERTIBLE if re.match(start, data, re.DOTALL)), "")
+    return next((f"{before}{form}" for start, form in _CONVERTIBLE if re.match(start, data, re.DOTALL)), "")
 
 
 def shown(value: str | bytes, *, limit: int = 80) -> str:

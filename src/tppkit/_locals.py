@@ -14,7 +14,6 @@ from tppkit.errors import TppkitError
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_YIELD = opmap["YIELD_VALUE"]
 
 
 def without_locals(function: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -56,6 +55,6 @@ def _clear_locals(error: BaseException, kept: Set[int]) -> None:
     for one in with_causes(error):
         for frame, _ in traceback.walk_tb(one.__traceback__) if one is error or id(one) not in kept else ():
             # Clearing a suspended generator would end it, before Python 3.13.
-            if frame.f_code.co_code[frame.f_lasti] != _YIELD:
+            if frame.f_code.co_code[frame.f_lasti] != opmap["YIELD_VALUE"]:
                 with suppress(RuntimeError):  # it still runs
                     frame.clear()

@@ -209,11 +209,8 @@ def require_address(received: ReceivedCallback, receiver: CallbackReceiver) -> A
     """
     match = receiver.book.find(received.target)
     if match is None:
-        raise CallbackRejected(
-            "callback.address",
-            f"the target {shown(received.target)} is not one of the receiver's addresses",
-            clause=CLAUSE,
-        )
+        message = f"the target {shown(received.target)} is not one of the receiver's addresses"
+        raise CallbackRejected("callback.address", message, clause=CLAUSE)
     if received.method not in match.address.kind.methods:
         accepted = " and ".join(sorted(match.address.kind.methods))
         raise CallbackRejected(
@@ -275,8 +272,5 @@ def _find_signed(
             if key.has_signed(head + url + body, der):
                 return url.decode(), key
     require_der(der)
-    raise CallbackRejected(
-        "callback.signature",
-        "the signature fits no form of the URL under any key valid at the time",
-        clause=CLAUSE,
-    )
+    message = "the signature fits no form of the URL under any key valid at the time"
+    raise CallbackRejected("callback.signature", message, clause=CLAUSE)
