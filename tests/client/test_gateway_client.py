@@ -330,12 +330,17 @@ def test_a_report_is_rows(play):
 
 FORMULAS = (
     "=cmd", "+1-2", "-x", "@sum", "\t=1", "\r1", " =1", "\u00a0\u200b=1", "\x00=1", "\ufeff=1", "\uff1dcmd", "\uff0b1", "\uff0dx",
-    "\uff20sum", " \uff1d1", "-1;=2", "--1",
+    "\uff20sum", " \uff1d1", "--1",
 )  # fmt: skip
+DIVIDED = {
+    "-1;=2": "'-1;'=2",
+    "a;=cmd;-1": "a;'=cmd;-1",
+    "a; @sum": "a;' @sum",
+}  # as spreadsheets with semicolons see them
 TEXTS = ("-12.50", "-7", "a=b", "1+1", "x@y.example", "'=1", "411111******1111", "", " a", "Å=")
 
 
-@pytest.mark.parametrize("cell", [*FORMULAS, *TEXTS])
+@pytest.mark.parametrize("cell", [*FORMULAS, *DIVIDED, *TEXTS])
 def test_a_written_report_has_no_formulas_and_a_read_one_the_raw_values(cell, play, tmp_path):
     row = {**CELLS, "merchant_order_id": cell}
     text = io.StringIO(newline="")
@@ -344,7 +349,7 @@ def test_a_written_report_has_no_formulas_and_a_read_one_the_raw_values(cell, pl
     play.ask(answer, lambda client: client.write_report("*", tmp_path / "report.csv"))
     with (tmp_path / "report.csv").open(encoding="utf-8", newline="") as file:
         (written,) = csv.DictReader(file)
-    expected = f"'{cell}" if cell in FORMULAS else cell
+    expected = f"'{cell}" if cell in FORMULAS else DIVIDED.get(cell, cell)
     assert (written["merchant_order_id"], written["later"], written["amount"]) == (expected, expected, "1250")
     (read,) = play.ask(answer, lambda client: client.report("*"))[0]
     assert read.merchant_order_id == (cell or None)

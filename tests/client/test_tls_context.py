@@ -130,6 +130,8 @@ def test_what_a_library_sets_does_not_weaken_its_connections(bank_pki, bank_pki_
     for change in CHANGES.values():
         with refused(ConfigurationError, "identity.tls", match="adjust_tls"):
             change(context)
+    with pytest.raises(NotImplementedError):  # which libraries catch that try a setting
+        context.load_verify_locations(bank_pki_folder / "root.pem")
     context.check_hostname, context.verify_mode = True, ssl.CERT_REQUIRED  # as they are
     with (
         rogue_bank(server_context(bank_pki_folder), http(404)) as bank,

@@ -79,6 +79,10 @@ class IdentityContexts:
         return context
 
 
+class _NoEffect(ConfigurationError, NotImplementedError):
+    """A changed setting. Libraries that try a setting catch the second class."""
+
+
 class IdentityContext(ssl.SSLContext):
     """Makes each new connection with the current certificate; an open connection keeps its certificate.
 
@@ -118,10 +122,10 @@ class IdentityContext(ssl.SSLContext):
         if name.startswith("_"):
             super().__setattr__(name, value)
         elif getattr(self, name) != value:
-            raise ConfigurationError("identity.tls", f"{name}: {_NO_EFFECT}")
+            raise _NoEffect("identity.tls", f"{name}: {_NO_EFFECT}")
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise ConfigurationError("identity.tls", _NO_EFFECT)
+        raise _NoEffect("identity.tls", _NO_EFFECT)
 
     load_cert_chain = load_default_certs = load_dh_params = load_verify_locations = set_ciphers = (
         set_default_verify_paths

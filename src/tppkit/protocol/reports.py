@@ -9,7 +9,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from pydantic import ValidationError
@@ -155,11 +154,19 @@ class CsvReader(Generic[Row]):
 class InertText(CsvReader[Any]):
     """Checks the rows of `CsvRows`, and returns each as CSV again, in which no cell is a formula for a spreadsheet.
 
-    A formula gets an apostrophe, also behind white space or in full-width characters.
+    A formula gets an apostrophe, also behind white space, in full-width characters, or behind a semicolon, at which some spreadsheets
+    begin a new cell.
     """
 
     def _read(self, cells: list[str]) -> Iterator[bytes]:
         list(super()._read(cells))
-        line, normal = io.StringIO(newline=""), partial(unicodedata.normalize, "NFKC")
-        csv.writer(line).writerow([f"'{cell}" if _FORMULA.match(normal(cell)) else cell for cell in cells])
+        line = io.StringIO(newline="")
+        csv.writer(line).writerow([_inert(cell) for cell in cells])
         yield line.getvalue().encode()
+
+
+def _inert(cell: str) -> str:
+    parts = cell.split(";")
+    shown = [cell, *parts[1:]]  # the whole cell is no number if it has a semicolon
+    formulas = [_FORMULA.match(unicodedata.normalize("NFKC", text)) for text in shown]
+    return ";".join([f"'{part}" if formula else part for part, formula in zip(parts, formulas, strict=True)])
