@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from html.parser import HTMLParser
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 from uuid import uuid4
 
 import httpx
@@ -50,6 +51,14 @@ def get(url: str, **headers: str) -> httpx.Response:
 
 def post(url: str, data: Mapping[str, str], **headers: str) -> httpx.Response:
     return httpx.post(url, data=data, headers=headers, trust_env=False)
+
+
+def refusal_of(order: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, str]:
+    """The parameters of the address to which a refused form is redirected: the customer, and the code of the refusal."""
+    answer = post(approval_link(order), form)
+    path, _, query = answer.headers["location"].partition("?")
+    assert (answer.status_code, path) == (303, urlsplit(approval_link(order)).path + "/phone")
+    return dict(parse_qsl(query))
 
 
 def open_link(order: Mapping[str, Any]) -> Page:
@@ -199,7 +208,10 @@ def test_the_customer_can_choose_only_own_accounts(tpp):
     assert [value for value in open_phone(payment, MARTA).values("value") if value and value.startswith("LT")] == [
         "LT889999900000000005", SHOP,
     ]  # fmt: skip
-    assert post(approval_link(payment), {"action": "approve", "customer": JONAS, "iban": SHOP}).status_code == 409
+    refusal = refusal_of(payment, {"action": "approve", "customer": JONAS, "iban": SHOP})
+    assert refusal == {"customer": JONAS, "refused": "account.unfit"}
+    refused = httpx.get(approval_link(payment) + "/phone", params=refusal, trust_env=False)
+    assert ("This account cannot be used" in refused.text, has_buttons(Page(refused.text))) == (True, True)
     assert tpp.status(payment) == "RCVD"
     assert post(approval_link(payment), {"action": "approve", "customer": MARTA, "iban": SHOP}).status_code == 303
     assert tpp.status(payment) == "ACSP"
@@ -219,7 +231,7 @@ def test_a_named_account_restricts_the_choice(kind, tpp):
     assert not {"approve", "decline", DAILY, SMALL} & set(refused.values("value"))
     for iban in (DAILY, SMALL):
         form = {"action": "approve", "customer": ONA, "iban": iban}
-        assert post(approval_link(order), form).status_code == 409
+        assert refusal_of(order, form)["refused"] == "account.unfit"
     assert SMALL in open_phone(order, JONAS).values("value")
     assert post(approval_link(order), {"action": "approve", "customer": JONAS, "iban": SMALL}).status_code == 303
     assert status(tpp, order) in ("ACSP", "valid")
@@ -229,8 +241,9 @@ def test_a_named_account_restricts_the_choice(kind, tpp):
 @pytest.mark.parametrize(("left_out", "shown"), [("customer", "Who are you?"), ("iban", "Daily account")])
 def test_an_approval_without_customer_or_account_shows_the_form_again(left_out, shown, kind, tpp):
     order = new_order(tpp, kind)
-    answer = post(approval_link(order), {**APPROVE, left_out: ""})
-    assert (answer.status_code, "Nothing has been approved" in answer.text, shown in answer.text) == (400, True, True)
+    refusal = refusal_of(order, {**APPROVE, left_out: ""})
+    answer = httpx.get(approval_link(order) + "/phone", params=refusal, trust_env=False)
+    assert (answer.status_code, "Nothing has been approved" in answer.text, shown in answer.text) == (200, True, True)
     assert status(tpp, order) in ("RCVD", "received")
 
 
@@ -335,7 +348,7 @@ def test_using_the_page_keeps_the_payment_open(caller, fresh_bank):
     for path in ("", "/phone", "/phone/state", "/phone", "with a form"):
         advance(fresh_bank, 290)
         if path == "with a form":
-            post(approval_link(payment), {"action": "approve"})  # without an account
+            get(approval_link(payment) + "/phone", **refusal_of(payment, {"action": "approve"}))  # as browsers do
         else:
             get(approval_link(payment) + path)
     advance(fresh_bank, 290)

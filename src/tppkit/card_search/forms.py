@@ -32,15 +32,16 @@ _LONGER = re.compile(
     rb"|(?<=characters truncated\) \.\.\. )(?:[0-9A-Fa-f]+-[0-9A-Fa-f-]*|\d+(?:Z|[+-]\d\d:?\d\d))"
 )
 # Digits that no other digit touches, in one piece or in the groups of a card; the numbers of all known networks begin with 2 to 6.
-# A match is empty, so that overlapping ones count.
-_DIGITS = re.compile(rb"[0-9](?:[ -]?[0-9]){11,}")
+# Commas, tabs and line ends divide the numbers of a table. A match is empty, so that overlapping ones count.
+_BETWEEN = rb"[ ._+/-]{1,2}|\xc2?\xa0|%20|%2[Dd]"
+_DIGITS = re.compile(rb"[0-9](?:(?:%b)?[0-9]){11,}" % _BETWEEN)
 _GROUPED = [
-    re.compile(rb"(?<![0-9])(?=([2-6]%b)(?![0-9]))" % digits)
+    re.compile(rb"(?<![0-9])(?=([2-6]%b)(?![0-9]))" % digits.replace(b"BETWEEN", _BETWEEN))
     for digits in (
         rb"[0-9]{11,18}",
-        rb"[0-9]{3}([ -])[0-9]{4}\2[0-9]{4}\2[0-9]{4}",
-        rb"[0-9]{3}([ -])[0-9]{4}\2[0-9]{4}\2[0-9]{4}\2[0-9]{1,3}",
-        rb"[0-9]{3}([ -])[0-9]{6}\2[0-9]{4,5}",
+        rb"[0-9]{3}(BETWEEN)[0-9]{4}\2[0-9]{4}\2[0-9]{4}",
+        rb"[0-9]{3}(BETWEEN)[0-9]{4}\2[0-9]{4}\2[0-9]{4}\2[0-9]{1,3}",
+        rb"[0-9]{3}(BETWEEN)[0-9]{6}\2[0-9]{4,5}",
     )
 ]
 
@@ -143,7 +144,8 @@ class CardForms(Forms):
 class AnyCard(Forms):
     """Finds every number that may be a card's: 12 to 19 digits in the range of a known network with a valid check digit.
 
-    The digits may be in groups, and in UTF-16 but not in UTF-32. One number in ten has a valid check digit by chance.
+    The digits may be in groups, but not divided by a comma, tab or line end, as the numbers of a table are; and in UTF-16, but not
+    in UTF-32, hexadecimal or base64. One number in ten has a valid check digit by chance.
 
     Example:
         next(AnyCard().in_text("card 4111-1111-1111-1111"))  # Hit(card='visa 411111******1111', form='digits', offset=5)
@@ -163,7 +165,7 @@ class AnyCard(Forms):
 
 def _card(grouped: bytes) -> str | None:
     """Return the network and the truncated number, or None for a number that is no card's."""
-    digits = grouped.translate(None, b" -")
+    digits = re.sub(_BETWEEN, b"", grouped)
     if not has_check_digit(digits):
         return None
     number = CardSecret(digits.decode())

@@ -89,6 +89,8 @@ class LegacyPages:
             if not _is_own_name(request.headers.get("host", ""), self._pages_url):
                 return _message(LocalProtocolError("form.elsewhere", ""))
             try:
+                if request.method == "GET" and (code := request.query_params.get("refused")):
+                    return _message(LocalProtocolError(code, ""))
                 await self._services.events.catch_up()
                 return await answer(request)
             except TppkitError as e:
@@ -104,7 +106,10 @@ class LegacyPages:
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
             if is_cross_origin_form(request, self._pages_url):
                 raise LocalProtocolError("form.elsewhere", "")
-            return await act(request, parse_qs(message.body.decode("latin-1")))
+            try:
+                return await act(request, parse_qs(message.body.decode("latin-1")))
+            except LocalProtocolError as e:  # a choice was refused: by a redirect, so that the browser can go back
+                return see_other(f"{request.scope['path']}?refused={e.code}")
 
         return answer
 

@@ -44,13 +44,16 @@ OUTCOMES: Mapping[tuple[type, Outcome], tuple[str, str]] = {
     (StoredConsent, Outcome.ENDED): ("Access has ended", "Its last day has passed. The provider can no longer see your data."),
     (StoredConsent, Outcome.REVOKED): ("Access withdrawn", "The provider can no longer see your data."),
 }  # fmt: skip
-_CHOOSE = "Go back and choose another account. Nothing has been approved."
 GOOD = frozenset({Outcome.APPROVED, Outcome.EXECUTED})
+# Choices that the form can correct, by the code of the error.
+CORRECTABLE: Mapping[str, str] = {
+    "account.funds": "There is not enough money in this account.",
+    "account.unfit": "This account cannot be used.",
+    "form.incomplete": "Choose who you are, and an account.",
+}
 # By the code of the error: status, heading and text.
 ERRORS: Mapping[str, tuple[int, str, str]] = {
     "consent.unknown": (404, "This link leads to no payment", "It leads to no request for account data either."),
-    "account.funds": (409, "There is not enough money", _CHOOSE),
-    "account.unfit": (409, "This account cannot be used", _CHOOSE),
     "form.action": (400, "Nothing has been approved", "The form neither approves nor declines. Open your link again."),
     "form.elsewhere": (403, "Nothing has been approved", "The form was not sent by this page. Open your link again."),
     "message.too-large": (413, "Nothing has been approved", "The form is too large. Open your link again."),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 from sqlalchemy import Connection
 from starlette.requests import Request
@@ -34,7 +34,16 @@ from tppkit.sandbox.psd2.approval import (
     outcome_of,
 )
 from tppkit.sandbox.psd2.consent_tables import StoredConsent
-from tppkit.sandbox.psd2.page_texts import ERRORS, GOOD, OTHER_ERROR, OUTCOMES, PRODUCTS, QUESTIONS, permissions
+from tppkit.sandbox.psd2.page_texts import (
+    CORRECTABLE,
+    ERRORS,
+    GOOD,
+    OTHER_ERROR,
+    OUTCOMES,
+    PRODUCTS,
+    QUESTIONS,
+    permissions,
+)
 from tppkit.sandbox.psd2.payments import approval_link
 from tppkit.sandbox.psd2.settings import Psd2Settings
 from tppkit.web import read_message
@@ -93,10 +102,6 @@ class ApprovalPages:
         return self._show_outcome(order, outcome)
 
     async def _show_phone(self, request: Request) -> Response:
-        return await self._phone(request, request.query_params.get("customer"))
-
-    async def _phone(self, request: Request, customer_id: str | None, *, is_incomplete: bool = False) -> Response:
-        """Return the phone's page; for an incomplete approval with status 400, and what it lacks."""
         try:
             order = await self._visit(request)
             known, choices = await self._services.database.read(lambda db: (customers(db), choices_of(db, order)))
@@ -105,10 +110,11 @@ class ApprovalPages:
         outcome = outcome_of(order)
         if outcome is not None:
             return self._show_outcome(order, outcome)
-        customer = next((one for one in known if one.id == customer_id), None)
+        customer = next((one for one in known if one.id == request.query_params.get("customer")), None)
         accounts = [account for one, account in choices if one == customer]
-        values = self._values(order, customers=known, customer=customer, accounts=accounts, incomplete=is_incomplete)
-        return page("phone.html", status=400 if is_incomplete else 200, heading=QUESTIONS[type(order)], **values)
+        refused = CORRECTABLE.get(request.query_params.get("refused", ""))
+        values = self._values(order, customers=known, customer=customer, accounts=accounts, refused=refused)
+        return page("phone.html", heading=QUESTIONS[type(order)], **values)
 
     async def _show_state(self, request: Request) -> Response:
         try:
@@ -119,7 +125,7 @@ class ApprovalPages:
         return JSONResponse({"open": outcome_of(order) is None})
 
     async def _decide(self, request: Request) -> Response:
-        token = request.path_params["token"]
+        token, refused, fields = request.path_params["token"], "", dict[str, str]()
         try:
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
             if is_cross_origin_form(request, self._settings.approval_url):  # the link may have leaked to another site
@@ -127,11 +133,17 @@ class ApprovalPages:
             fields = {name: values[0] for name, values in parse_qs(message.body.decode("latin-1")).items()}
             if fields.get("action") not in ("approve", "decline"):
                 return _message("form.action")
-            order, decided = await self._services.events.write(lambda db: self._apply(db, token, fields))
+            if fields["action"] == "decline" or fields.keys() >= {"customer", "iban"}:
+                order, decided = await self._services.events.write(lambda db: self._apply(db, token, fields))
+            else:
+                refused = "form.incomplete"
         except TppkitError as e:
-            return _refused(e)
-        if outcome_of(order) is None:
-            return await self._phone(request, fields.get("customer"), is_incomplete=True)
+            if e.code not in CORRECTABLE:
+                return _refused(e)
+            refused = e.code
+        if refused:  # by a redirect, so that the browser can go back to every page
+            again = urlencode({"customer": fields.get("customer", ""), "refused": refused})
+            return see_other(f"{request.scope['path']}/phone?{again}")
         return see_other(order.redirect_uri if decided and order.redirect_uri is not None else request.scope["path"])
 
     async def _visit(self, request: Request) -> Order:
@@ -155,10 +167,7 @@ class ApprovalPages:
             return order, False
         if fields["action"] == "decline":
             return decline_order(db, order, at=at), True
-        customer, iban = fields.get("customer"), fields.get("iban")
-        if customer is not None and iban is not None:
-            return approve_order(db, order, customer, iban, at=at, rules=rules), True
-        return open_order(db, order, at=at, rules=rules), False
+        return approve_order(db, order, fields["customer"], fields["iban"], at=at, rules=rules), True
 
     def _show_outcome(self, order: Order, outcome: Outcome) -> Response:
         heading, text = OUTCOMES[type(order), outcome]
