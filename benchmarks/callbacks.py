@@ -15,11 +15,11 @@ from tppkit.callbacks import (
     CallbackKey,
     CallbackKind,
     CallbackReceiver,
-    ReceivedCallback,
     sign_callback,
     signed_bytes,
     verify_callback,
 )
+from tppkit.message import Message
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 ORIGIN = "https://tpp.example"
@@ -48,7 +48,7 @@ def _line(name: str, path: str, body: bytes, *, at_most: float) -> Line:
     receiver = CallbackReceiver(ADDRESSES, keys=[CallbackKey("live", public)])
     request_id = "99391c7e-ad88-49ec-a2ad-99ddcb1f7721"
     headers = sign_callback(key, request_id=request_id, method="POST", url=ORIGIN + path, body=body)
-    received = ReceivedCallback("POST", path, (*HEADERS, *headers), body)
+    received = Message("POST", path, (*HEADERS, *headers), body)
     signature, data = bytes.fromhex(headers[1][1]), signed_bytes(request_id, "POST", ORIGIN + path, body)
 
     def raw() -> None:

@@ -25,7 +25,6 @@ from tppkit.callbacks import (
     CallbackKind,
     CallbackReceiver,
     Inbox,
-    ReceivedCallback,
     Retention,
     VerifiedCallback,
     sign_callback,
@@ -34,6 +33,7 @@ from tppkit.callbacks import (
 from tppkit.inbox import Entry, Version
 from tppkit.inbox.statements import Statements
 from tppkit.inbox.store import InboxStore
+from tppkit.message import Message
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 SERVICE = ec.derive_private_key(4711, ec.SECP256R1())
@@ -60,7 +60,7 @@ def receiving_once() -> Iterator[Line]:
         statements = Statements("tppkit_inbox_")
         once, advance = (one._of(theirs.engine.dialect) for one in (statements.once, statements.advance))
 
-        def by_hand(received: ReceivedCallback) -> None:
+        def by_hand(received: Message) -> None:
             callback = verify_callback(received, at=AT, receiver=RECEIVER)
             event: Any = callback.event
             key, digest = sha256(callback.url.encode()).hexdigest(), sha256(callback.body).digest()
@@ -107,7 +107,7 @@ def receiving_over_http() -> Iterator[Line]:
     yield rated("callbacks by HTTP, 16 connections", ratios[1:], what="of an empty handler", at_least=None)
 
 
-def as_bytes(received: ReceivedCallback) -> bytes:
+def as_bytes(received: Message) -> bytes:
     """A request as it is sent."""
     headers = ("Host", "tpp.example"), ("Content-Length", str(len(received.body))), *received.headers
     lines = [f"POST {received.target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "", ""]
@@ -129,7 +129,7 @@ def prepared(path: Path) -> InboxStore:
     return store
 
 
-def delivery(number: int) -> ReceivedCallback:
+def delivery(number: int) -> Message:
     """The outcome of a payment as it arrives."""
     token = f"{number:020d}"
     body = (
@@ -139,7 +139,7 @@ def delivery(number: int) -> ReceivedCallback:
     headers = sign_callback(
         SERVICE, request_id=f"request-{number}", method="POST", url=f"https://tpp.example/cb/{token}", body=body
     )
-    return ReceivedCallback("POST", f"/cb/{token}", headers, body)
+    return Message("POST", f"/cb/{token}", headers, body)
 
 
 def remembering() -> Iterator[Line]:

@@ -27,7 +27,7 @@ from tppkit.callbacks import (
     CallbackKey,
     CallbackKind,
     CallbackReceiver,
-    ReceivedCallback,
+    CallbackRejected,
     explain_callback,
     load_callback_key,
     sign_callback,
@@ -49,14 +49,7 @@ from tppkit.certificates.qcstatements import read_qc_statements
 from tppkit.certificates.write_qcstatements import write_psd2, write_qc_statements
 from tppkit.cli.curl_command import parse_curl
 from tppkit.cli.har_file import parse_har
-from tppkit.errors import (
-    CallbackRejected,
-    CertificateRejected,
-    ConfigurationError,
-    FormatError,
-    SignatureRejected,
-    VerificationError,
-)
+from tppkit.errors import CertificateRejected, ConfigurationError, FormatError, SignatureRejected, VerificationError
 from tppkit.evidence.record import EvidenceRecord
 from tppkit.httpsig.cavage import Reading, parse_signature_header
 from tppkit.httpsig.components import Component, Origin, component_value
@@ -414,7 +407,7 @@ def callback_receiver() -> CallbackReceiver:
 def read_callback(data: bytes) -> None:
     """A callback as a server reads it off the wire, and why it is refused."""
     with suppress(FormatError):
-        received = ReceivedCallback(*parse_request(data))
+        received = Message(*parse_request(data))
         with suppress(CallbackRejected):
             verify_callback(received, at=AT, receiver=callback_receiver())
         explain_callback(received, at=AT, receiver=callback_receiver())

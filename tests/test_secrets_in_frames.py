@@ -29,7 +29,6 @@ from tppkit.callbacks import (
     CallbackKind,
     CallbackReceiver,
     Inbox,
-    ReceivedCallback,
     load_callback_key,
     sign_callback,
     verify_callback,
@@ -41,6 +40,7 @@ from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import ConfigurationError
 from tppkit.httpsig import KeySigner, load_pkcs12, load_private_key
 from tppkit.inbox.store import InboxStore, MemoryStore
+from tppkit.message import Message
 from tppkit.sandbox.database import Database
 from tppkit.testpki import Pki
 from tppkit.testpki.keys import load_key
@@ -122,10 +122,10 @@ RECEIVER = CallbackReceiver(
 )
 
 
-def posted(body: str, *, signed: str | None = None) -> ReceivedCallback:
+def posted(body: str, *, signed: str | None = None) -> Message:
     covered = (body if signed is None else signed).encode()
     headers = sign_callback(KEY, request_id="r-1", method="POST", url=ADDRESS, body=covered)
-    return ReceivedCallback("POST", "/cb/", headers, body.encode())
+    return Message("POST", "/cb/", headers, body.encode())
 
 
 def unreadable(inbox: Inbox) -> None:

@@ -1,9 +1,8 @@
-"""Every exception of tppkit, and the finding that checks report.
+"""The exceptions that several rooms share, and the finding that checks report.
 
     TppkitError                    code, message, hint
     ├── FormatError                the input does not have the expected format
     ├── VerificationError          well formed, but verification fails; carries findings
-    │   ├── CallbackRejected       a callback or login GET of the service
     │   ├── CertificateRejected    a certificate that is not trusted, or does not fit its use
     │   │   └── LeafRevoked        an end entity that a valid chain proves revoked
     │   └── SignatureRejected      a missing or invalid seal
@@ -11,14 +10,12 @@
     │   ├── LocalProtocolError     ours: the request breaks the rules
     │   ├── RemoteProtocolError    theirs: the answer breaks the rules
     │   │   └── OutcomeUnknown     the request may have been carried out
-    │   │       └── OrderOutcomeUnknown  payment gateway: an order may have been created
     │   └── RequestRefused         theirs, by the rules: an error answer with status and codes
-    │       ├── Unauthorized       legacy interface: unknown key, or no such access (401)
-    │       └── AccountUnknown     legacy interface: unknown account (400)
     ├── TransportError             no answer: connection, TLS or timeout
     ├── ArchiveError               an archive that cannot be opened or extended
-    ├── InboxError                 the inbox's store or a function it depends on fails: acknowledge nothing
     └── ConfigurationError         settings, files or extras that cannot work
+
+What only one package raises is defined there, below one of these classes.
 
 `code` is stable and dotted; the message is for people and may change. `tppkit.codes` explains each code but those of wrong settings.
 No message holds a key, token, password or body.
@@ -30,7 +27,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
 
 from tppkit._text import printable
 from tppkit.codes import CODES
@@ -117,7 +113,7 @@ class TppkitError(Exception):
     def __str__(self) -> str:
         return f"{self.message} [{self.code}]"
 
-    def __reduce__(self) -> tuple[object, ...]:
+    def __reduce__(self) -> tuple[object, tuple[type[TppkitError], tuple[object, ...], dict[str, object]]]:
         # Pickle restores an exception by calling its class with `args`, which would lose keyword-only arguments.
         return _restore_error, (type(self), self.args, self.__dict__)
 
@@ -152,10 +148,6 @@ class VerificationError(TppkitError):
     ) -> None:
         super().__init__(code, message, clause=clause)
         self.findings = findings
-
-
-class CallbackRejected(VerificationError):
-    """A callback or login GET is malformed, breaks a rule, or lacks a signature by a trusted key."""
 
 
 class CertificateRejected(VerificationError):
@@ -195,30 +187,13 @@ class OutcomeUnknown(RemoteProtocolError):
 
     Attributes:
         status: HTTP status of the answer, which proves nothing; None if the answer could not be read.
-        request_id: the id with which the request can be repeated without a second effect: its X-Request-ID (within the hour), or
-            its uuid or access token in the legacy interface. Empty at the payment gateway, where a repetition counts again.
+        request_id: the id with which the request can be repeated without a second effect; empty where a repetition counts again.
     """
 
     def __init__(self, code: str, message: str, *, status: int | None, request_id: str) -> None:
         super().__init__(code, message)
         self.status = status
         self.request_id = request_id
-
-
-class OrderOutcomeUnknown(OutcomeUnknown):
-    """The answer to the creation of an order was lost; the message names the search that followed, and what to do.
-
-    Attributes:
-        found: the orders with the request's merchant_order_id (`protocol.gateway.Order`), perhaps also of earlier requests. Empty
-            in a pickled copy, because orders can contain card data.
-    """
-
-    def __init__(self, code: str, message: str, *, status: int | None, found: tuple[Any, ...] = ()) -> None:
-        super().__init__(code, message, status=status, request_id="")
-        self.found = found
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _restore_error, (type(self), self.args, {**self.__dict__, "found": ()})
 
 
 class RequestRefused(ProtocolError):
@@ -228,7 +203,7 @@ class RequestRefused(ProtocolError):
         status: HTTP status code.
         peer_code: the service's code (for example `SIGNATURE_INVALID`), or None.
         peer_text: the service's explanation, shortened, or None.
-        request_id: the X-Request-ID of the request, or its uuid or access token in the legacy interface, or None.
+        request_id: the id of the request, or None.
     """
 
     def __init__(
@@ -239,14 +214,6 @@ class RequestRefused(ProtocolError):
         self.peer_code = peer_code
         self.peer_text = peer_text
         self.request_id = request_id
-
-
-class Unauthorized(RequestRefused):
-    """The legacy interface answered 401: the API key is unknown, or the token does not (or no longer) grant the access."""
-
-
-class AccountUnknown(RequestRefused):
-    """The legacy interface answered 400: the account is unknown, or the answer has no code."""
 
 
 class TransportError(TppkitError):
@@ -263,10 +230,6 @@ class TransportError(TppkitError):
 
 class ArchiveError(TppkitError):
     """An archive of evidence cannot be opened or extended; stored records are unchanged."""
-
-
-class InboxError(TppkitError):
-    """The inbox's store fails, or the function that gives a callback's time: do not acknowledge, so that the peer repeats."""
 
 
 class ConfigurationError(TppkitError):

@@ -12,11 +12,11 @@ from tppkit.callbacks import (
     CallbackKey,
     CallbackKind,
     CallbackReceiver,
-    ReceivedCallback,
+    CallbackRejected,
     sign_callback,
     verify_callback,
 )
-from tppkit.errors import CallbackRejected
+from tppkit.message import Message
 from tppkit.testpki import make_pki
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -64,27 +64,25 @@ def target_of(url: str) -> str:
 def received(
     url: str = ACCESS_URL, body: bytes = ACCESS, *, method: str = "POST", key: ec.EllipticCurvePrivateKey = LIVE,
     request_id: str = REQUEST_ID, signed_url: str | None = None, target: str | None = None,
-) -> ReceivedCallback:  # fmt: skip
+) -> Message:  # fmt: skip
     """A callback as it arrives; `signed_url` and `target` when they are not those of `url`."""
     headers = sign_callback(
         key, request_id=request_id, method=method, url=signed_url or url, body=body, deterministic=True
     )
-    return ReceivedCallback(
-        method, target_of(url) if target is None else target, (("Host", "10.0.0.7"), *headers), body
-    )
+    return Message(method, target_of(url) if target is None else target, (("Host", "10.0.0.7"), *headers), body)
 
 
-def with_headers(callback: ReceivedCallback, **changed: str | None) -> ReceivedCallback:
+def with_headers(callback: Message, **changed: str | None) -> Message:
     """The same callback with other values of headers; None leaves one out."""
     kept = [(name, changed.get(name, value)) for name, value in callback.headers]
     return callback._replace(headers=tuple([(name, value) for name, value in kept if value is not None]))
 
 
-def header(callback: ReceivedCallback, name: str) -> str:
+def header(callback: Message, name: str) -> str:
     return dict(callback.headers)[name]
 
 
-def refusal(callback: ReceivedCallback, *, receiver: CallbackReceiver = RECEIVER, at: datetime = AT) -> str:
+def refusal(callback: Message, *, receiver: CallbackReceiver = RECEIVER, at: datetime = AT) -> str:
     """The code that a callback is refused with."""
     with pytest.raises(CallbackRejected) as refused:
         verify_callback(callback, at=at, receiver=receiver)

@@ -20,11 +20,11 @@ from tppkit.callbacks import (
     CallbackReceiver,
     Inbox,
     InboxSettings,
-    ReceivedCallback,
     VerifiedCallback,
     sign_callback,
 )
 from tppkit.inbox.store import InboxStore, MemoryStore
+from tppkit.message import Message
 from tppkit.protocol.legacy import Transaction
 
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -44,27 +44,27 @@ def receiver() -> CallbackReceiver:
     return CallbackReceiver(ADDRESSES, keys=[CallbackKey("live-2026", SERVICE.public_key())])
 
 
-def received(request_id: str, path: str, body: bytes = b"", *, method: str = "POST") -> ReceivedCallback:
+def received(request_id: str, path: str, body: bytes = b"", *, method: str = "POST") -> Message:
     headers = sign_callback(SERVICE, request_id=request_id, method=method, url=f"https://tpp.example{path}", body=body)
-    return ReceivedCallback(method, path.encode().decode("latin-1"), headers, body)
+    return Message(method, path.encode().decode("latin-1"), headers, body)
 
 
-def outcome(request_id: str, *, record: str = "t1", ver: int = 1, tlc: str = "posted", at: int = 0) -> ReceivedCallback:
+def outcome(request_id: str, *, record: str = "t1", ver: int = 1, tlc: str = "posted", at: int = 0) -> Message:
     """A payment's outcome, <TRAN>."""
     body = f'{{"id":"{record}","ver":{ver},"timeStamp":{at},"tlc":"{tlc}","acc":"LT121000011101001000","amount":["EUR-12.50"]}}'
     return received(request_id, f"/cb/{UUID}", body.encode())
 
 
-def grant(request_id: str, *, token: str = "a" * 20) -> ReceivedCallback:
+def grant(request_id: str, *, token: str = "a" * 20) -> Message:
     return received(request_id, "/cb/", f'{{"token":"{token}","exp":"2026-12-01 00:00:00"}}'.encode())
 
 
-def login(request_id: str, *, token: str = UUID) -> ReceivedCallback:
+def login(request_id: str, *, token: str = UUID) -> Message:
     """A confirmed login, which has no version."""
     return received(request_id, f"/login/ž/{token}", b'{"id":7}')
 
 
-def scan(request_id: str, *, token: str = UUID) -> ReceivedCallback:
+def scan(request_id: str, *, token: str = UUID) -> Message:
     """A login GET."""
     return received(request_id, f"/login/ž/{token}", method="GET")
 

@@ -10,9 +10,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from refusals import refused
-from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackReceiver, Inbox, verify_callback
+from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackReceiver, CallbackRejected, Inbox, verify_callback
 from tppkit.callbacks.attacks import ATTACKS, Answer, Target
-from tppkit.errors import CallbackRejected, ConfigurationError
+from tppkit.errors import ConfigurationError
 from tppkit.inbox.store import MemoryStore
 
 ADDRESS = CallbackAddress(ACCESS_URL, CallbackKind.ACCESS)

@@ -37,7 +37,6 @@ from tppkit.callbacks import (
     CallbackKey,
     CallbackKind,
     CallbackReceiver,
-    ReceivedCallback,
     explain_callback,
     make_signature,
     signed_bytes,
@@ -45,13 +44,14 @@ from tppkit.callbacks import (
 from tppkit.callbacks.explain import MAX_HASHED, MAX_TRIALS, affordable
 from tppkit.codes import CODES
 from tppkit.errors import Severity
+from tppkit.message import Message
 
 GOOD = received()
 DER = bytes.fromhex(header(GOOD, "signature"))
 RAW = b"".join(number.to_bytes(32, "big") for number in decode_dss_signature(DER))
 
 
-def causes(callback: ReceivedCallback, **settings) -> list[str]:
+def causes(callback: Message, **settings) -> list[str]:
     found = explain_callback(callback, **{"at": AT, "receiver": RECEIVER, **settings})
     assert found.verified is None
     assert found.rejection is not None
@@ -61,7 +61,7 @@ def causes(callback: ReceivedCallback, **settings) -> list[str]:
     return [finding.code.removeprefix("callback-cause.") for finding in likely]
 
 
-def with_more(callback: ReceivedCallback, *headers: tuple[str, str]) -> ReceivedCallback:
+def with_more(callback: Message, *headers: tuple[str, str]) -> Message:
     return callback._replace(headers=(*callback.headers, *headers))
 
 
@@ -124,7 +124,7 @@ PREFIXED = CallbackReceiver(
 )
 
 
-def sent(path: str, target: str) -> ReceivedCallback:
+def sent(path: str, target: str) -> Message:
     """What was signed for one path of the receiver and came to another target."""
     return received(body=b"{}", signed_url=ORIGIN + path)._replace(target=target)
 
@@ -332,10 +332,10 @@ NAMES = st.sampled_from(["requestid", "signature", "host", "x-forwarded-prefix",
 @settings(max_examples=20)
 @given(TEXTS, TEXTS, st.lists(st.tuples(NAMES, TEXTS | st.just(DER.hex())), max_size=5), st.binary(max_size=60))
 def test_nothing_escapes(method, target, headers, body):
-    explain_callback(ReceivedCallback(method, target, tuple(headers), body), at=AT, receiver=RECEIVER)
+    explain_callback(Message(method, target, tuple(headers), body), at=AT, receiver=RECEIVER)
 
 
 def test_nothing_escapes_from_texts_that_no_wire_carries():
     strange = "\udcff\x00"
     headers = (("requestid", strange), ("signature", DER.hex()), ("host", strange), ("x-forwarded-prefix", strange))
-    assert causes(ReceivedCallback(strange, strange, headers, b"\xff")) == ["none-found"]
+    assert causes(Message(strange, strange, headers, b"\xff")) == ["none-found"]

@@ -9,10 +9,11 @@ import pytest
 from calling import ACCESS_URL, LOGIN_URL, ORIGIN, PAYMENT_URL, RECEIVER, target_of
 
 from refusals import refused
-from tppkit.callbacks import ReceivedCallback, RequestIds, signed_bytes
-from tppkit.callbacks.message import require_body
+from tppkit.callbacks import CallbackRejected, RequestIds, signed_bytes
+from tppkit.callbacks.signed_bytes import require_body
 from tppkit.callbacks.verify import require_address
-from tppkit.errors import CallbackRejected, ConfigurationError
+from tppkit.errors import ConfigurationError
+from tppkit.message import Message
 
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 ALIASES = (f"{ORIGIN}/a%2Fb/%C5%BEalias/", f"{ORIGIN}/a/b/žalias/", f"{ORIGIN}/a%2fb/%c5%bealias/")
@@ -21,7 +22,7 @@ WIDE = RequestIds(further="{}.~!", max_length=80)
 
 def allowed(request_id: str, method: str, url: str, body: bytes) -> bool:
     """Whether the rules take this reading of signed bytes."""
-    callback = ReceivedCallback(method, target_of(url), (), body)
+    callback = Message(method, target_of(url), (), body)
     try:
         WIDE.require(request_id)
         match = require_address(callback, RECEIVER)
@@ -80,8 +81,8 @@ def test_without_the_rules_the_same_bytes_have_other_readings():
 
 
 def test_a_callback_shows_no_token_of_its_target_and_no_body():
-    callback = ReceivedCallback("POST", "/cb/TOKEN", (("requestid", "r1"),), b'{"accessToken":"secret"}')
-    assert repr(callback) == callback.__sentry_repr__() == "ReceivedCallback('POST', 1 headers, 24 bytes)"
+    callback = Message("POST", "/cb/TOKEN", (("requestid", "r1"),), b'{"accessToken":"secret"}')
+    assert repr(callback) == callback.__sentry_repr__() == "Message('POST', 1 headers, 24 bytes)"
 
 
 @pytest.mark.parametrize("further", [":", "/", ",", " ", "é", "\n", "a:", "\x7f"])
@@ -103,5 +104,5 @@ def test_requestids_can_be_narrowed():
 
 
 def test_a_request_is_written_as_it_came_and_with_nothing_of_its_own():
-    received = ReceivedCallback("POST", "/\xc5\xbe", (("X", "a"), ("x", "\xff")), b"{\r\n}")
+    received = Message("POST", "/\xc5\xbe", (("X", "a"), ("x", "\xff")), b"{\r\n}")
     assert received.to_wire() == b"POST /\xc5\xbe HTTP/1.1\r\nX: a\r\nx: \xff\r\n\r\n{\r\n}"

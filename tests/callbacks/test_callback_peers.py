@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.callbacks import parse_networks, verify_peer
+from tppkit.callbacks import CallbackRejected, parse_networks, verify_peer
 from tppkit.callbacks.peers import real_peer
-from tppkit.errors import CallbackRejected, ConfigurationError
+from tppkit.errors import ConfigurationError
 
 SERVICE = parse_networks(["203.0.113.0/28", "2001:db8::/64"])
 PROXIES = parse_networks(["10.0.0.0/8", "::1"])

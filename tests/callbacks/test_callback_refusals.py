@@ -28,9 +28,9 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.callbacks import ReceivedCallback, make_signature, verify_callback
+from tppkit.callbacks import CallbackRejected, make_signature, verify_callback
 from tppkit.callbacks.verify import P256_ORDER
-from tppkit.errors import CallbackRejected
+from tppkit.message import Message
 
 GOOD = received()
 SIGNATURE = header(GOOD, "signature")
@@ -192,7 +192,7 @@ TEXTS = st.text(max_size=80) | st.sampled_from(["POST", "GET", "/cb/", f"/cb/{UU
 )
 def test_nothing_but_a_refusal_escapes(method, target, headers, body):
     with suppress(CallbackRejected):
-        verify_callback(ReceivedCallback(method, target, tuple(headers), body), at=AT, receiver=RECEIVER)
+        verify_callback(Message(method, target, tuple(headers), body), at=AT, receiver=RECEIVER)
 
 
 @given(st.binary(max_size=80).map(bytes.hex) | st.text(alphabet="0123456789abcdefABCDEF g", max_size=150))

@@ -15,7 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, c
 
 from refusals import refused
 from tppkit.callbacks import AsyncInbox, Inbox, Outcome, Unhandled
-from tppkit.errors import ConfigurationError, InboxError
+from tppkit.errors import ConfigurationError
+from tppkit.inbox import InboxError
 from tppkit.inbox.store import InboxStore, MemoryStore
 
 MINUTE = timedelta(minutes=1)

@@ -14,6 +14,7 @@ from tppkit.callbacks import (
     CallbackKey,
     CallbackKind,
     CallbackReceiver,
+    CallbackRejected,
     Inbox,
     InboxSettings,
     Outcome,
@@ -23,7 +24,8 @@ from tppkit.callbacks import (
     VerifiedCallback,
     operated_at,
 )
-from tppkit.errors import CallbackRejected, ConfigurationError, InboxError, TransportError
+from tppkit.errors import ConfigurationError, TransportError
+from tppkit.inbox import InboxError
 from tppkit.inbox.store import MemoryStore
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)

@@ -16,15 +16,15 @@ from tppkit.callbacks import (
     CallbackKey,
     CallbackKind,
     CallbackReceiver,
+    CallbackRejected,
     Inbox,
     InboxSettings,
     Outcome,
-    ReceivedCallback,
     TimeWindow,
     Unhandled,
     operated_at,
 )
-from tppkit.errors import CallbackRejected
+from tppkit.message import Message
 
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 RECORD = '{"id":"t1","ver":1,"timeStamp":0,"tlc":"posted","acc":"LT121000011101001000","amount":["EUR-12.50"]}'
@@ -46,7 +46,7 @@ def inbox(case: Case) -> Inbox:
     return case.inbox()
 
 
-def unreadable(request_id: str = "r1", body: str = UNREADABLE["no tlc"]) -> ReceivedCallback:
+def unreadable(request_id: str = "r1", body: str = UNREADABLE["no tlc"]) -> Message:
     return post(request_id, f"/cb/{UUID}", body.encode())
 
 
@@ -56,7 +56,7 @@ def before_upgrade(case: Case) -> Inbox:
     return Inbox(CallbackReceiver(addresses, keys=[CallbackKey("live-2026", SERVICE.public_key())]), case.store)
 
 
-Receive = Callable[[Inbox, Case, ReceivedCallback], Any]
+Receive = Callable[[Inbox, Case, Message], Any]
 WAYS: dict[str, Receive] = {
     "accept": lambda inbox, case, call: inbox.accept(call, at=AT),
     "handle": lambda inbox, case, call: inbox.handle(call, case.handler, at=AT),

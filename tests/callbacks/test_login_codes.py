@@ -19,12 +19,14 @@ from tppkit.callbacks import (
     CallbackKey,
     CallbackKind,
     CallbackReceiver,
+    CallbackRejected,
     Inbox,
     Outcome,
     verify_callback,
 )
 from tppkit.callbacks.login_codes import KEPT, LIFETIME, LoginCode, LoginCodes, digest_session_id
-from tppkit.errors import CallbackRejected, ConfigurationError, InboxError
+from tppkit.errors import ConfigurationError
+from tppkit.inbox import InboxError
 from tppkit.inbox.store import InboxStore
 from tppkit.protocol.legacy import LoginPermission, LoginRequest
 from tppkit.qr import parse_login

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tppkit._clock import utc_now
-from tppkit.callbacks import CallbackReceiver, Inbox, ReceivedCallback
-from tppkit.errors import CallbackRejected
+from tppkit.callbacks import CallbackReceiver, CallbackRejected, Inbox
 from tppkit.inbox.store import MemoryStore
+from tppkit.message import Message
 
 
 @contextmanager
 def receiving(
-    receiver: CallbackReceiver | None, seen: list[ReceivedCallback] | None = None, *, tls: ssl.SSLContext | None = None
+    receiver: CallbackReceiver | None, seen: list[Message] | None = None, *, tls: ssl.SSLContext | None = None
 ) -> Iterator[int]:
     """A receiver on a real socket; without a receiver it accepts everything."""
     seen = [] if seen is None else seen
@@ -26,7 +26,7 @@ def receiving(
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            callback = ReceivedCallback(self.command, self.path, tuple(self.headers.items()), body)
+            callback = Message(self.command, self.path, tuple(self.headers.items()), body)
             seen.append(callback)
             try:
                 if inbox is not None:

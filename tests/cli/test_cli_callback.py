@@ -13,16 +13,10 @@ from receivers import receiving
 
 from programs import needed
 from tppkit._clock import utc_now
-from tppkit.callbacks import (
-    CallbackAddress,
-    CallbackKind,
-    CallbackReceiver,
-    ReceivedCallback,
-    load_callback_key,
-    verify_callback,
-)
+from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackReceiver, load_callback_key, verify_callback
 from tppkit.callbacks.attacks import ATTACKS
 from tppkit.httpsig import load_private_key
+from tppkit.message import Message
 
 URL = "https://tpp.example/cb/"
 ACCESS = b'{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2026-12-01 12:00:00"}'
@@ -229,7 +223,7 @@ def test_our_own_receiver_passes_every_attack(tppkit, certs):
     ],
 )
 def test_the_address_that_is_signed_is_the_place_with_https(tppkit, certs, place, signed):
-    seen: list[ReceivedCallback] = []
+    seen: list[Message] = []
     with receiving(None, seen) as port:
         result = tppkit("callback", "attack", place.format(port=port), "--key", certs / "callback-live.key", "--json")
         address = CallbackAddress(signed.format(port=port), CallbackKind.OTHER)
@@ -272,7 +266,7 @@ def test_a_receiver_that_refuses_everything_is_not_judged(tppkit, certs):
         [CallbackAddress("https://tpp.example/elsewhere/", CallbackKind.ACCESS)],
         keys=[load_callback_key(certs / "callback-live.pub", name="live")],
     )
-    seen: list[ReceivedCallback] = []
+    seen: list[Message] = []
     with receiving(receiver, seen) as port:
         command = ("callback", "attack", f"http://127.0.0.1:{port}/cb/", "--key", certs / "callback-live.key")
         text, as_json = tppkit(*command), tppkit(*command, "--json")
@@ -293,7 +287,7 @@ def test_a_receiver_that_refuses_everything_is_not_judged(tppkit, certs):
     ],
 )
 def test_everything_goes_to_the_path_of_the_url_or_beside_it(tppkit, certs, path, targets, beside):
-    seen: list[ReceivedCallback] = []
+    seen: list[Message] = []
     with receiving(None, seen) as port:
         url = f"http://127.0.0.1:{port}{path}"
         tppkit("callback", "attack", url, "--key", certs / "callback-live.key", "--signed-url", URL)

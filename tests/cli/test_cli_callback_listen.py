@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 from receivers import receiving
 
-from tppkit.callbacks import CallbackReceiver, ReceivedCallback, load_callback_key, sign_callback
+from tppkit.callbacks import CallbackReceiver, load_callback_key, sign_callback
 from tppkit.cli.callback_listen import MAX_KEPT, CallbackListener, base_addresses, resend
 from tppkit.cli.output import Result
+from tppkit.message import Message
 from tppkit.sandbox.thread import in_thread
 from tppkit.sandbox.uvicorn_server import QuietServer, listen, make_config, serve, stop
 from tppkit.seals import load_private_key
@@ -96,7 +97,7 @@ def test_a_kept_callback_is_private_and_replayed_unchanged(tppkit, certs, tmp_pa
 
 
 def test_a_verified_callback_is_forwarded_unchanged_and_the_local_answer_is_returned(certs, tmp_path):
-    seen: list[ReceivedCallback] = []
+    seen: list[Message] = []
     message = signed(certs, f"/cb/{TOKEN}", PAYMENT)
     with (
         receiving(receiver_at("https://tpp.example/other", certs), seen) as local,

@@ -16,20 +16,21 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from programs import TPPKIT
 from tppkit._clock import utc_now
-from tppkit.callbacks import (
+from tppkit.callbacks import (  # fmt: skip
     CallbackAddress,
     CallbackKey,
     CallbackKind,
     CallbackReceiver,
+    CallbackRejected,
     Inbox,
     InboxSettings,
-    ReceivedCallback,
     Retries,
     sign_callback,
-)  # fmt: skip
-from tppkit.errors import CallbackRejected, TransportError
+)
+from tppkit.errors import TransportError
 from tppkit.inbox import Entry, Version
 from tppkit.inbox.store import InboxStore
+from tppkit.message import Message  # fmt: skip
 
 DATABASE = ("--database", "sqlite:///inbox.sqlite")
 OLD = datetime(2020, 1, 1, tzinfo=UTC)
@@ -190,7 +191,7 @@ def test_an_unreadable_callback_is_listed_released_and_fails_again_until_it_can_
     )
     inbox = Inbox(receiver, store, settings=InboxSettings(retries=Retries(first=timedelta(hours=1))))
     headers = sign_callback(key, request_id="r-1", method="POST", url="https://tpp.example/cb/", body=b'{"a":1}')
-    inbox.accept(ReceivedCallback("POST", "/cb/", headers, b'{"a":1}'), at=OLD)
+    inbox.accept(Message("POST", "/cb/", headers, b'{"a":1}'), at=OLD)
     (listed,) = tppkit("inbox", "failed", *DATABASE, "--json").json
     assert (listed["name"], listed["reason"]) == ("r-1", "CallbackRejected [callback.unreadable]")
     assert tppkit("inbox", "release", *DATABASE, listed["key"]).exit_code == 0

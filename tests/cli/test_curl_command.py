@@ -20,8 +20,8 @@ from refusals import refused
 from tppkit.cli.command_words import split_command
 from tppkit.cli.curl_command import parse_curl
 from tppkit.errors import FormatError
-from tppkit.httpsig.message import Message
 from tppkit.httpsig.wire import parse_request
+from tppkit.message import Message
 
 URL = "https://bank.example/psd2/v1?x=%2F"
 FILES = {"body.json": b'{\r\n "a": 1\n}\0', "-": b"in"}

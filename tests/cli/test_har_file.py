@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from refusals import refused
 from tppkit.cli.har_file import parse_har
 from tppkit.errors import FormatError
-from tppkit.httpsig import Message
+from tppkit.message import Message
 
 SIGNATURE = {"name": "Signature", "value": 'keyId="a"'}
 SIGNED = {

@@ -20,11 +20,10 @@ from scripted import KEY, LOST, Player, Step, in_turn
 
 from refusals import refused
 from reported import reported
-from tppkit.client import After, AsyncGatewayClient, GatewayClient, Start
+from tppkit.client import After, AsyncGatewayClient, GatewayClient, OrderOutcomeUnknown, Start
 from tppkit.client.gateway_calls import GatewayCalls
 from tppkit.errors import (  # fmt: skip
     ConfigurationError,
-    OrderOutcomeUnknown,
     OutcomeUnknown,
     RemoteProtocolError,
     RequestRefused,

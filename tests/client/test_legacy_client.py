@@ -18,17 +18,15 @@ from scripted import KEY, Player
 from scripted import LOST as FROM_ANY
 
 from refusals import refused
-from tppkit.client import AccessKind, AsyncLegacyClient, LegacyClient
+from tppkit.client import AccessKind, AccountUnknown, AsyncLegacyClient, LegacyClient, Unauthorized
 from tppkit.client.credentials import ApiKeyCredentials
 from tppkit.errors import (  # fmt: skip
-    AccountUnknown,
     ConfigurationError,
     FormatError,
     OutcomeUnknown,
     RemoteProtocolError,
     RequestRefused,
     TransportError,
-    Unauthorized,
 )
 from tppkit.protocol.legacy import LEGACY, PaymentOrder
 

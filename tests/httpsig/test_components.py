@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from tppkit.errors import FormatError, SignatureRejected
-from tppkit.httpsig import Message
 from tppkit.httpsig.components import Component, Origin, component_value, parse_origin
+from tppkit.message import Message
 
 ORIGIN = Origin("https", "www.example.com")
 

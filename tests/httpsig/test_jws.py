@@ -21,7 +21,7 @@ from joserfc.registry import HeaderParameter
 from refusals import refused
 from tppkit._encoding import decode_base64url, encode_base64url
 from tppkit.errors import FormatError, SignatureRejected
-from tppkit.httpsig import KeySigner, Message, make_digest, make_signing_string, message_components
+from tppkit.httpsig import KeySigner, make_digest, make_signing_string, message_components
 from tppkit.httpsig.algorithms import JWS, PrivateKey, make_verifiers
 from tppkit.httpsig.jws import (
     VerifiedJws,
@@ -31,6 +31,7 @@ from tppkit.httpsig.jws import (
     verify_detached_jws,
 )
 from tppkit.httpsig.jws_header import HTTP_HEADERS, check_jws_header, make_jws_header
+from tppkit.message import Message
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 P256 = ec.generate_private_key(ec.SECP256R1())

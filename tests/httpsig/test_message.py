@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from tppkit.errors import FormatError
-from tppkit.httpsig import Message, message_components
-from tppkit.httpsig.message import require_field_value, require_start_line
+from tppkit.httpsig import message_components
+from tppkit.httpsig.signing_string import require_field_value, require_start_line
+from tppkit.message import Message
 
 MESSAGE = Message("POST", "/a", (("X-A", "1"), ("x-b", "2"), ("x-a", "3")), b"{}")
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from refusals import refused
 from tppkit._encoding import encode_base64
 from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
-from tppkit.httpsig import KeySigner, Message
+from tppkit.httpsig import KeySigner
 from tppkit.httpsig.algorithms import RFC9421, PrivateKey, make_verifiers
 from tppkit.httpsig.components import Component, Origin
 from tppkit.httpsig.rfc9421 import (
@@ -32,6 +32,7 @@ from tppkit.httpsig.rfc9421 import (
     request_values,
     verify_message_signature,
 )
+from tppkit.message import Message
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 NOW = int(AT.timestamp())

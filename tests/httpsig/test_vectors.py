@@ -26,7 +26,6 @@ from refusals import refused
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig import (
     ALGORITHMS,
-    Message,
     make_digest,
     make_signing_string,
     message_components,
@@ -46,6 +45,7 @@ from tppkit.httpsig.rfc9421 import (
     verify_message_signature,
 )
 from tppkit.httpsig.wire import parse_request
+from tppkit.message import Message
 
 pytestmark = pytest.mark.shared
 

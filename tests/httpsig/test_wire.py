@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from tppkit.errors import FormatError
-from tppkit.httpsig.message import Message, is_field_name
+from tppkit.httpsig.signing_string import is_field_name
 from tppkit.httpsig.wire import length_differences, parse_request, split_address
+from tppkit.message import Message
 
 
 def test_a_raw_request_is_read_unchanged_but_for_folded_lines():

@@ -25,8 +25,7 @@ from sqlalchemy import BigInteger, Column, Integer, MetaData, Table, insert, sel
 from sqlalchemy.util import greenlet_spawn
 
 from tppkit._clock import utc_now
-from tppkit.errors import InboxError
-from tppkit.inbox import Entry, Retries, Version
+from tppkit.inbox import Entry, InboxError, Retries, Version
 from tppkit.inbox.store import InboxStore
 
 EFFECTS = Table("killed_effects", MetaData(), Column("id", Integer, primary_key=True), Column("number", BigInteger))

@@ -17,8 +17,8 @@ from inbox_cases import AT, DAY, SOURCE, apply, effects, entry, open_store, post
 from psycopg.rows import dict_row
 from sqlalchemy import create_engine, event
 
-from tppkit.errors import ConfigurationError, InboxError
-from tppkit.inbox import Outcome
+from tppkit.errors import ConfigurationError
+from tppkit.inbox import InboxError, Outcome
 from tppkit.inbox.store import InboxStore
 
 

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from inbox_cases import AT, DAY, SOURCE, apply, effects, entry, open_store
 
-from tppkit.errors import ConfigurationError, InboxError
-from tppkit.inbox import Outcome
+from tppkit.errors import ConfigurationError
+from tppkit.inbox import InboxError, Outcome
 from tppkit.inbox.store import InboxStore
 
 KINDS = ("sqlite", "postgresql")

@@ -15,8 +15,7 @@ from sqlalchemy import event, text
 from sqlalchemy.orm import Session
 from sqlalchemy.util import await_only, greenlet_spawn
 
-from tppkit.errors import InboxError
-from tppkit.inbox import Outcome
+from tppkit.inbox import InboxError, Outcome
 from tppkit.inbox.store import InboxStore
 
 Handler = Callable[[Any, Any], object]

@@ -17,8 +17,8 @@ import pytest
 from inbox_cases import AT, DAY, MINUTE, SECOND, SOURCE, apply, effects, entry, open_store, postgresql_address, ready
 from sqlalchemy import create_engine, event
 
-from tppkit.errors import ConfigurationError, FormatError, InboxError
-from tppkit.inbox import Outcome, Retention, Retries, Version
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.inbox import InboxError, Outcome, Retention, Retries, Version
 from tppkit.inbox.store import InboxStore, MemoryStore
 
 KINDS = ("memory", "sqlite", "postgresql")

@@ -18,8 +18,8 @@ from sqlalchemy import create_engine, event, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.orm import Session
 
-from tppkit.errors import ConfigurationError, InboxError
-from tppkit.inbox import Outcome, Retries
+from tppkit.errors import ConfigurationError
+from tppkit.inbox import InboxError, Outcome, Retries
 from tppkit.inbox.store import InboxStore
 
 KINDS = ("sqlite", "postgresql")

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from merchant import EXPIRY
 
-from tppkit.client import AsyncGatewayClient, AsyncVaultClient, GatewayClient
-from tppkit.errors import OrderOutcomeUnknown
+from tppkit.client import AsyncGatewayClient, AsyncVaultClient, GatewayClient, OrderOutcomeUnknown
 from tppkit.protocol.gateway import AuthenticateRequest, CardRequest, CardSecret, OrderRequest, TransactionRequest
 
 

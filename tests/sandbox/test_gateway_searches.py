@@ -20,7 +20,7 @@ from merchant import DECLINED, Merchant
 from raw_provider import is_refused
 from sqlalchemy import Connection, Engine, create_engine, event
 
-from tppkit.httpsig.message import Message
+from tppkit.message import Message
 from tppkit.protocol.gateway import CardSecret
 from tppkit.protocol.gateway.bodies import CSV_COLUMNS, SearchRequest
 from tppkit.protocol.gateway.card_data import truncate_pan

@@ -22,9 +22,9 @@ from shop import Shop, open_shop
 
 from tppkit._clock import utc_now
 from tppkit.callbacks.login_codes import LoginCode, digest_session_id
-from tppkit.client import AccessKind, LegacyClient, make_client
+from tppkit.client import AccessKind, AccountUnknown, LegacyClient, Unauthorized, make_client
 from tppkit.client.tls_context import NoCertificate
-from tppkit.errors import AccountUnknown, FormatError, RequestRefused, TransportError, Unauthorized
+from tppkit.errors import FormatError, RequestRefused, TransportError
 from tppkit.protocol.legacy import AccessGranted, PaymentOrder
 from tppkit.qr import Payment, ScanLink
 from tppkit.sandbox import SandboxServer

@@ -22,8 +22,7 @@ from programs import TPPKIT
 from refusals import refused
 from tppkit._clock import utc_now
 from tppkit.client import AsyncGatewayClient, GatewayClient, is_paid
-from tppkit.errors import InboxError
-from tppkit.inbox import Outcome
+from tppkit.inbox import InboxError, Outcome
 from tppkit.inbox.store import InboxStore
 from tppkit.protocol.gateway import Order
 from tppkit.protocol.gateway.webhooks import StatusChanged

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sealing import REQUEST
 
-from tppkit.httpsig import Message
+from tppkit.message import Message
 from tppkit.seals import Seal, sign_request
 
 

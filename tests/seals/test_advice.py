@@ -10,7 +10,7 @@ from sealing import AT, REQUEST, policy_of, request_for, seal_by_hand, seal_of, 
 
 from tppkit.codes import CODES
 from tppkit.errors import FormatError, VerificationError
-from tppkit.httpsig import Message
+from tppkit.message import Message
 from tppkit.seals import PROFILES, PSD2_V1, SealPolicy, SealProfile, sign_request, verify_request
 
 ROWS = pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)

@@ -41,7 +41,8 @@ from sealing import (
 from refusals import refused
 from tppkit._encoding import decode_base64, encode_base64
 from tppkit.errors import FormatError
-from tppkit.httpsig import Message, make_digest
+from tppkit.httpsig import make_digest
+from tppkit.message import Message
 from tppkit.seals import PROFILES, PSD2_V1, Seal, SealPolicy, sign_request, verify_request
 from tppkit.testpki import Pki
 

@@ -19,7 +19,8 @@ from sealing import (
 
 from refusals import refused
 from tppkit.errors import ConfigurationError
-from tppkit.httpsig import KeySigner, Message, make_digest
+from tppkit.httpsig import KeySigner, make_digest
+from tppkit.message import Message
 from tppkit.seals import (
     PROFILES,
     PSD2_V1,

@@ -28,7 +28,8 @@ from sealing import (
 
 from refusals import refused
 from tppkit.errors import ConfigurationError
-from tppkit.httpsig import KeySigner, Message, make_digest, parse_signature_header
+from tppkit.httpsig import KeySigner, make_digest, parse_signature_header
+from tppkit.message import Message
 from tppkit.seals import (
     PROFILES,
     PSD2_V1,

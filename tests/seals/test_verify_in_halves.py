@@ -20,7 +20,8 @@ from sealing import (
 
 from refusals import refused
 from tppkit.errors import FormatError, SignatureRejected
-from tppkit.httpsig import Message, make_digest
+from tppkit.httpsig import make_digest
+from tppkit.message import Message
 from tppkit.seals import (
     PROFILES,
     PSD2_V1,

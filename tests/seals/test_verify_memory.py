@@ -23,7 +23,7 @@ from sealing import (
 )
 
 from tppkit._encoding import encode_base64
-from tppkit.httpsig import Message
+from tppkit.message import Message
 from tppkit.seals import SealPolicy, sign_request
 from tppkit.testpki import Pki
 

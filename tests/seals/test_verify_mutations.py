@@ -26,7 +26,7 @@ from sealing import (
 )
 
 from tppkit._encoding import decode_base64, encode_base64
-from tppkit.httpsig import Message
+from tppkit.message import Message
 from tppkit.seals import PROFILES, SealPolicy, SealProfile, VerifiedRequest, sign_request, verify_request
 from tppkit.testpki import Pki
 

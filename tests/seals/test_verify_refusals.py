@@ -14,7 +14,8 @@ from sealing import (
     without,
 )
 
-from tppkit.httpsig import Message, make_digest
+from tppkit.httpsig import make_digest
+from tppkit.message import Message
 
 SINGLETONS = (
     "digest", "signature", "x-request-id", "content-type", "content-length", "host", "date", "authorization",

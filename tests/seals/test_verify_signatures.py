@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sealing import REQUEST, TEMPLATE, changed, fresh_policy, header, seal_by_hand, verdict, with_value
 
-from tppkit.httpsig import Message
+from tppkit.message import Message
 from tppkit.seals import sign_request
 from tppkit.testpki import Issued
 

@@ -23,20 +23,21 @@ from tppkit.callbacks import (
     CallbackKey,
     CallbackKind,
     CallbackReceiver,
+    CallbackRejected,
     Inbox,
     InboxSettings,
     NoTime,
     Outcome,
     Receipt,
-    ReceivedCallback,
     TimeWindow,
     Unhandled,
     explain_callback,
     parse_networks,
     sign_callback,
 )
-from tppkit.errors import CallbackRejected, ConfigurationError, FormatError, TppkitError, TransportError
+from tppkit.errors import ConfigurationError, FormatError, TppkitError, TransportError
 from tppkit.inbox.store import InboxStore, MemoryStore
+from tppkit.message import Message
 from tppkit.protocol.legacy import LoginPermission, LoginRequest
 from tppkit.web import (
     AsgiSource,
@@ -63,11 +64,9 @@ OTHER = CallbackReceiver([CallbackAddress("https://tpp.example/other", CallbackK
 LOCAL = AsgiSource({"type": "http", "headers": [], "client": ("127.0.0.1", 4711)})
 
 
-def callback(
-    request_id: str = "r-1", *, path: str = "/cb/", body: bytes = ACCESS, method: str = "POST"
-) -> ReceivedCallback:
+def callback(request_id: str = "r-1", *, path: str = "/cb/", body: bytes = ACCESS, method: str = "POST") -> Message:
     headers = sign_callback(SERVICE, request_id=request_id, method=method, url=f"https://tpp.example{path}", body=body)
-    return ReceivedCallback(method, path, headers, body)
+    return Message(method, path, headers, body)
 
 
 SCAN = callback("l", path=f"/login/{UUID}", method="GET", body=b"")

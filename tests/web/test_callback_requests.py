@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusals import refused
-from tppkit.callbacks import CallbackAddress, CallbackKind, parse_networks
+from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackRejected, parse_networks
 from tppkit.callbacks.addresses import AddressBook
-from tppkit.errors import CallbackRejected, ConfigurationError, FormatError
+from tppkit.errors import ConfigurationError, FormatError
 from tppkit.web import AsgiSource, CallbackPeers, WsgiSource, callback_target
 
 

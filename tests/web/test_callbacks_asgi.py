@@ -31,11 +31,12 @@ from refusals import refused
 from tppkit.callbacks import (
     AsyncInbox,
     CallbackReceiver,
+    CallbackRejected,
     Inbox,
     Receipt,
     VerifiedCallback,
 )
-from tppkit.errors import CallbackRejected, ConfigurationError
+from tppkit.errors import ConfigurationError
 from tppkit.inbox.store import InboxStore, MemoryStore
 from tppkit.protocol.legacy import LoginRequest
 from tppkit.web import (

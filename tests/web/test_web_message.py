@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from tppkit.errors import FormatError
-from tppkit.httpsig.message import Message
+from tppkit.message import Message
 from tppkit.web import read_message
 
 LIMIT = 1000

@@ -15,15 +15,15 @@ from tppkit.callbacks.inbox import Inbox, Receipt, Unhandled
 from tppkit.callbacks.inbox_async import AsyncInbox
 from tppkit.callbacks.inbox_settings import NO_TIME, InboxSettings, NoTime, TimeWindow, operated_at
 from tppkit.callbacks.keys import CallbackKey, load_callback_key
-from tppkit.callbacks.message import ReceivedCallback, RequestIds, signed_bytes
 from tppkit.callbacks.peers import parse_networks, verify_peer
 from tppkit.callbacks.sign import make_signature, sign_callback
+from tppkit.callbacks.signed_bytes import CallbackRejected, RequestIds, signed_bytes
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
 from tppkit.inbox import Outcome, Retention, Retries, Worked
 
 __all__ = [
     "NO_TIME", "AsyncInbox", "CallbackAddress", "CallbackEvent", "CallbackExplanation", "CallbackKey", "CallbackKind",
-    "CallbackReceiver", "Inbox", "InboxSettings", "NoTime", "Outcome", "Receipt", "ReceivedCallback", "RequestIds", "Retention",
+    "CallbackReceiver", "CallbackRejected", "Inbox", "InboxSettings", "NoTime", "Outcome", "Receipt", "RequestIds", "Retention",
     "Retries", "SignedCandidate", "TimeWindow", "Unhandled", "VerifiedCallback", "Worked", "explain_callback", "handler_by_kind",
     "load_callback_key", "make_signature", "operated_at", "parse_networks", "sign_callback", "signed_bytes", "verify_callback",
     "verify_peer",

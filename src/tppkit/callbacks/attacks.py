@@ -15,10 +15,11 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from tppkit._encoding import shown
 from tppkit.callbacks.addresses import TOKEN, CallbackAddress
-from tppkit.callbacks.message import ReceivedCallback, signed_bytes
 from tppkit.callbacks.sign import make_signature
+from tppkit.callbacks.signed_bytes import signed_bytes
 from tppkit.callbacks.verify import P256_ORDER
 from tppkit.errors import ConfigurationError
+from tppkit.message import Message
 
 _STRANGERS = "https://stranger.example"
 _STRANGER = _STRANGERS + "/x?"
@@ -73,7 +74,7 @@ class Target:
         self, attack: str, *, body: bytes | None = None, signed: bytes | None = None, signature: str | None = None,
         request_id: str | None = None, key: ec.EllipticCurvePrivateKey | None = None, method: str = "POST",
         url: str | None = None, path: str | None = None,
-    ) -> ReceivedCallback:  # fmt: skip
+    ) -> Message:  # fmt: skip
         """Build a callback that is valid except for the given parts.
 
         Args:
@@ -92,7 +93,7 @@ class Target:
         data = signed_bytes(request_id, method, url or self.url, body) if signed is None else signed
         value = make_signature(key or self.key, data) if signature is None else signature
         headers = (("requestid", request_id), ("signature", value), ("Content-Type", "application/json"))
-        return ReceivedCallback(method, self.path if path is None else path, headers, body)
+        return Message(method, self.path if path is None else path, headers, body)
 
     def url_of(self, path: str) -> str:
         """Return the URL that a receiver builds for another path, including the prefix that a proxy strips."""
@@ -117,18 +118,18 @@ class Attack:
 
     name: str
     tests: str
-    make: Callable[[Target], tuple[ReceivedCallback, ...]]
+    make: Callable[[Target], tuple[Message, ...]]
     answer: Answer
 
 
-def _forged(target: Target) -> tuple[ReceivedCallback, ...]:
+def _forged(target: Target) -> tuple[Message, ...]:
     # The service signed a GET to an address that an attacker chose; the URL ends with the receiver's address.
     request_id = "r1GET" + _STRANGER
     signed = signed_bytes("r1", "GET", f"{_STRANGER}POST{target.url}", target.body)
     return (target.call("forged", request_id=request_id, signed=signed),)
 
 
-def _moved(target: Target) -> tuple[ReceivedCallback, ...]:
+def _moved(target: Target) -> tuple[Message, ...]:
     # The same signed bytes, split elsewhere: the store has not seen this requestid.
     first = target.call("moved")
     (_, request_id), (_, signature), _ = first.headers
@@ -136,39 +137,39 @@ def _moved(target: Target) -> tuple[ReceivedCallback, ...]:
     return first, target.call("moved", request_id=request_id[:-1], signature=signature, method=method)
 
 
-def _split_url(target: Target) -> tuple[ReceivedCallback, ...]:
+def _split_url(target: Target) -> tuple[Message, ...]:
     # The end of a signed URL is sent as the beginning of the body.
     return (target.call("split", body=b"more" + target.body),)
 
 
-def _login_as_post(target: Target) -> tuple[ReceivedCallback, ...]:
+def _login_as_post(target: Target) -> tuple[Message, ...]:
     signed = signed_bytes(target.request_id("method"), "GET", target.url)
     return (target.call("method", body=b"", signed=signed),)
 
 
-def _malleated(target: Target) -> tuple[ReceivedCallback, ...]:
+def _malleated(target: Target) -> tuple[Message, ...]:
     first = target.call("malleated")
     r, s = decode_dss_signature(bytes.fromhex(first.headers[1][1]))
     return first, target.call("malleated", signature=encode_dss_signature(r, P256_ORDER - s).hex())
 
 
-def _replayed(target: Target) -> tuple[ReceivedCallback, ...]:
+def _replayed(target: Target) -> tuple[Message, ...]:
     first = target.call("replayed")
     return first, first
 
 
-def _raw(target: Target) -> tuple[ReceivedCallback, ...]:
+def _raw(target: Target) -> tuple[Message, ...]:
     r, s = decode_dss_signature(bytes.fromhex(target.good_signature("raw")))
     return (target.call("raw", signature=(r.to_bytes(32, "big") + s.to_bytes(32, "big")).hex()),)
 
 
-def _long_form(target: Target) -> tuple[ReceivedCallback, ...]:
+def _long_form(target: Target) -> tuple[Message, ...]:
     der = bytes.fromhex(target.good_signature("long"))
     return (target.call("long", signature=(b"\x30\x81" + der[1:]).hex()),)
 
 
-def _doubled(name: str) -> Callable[[Target], tuple[ReceivedCallback, ...]]:
-    def make(target: Target) -> tuple[ReceivedCallback, ...]:
+def _doubled(name: str) -> Callable[[Target], tuple[Message, ...]]:
+    def make(target: Target) -> tuple[Message, ...]:
         call = target.call("doubled-" + name)
         again = [header for header in call.headers if header[0] == name]
         return (call._replace(headers=(*call.headers, *again)),)
@@ -176,8 +177,8 @@ def _doubled(name: str) -> Callable[[Target], tuple[ReceivedCallback, ...]]:
     return make
 
 
-def _without(name: str) -> Callable[[Target], tuple[ReceivedCallback, ...]]:
-    def make(target: Target) -> tuple[ReceivedCallback, ...]:
+def _without(name: str) -> Callable[[Target], tuple[Message, ...]]:
+    def make(target: Target) -> tuple[Message, ...]:
         call = target.call("without-" + name)
         kept = tuple(header for header in call.headers if header[0] != name)
         return (call._replace(headers=kept),)
@@ -185,45 +186,45 @@ def _without(name: str) -> Callable[[Target], tuple[ReceivedCallback, ...]]:
     return make
 
 
-def _elsewhere(header: str) -> Callable[[Target], tuple[ReceivedCallback, ...]]:
+def _elsewhere(header: str) -> Callable[[Target], tuple[Message, ...]]:
     # The signed address has another host than the receiver, and a header names that host.
-    def make(target: Target) -> tuple[ReceivedCallback, ...]:
+    def make(target: Target) -> tuple[Message, ...]:
         call = target.call(header, url=_STRANGERS + target.signed_path)
         return (call._replace(headers=(*call.headers, (header, _STRANGERS.removeprefix("https://")))),)
 
     return make
 
 
-def _absolute(target: Target) -> tuple[ReceivedCallback, ...]:
+def _absolute(target: Target) -> tuple[Message, ...]:
     url = _STRANGERS + target.signed_path
     return (target.call("absolute", url=url, path=url),)
 
 
-def _slash_encoded(target: Target) -> tuple[ReceivedCallback, ...]:
+def _slash_encoded(target: Target) -> tuple[Message, ...]:
     path = target.path[:1] + target.path[1:].replace("/", "%2F")
     return (target.call("slash", url=target.url_of(path), path=path),)
 
 
-def _further_query(target: Target) -> tuple[ReceivedCallback, ...]:
+def _further_query(target: Target) -> tuple[Message, ...]:
     path = f"{target.path}{'&' if '?' in target.path else '?'}not-ours={target.name}"
     return (target.call("query", url=target.url_of(path), path=path),)
 
 
-def _sibling(target: Target) -> tuple[ReceivedCallback, ...]:
+def _sibling(target: Target) -> tuple[Message, ...]:
     # A hyphen makes this path's end no token, and the name of the run makes the path unused.
     path = target.path.partition("?")[0].rpartition("/")[0] + f"/not-ours-{target.name}"
     return (target.call("sibling", url=target.url_of(path), path=path),)
 
 
-def _get_with_body(target: Target) -> tuple[ReceivedCallback, ...]:
+def _get_with_body(target: Target) -> tuple[Message, ...]:
     return (target.call("get", method="GET"),)
 
 
-def _reused(target: Target) -> tuple[ReceivedCallback, ...]:
+def _reused(target: Target) -> tuple[Message, ...]:
     return target.call("reused"), target.call("reused", body=target.body + b" ")
 
 
-def _late(target: Target) -> tuple[ReceivedCallback, ...]:
+def _late(target: Target) -> tuple[Message, ...]:
     # A record without a version is sent twice, under two requestids.
     return target.call("newer", body=_next_version(target.body)), target.call("older")
 
@@ -237,15 +238,15 @@ def _next_version(body: bytes) -> bytes:
     return json.dumps(record).encode()
 
 
-def _body(name: str, body: bytes) -> Callable[[Target], tuple[ReceivedCallback, ...]]:
+def _body(name: str, body: bytes) -> Callable[[Target], tuple[Message, ...]]:
     return lambda target: (target.call(name, body=body),)
 
 
-def _signature(name: str, change: Callable[[str], str]) -> Callable[[Target], tuple[ReceivedCallback, ...]]:
+def _signature(name: str, change: Callable[[str], str]) -> Callable[[Target], tuple[Message, ...]]:
     return lambda target: (target.call(name, signature=change(target.good_signature(name))),)
 
 
-def _deep(target: Target) -> tuple[ReceivedCallback, ...]:
+def _deep(target: Target) -> tuple[Message, ...]:
     return (target.call("deep", body=b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}"),)
 
 

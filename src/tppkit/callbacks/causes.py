@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from tppkit._encoding import parse_json, shown
 from tppkit.callbacks.addresses import MAX_TARGET, TOKEN, AddressBook, CallbackAddress
-from tppkit.callbacks.message import ReceivedCallback
 from tppkit.errors import FormatError
+from tppkit.message import Message
 from tppkit.protocol.legacy.rules import is_token
 from tppkit.protocol.wire import MAX_BODY_BYTES
 
@@ -149,7 +149,7 @@ def heads(request_id: str, method: str) -> list[Variant]:
     return [Variant(head.encode("utf-8", "replace"), cause) for head, cause in found.items()]
 
 
-def urls(received: ReceivedCallback, book: AddressBook) -> list[Variant]:
+def urls(received: Message, book: AddressBook) -> list[Variant]:
     """Return the whole URLs that may have been signed, the likeliest first, at most 400."""
     found: dict[str, Cause | None] = {}
     for url, cause in _all_urls(received, book):
@@ -159,7 +159,7 @@ def urls(received: ReceivedCallback, book: AddressBook) -> list[Variant]:
     return [Variant(url.encode("utf-8", "replace"), cause) for url, cause in found.items()]
 
 
-def _all_urls(received: ReceivedCallback, book: AddressBook) -> Iterator[tuple[str, Cause | None]]:
+def _all_urls(received: Message, book: AddressBook) -> Iterator[tuple[str, Cause | None]]:
     headers = {name.lower(): value for name, value in received.headers if len(value) <= MAX_TARGET}
     match, path = book.find(received.target), _path(received.target)
     own = [(url.decode(), None) for url in match.urls] if match else []
@@ -179,7 +179,7 @@ def _all_urls(received: ReceivedCallback, book: AddressBook) -> Iterator[tuple[s
             yield from _changed_urls(url, headers)
 
 
-def lost_query(received: ReceivedCallback, book: AddressBook) -> Cause | None:
+def lost_query(received: Message, book: AddressBook) -> Cause | None:
     """Return the cause if the token was in a query that did not arrive, so that the signature cannot be tried."""
     path = _path(received.target)
     for address in book.addresses:

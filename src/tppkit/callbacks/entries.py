@@ -15,10 +15,10 @@ from typing import NamedTuple
 from tppkit._clock import format_time
 from tppkit._locals import without_locals
 from tppkit.callbacks.inbox_settings import TimeWindow
-from tppkit.callbacks.message import ReceivedCallback, signed_bytes
+from tppkit.callbacks.signed_bytes import CallbackRejected, signed_bytes
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, read_event, verify_signature
-from tppkit.errors import CallbackRejected, InboxError
-from tppkit.inbox import Entry, Version
+from tppkit.inbox import Entry, InboxError, Version
+from tppkit.message import Message
 from tppkit.protocol.legacy import AccessGranted, Transaction
 
 _canonical = JSONEncoder(
@@ -62,7 +62,7 @@ class CallbackEntries:
         self._receiver, self._window = receiver, window
         self.source = f"callback:{environment}"
 
-    def verify(self, received: ReceivedCallback, *, at: datetime) -> IncomingCallback:
+    def verify(self, received: Message, *, at: datetime) -> IncomingCallback:
         """Verify a request. The time window does not apply to an unreadable callback, whose event is unknown.
 
         Raises:

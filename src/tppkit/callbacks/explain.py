@@ -17,9 +17,10 @@ from tppkit.callbacks import causes
 from tppkit.callbacks.addresses import TOKEN
 from tppkit.callbacks.causes import Cause
 from tppkit.callbacks.keys import CallbackKey
-from tppkit.callbacks.message import ReceivedCallback
+from tppkit.callbacks.signed_bytes import CallbackRejected
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
-from tppkit.errors import CallbackRejected, Finding, Severity
+from tppkit.errors import Finding, Severity
+from tppkit.message import Message
 
 # Reaching either limit takes about a second on a slow machine: signature verifications, and bytes hashed for them.
 MAX_TRIALS = 20_000
@@ -65,7 +66,7 @@ class CallbackExplanation:
 
 
 def explain_callback(
-    received: ReceivedCallback, *, at: datetime, receiver: CallbackReceiver, other_keys: Sequence[CallbackKey] = ()
+    received: Message, *, at: datetime, receiver: CallbackReceiver, other_keys: Sequence[CallbackKey] = ()
 ) -> CallbackExplanation:
     """Explain why a callback is rejected. Never raises because of the content of a request.
 
@@ -94,11 +95,11 @@ def explain_callback(
     return CallbackExplanation(verified, None, (), candidates, keys)
 
 
-def _header(received: ReceivedCallback, name: str) -> str | None:
+def _header(received: Message, name: str) -> str | None:
     return next((value for field, value in received.headers if field.lower() == name), None)
 
 
-def _candidates(received: ReceivedCallback, receiver: CallbackReceiver) -> tuple[SignedCandidate, ...]:
+def _candidates(received: Message, receiver: CallbackReceiver) -> tuple[SignedCandidate, ...]:
     request_id = _header(received, "requestid")
     match = receiver.book.find(received.target)
     if request_id is None or match is None:
@@ -114,7 +115,7 @@ def _candidates(received: ReceivedCallback, receiver: CallbackReceiver) -> tuple
 
 
 def _likely_causes(
-    received: ReceivedCallback, receiver: CallbackReceiver, other_keys: Sequence[CallbackKey], at: datetime,
+    received: Message, receiver: CallbackReceiver, other_keys: Sequence[CallbackKey], at: datetime,
     rejection: CallbackRejected,
 ) -> tuple[Cause, ...]:  # fmt: skip
     request_id, signature = _header(received, "requestid"), _header(received, "signature")
@@ -154,7 +155,7 @@ def affordable(trials: Iterable[Trial], *, keys: int) -> Iterator[Trial]:
         yield trial
 
 
-def _trials(received: ReceivedCallback, request_id: str, receiver: CallbackReceiver) -> Iterator[Trial]:
+def _trials(received: Message, request_id: str, receiver: CallbackReceiver) -> Iterator[Trial]:
     """Yield the bytes that may have been signed, those with fewer changes first."""
     parts = (
         causes.heads(request_id, received.method), causes.urls(received, receiver.book), causes.bodies(received.body),

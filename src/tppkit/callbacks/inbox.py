@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tppkit.callbacks.entries import CallbackEntries, IncomingCallback
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
-from tppkit.callbacks.message import ReceivedCallback
+from tppkit.callbacks.signed_bytes import CallbackRejected
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
-from tppkit.errors import CallbackRejected, ConfigurationError
+from tppkit.errors import ConfigurationError
 from tppkit.inbox import Entry, Failure, Outcome, Worked
+from tppkit.message import Message
 
 if TYPE_CHECKING:
     from tppkit.inbox.store import InboxStore
@@ -88,7 +89,7 @@ class Inbox:
         self.receiver, self.store, self._settings = receiver, store, settings
         self._entries = CallbackEntries(receiver, environment=settings.environment, window=settings.window)
 
-    def accept(self, received: ReceivedCallback, *, at: datetime) -> Receipt:
+    def accept(self, received: Message, *, at: datetime) -> Receipt:
         """Verify a callback and store it for `work`: STORED, REPEATED, LOGIN or UNREADABLE.
 
         Args:
@@ -104,7 +105,7 @@ class Inbox:
         incoming = self._entries.verify(received, at=at)
         return self._receipt_without_handler(incoming) or _receipt(self.store.accept(incoming.entry), incoming)
 
-    def handle(self, received: ReceivedCallback, handler: Handler, *, at: datetime) -> Receipt:
+    def handle(self, received: Message, handler: Handler, *, at: datetime) -> Receipt:
         """Verify a callback and handle it now: APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY, LOGIN or UNREADABLE.
 
         The handler is called for APPLIED only. What it writes with the connection is committed together with the callback's done
@@ -129,7 +130,7 @@ class Inbox:
         )
         return _receipt(outcome, incoming)
 
-    def once(self, received: ReceivedCallback, *, at: datetime, within: Any) -> Receipt:
+    def once(self, received: Message, *, at: datetime, within: Any) -> Receipt:
         """Verify a callback and set its done flag in the transaction of the caller.
 
         If the outcome is APPLIED, write the effect in the same transaction and commit; a second delivery waits until then. If the
@@ -154,9 +155,7 @@ class Inbox:
             raise fault
         return _receipt(self.store.handle_within(entry, None, at=callback.received_at, within=within), incoming)
 
-    def handle_within(
-        self, received: ReceivedCallback, handler: Handler, *, at: datetime, within: Transaction
-    ) -> Receipt:
+    def handle_within(self, received: Message, handler: Handler, *, at: datetime, within: Transaction) -> Receipt:
         """Verify a callback, then handle it in a transaction of the caller.
 
         Args:

@@ -12,10 +12,10 @@ from tppkit._extras import missing_extra
 from tppkit.callbacks.handlers import awaited
 from tppkit.callbacks.inbox import Inbox, Receipt, manager_of
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
-from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import ConfigurationError
 from tppkit.inbox import Worked
+from tppkit.message import Message
 
 if TYPE_CHECKING:
     from tppkit.inbox.store import InboxStore
@@ -105,16 +105,16 @@ class AsyncInbox(Tasks):
         super().__init__(store)
         self.receiver, self.inbox = receiver, Inbox(receiver, self.store, settings=settings)
 
-    async def accept(self, received: ReceivedCallback, *, at: datetime) -> Receipt:
+    async def accept(self, received: Message, *, at: datetime) -> Receipt:
         """Verify a callback and store it; see `Inbox.accept`."""
         return await self.run(self.inbox.accept, received, at=at)
 
-    async def handle(self, received: ReceivedCallback, handler: AsyncHandler, *, at: datetime) -> Receipt:
+    async def handle(self, received: Message, handler: AsyncHandler, *, at: datetime) -> Receipt:
         """Verify a callback and handle it now; see `Inbox.handle`."""
         return await self.run(self.inbox.handle, received, self.effect(handler), at=at)
 
     async def handle_within(
-        self, received: ReceivedCallback, handler: AsyncHandler, *, at: datetime, within: AsyncTransaction
+        self, received: Message, handler: AsyncHandler, *, at: datetime, within: AsyncTransaction
     ) -> Receipt:
         """Verify a callback, then handle it in a transaction of the caller; see `Inbox.handle_within`."""
         handle = self.awaiting("a handler", handler)

@@ -9,8 +9,10 @@ from enum import Enum
 from typing import Final
 
 from tppkit._clock import as_utc, format_time, shift
+from tppkit.callbacks.signed_bytes import CallbackRejected
 from tppkit.callbacks.verify import VerifiedCallback
-from tppkit.errors import CallbackRejected, ConfigurationError, InboxError
+from tppkit.errors import ConfigurationError
+from tppkit.inbox import InboxError
 from tppkit.inbox.settings import LEASE, LONGEST_SPAN, RETENTION, RETRIES, Retention, Retries, require_span
 from tppkit.protocol.legacy import Transaction
 

@@ -23,8 +23,9 @@ from tppkit._clock import as_utc, from_microseconds, shift, to_microseconds
 from tppkit._extras import missing_extra
 from tppkit.callbacks.addresses import TOKEN, CallbackAddress, CallbackKind
 from tppkit.callbacks.inbox import Inbox
+from tppkit.callbacks.signed_bytes import CallbackRejected
 from tppkit.callbacks.verify import VerifiedCallback
-from tppkit.errors import CallbackRejected, ConfigurationError
+from tppkit.errors import ConfigurationError
 from tppkit.protocol.legacy import LoginPermission, LoginRequest
 from tppkit.qr import Login
 

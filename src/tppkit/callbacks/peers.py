@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from tppkit._encoding import shown
-from tppkit.errors import CallbackRejected, ConfigurationError
+from tppkit.callbacks.signed_bytes import CallbackRejected
+from tppkit.errors import ConfigurationError
 
 IpAddress = IPv4Address | IPv6Address
 IpNetwork = IPv4Network | IPv6Network

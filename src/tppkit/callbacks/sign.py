@@ -5,7 +5,8 @@ from __future__ import annotations
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tppkit.callbacks.message import Header, signed_bytes
+from tppkit.callbacks.signed_bytes import signed_bytes
+from tppkit.message import Header
 
 _RANDOM = ec.ECDSA(hashes.SHA256())
 _DETERMINISTIC = ec.ECDSA(hashes.SHA256(), deterministic_signing=True)

@@ -18,8 +18,9 @@ from tppkit._locals import without_locals
 from tppkit.callbacks.addresses import MAX_TARGET, AddressBook, AddressMatch, CallbackAddress
 from tppkit.callbacks.events import CallbackEvent, parse_event
 from tppkit.callbacks.keys import CallbackKey
-from tppkit.callbacks.message import CLAUSE, ReceivedCallback, RequestIds, require_body
-from tppkit.errors import CallbackRejected, ConfigurationError, FormatError
+from tppkit.callbacks.signed_bytes import CLAUSE, CallbackRejected, RequestIds, require_body
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.message import Message
 from tppkit.protocol.wire import MAX_BODY_BYTES
 
 MAX_HEADERS = 100
@@ -110,7 +111,7 @@ class VerifiedCallback(NamedTuple):
         return self.address.url + self.token, self.request_id
 
 
-def verify_callback(received: ReceivedCallback, *, at: datetime, receiver: CallbackReceiver) -> VerifiedCallback:
+def verify_callback(received: Message, *, at: datetime, receiver: CallbackReceiver) -> VerifiedCallback:
     """Verify a callback or login GET.
 
     Args:
@@ -128,7 +129,7 @@ def verify_callback(received: ReceivedCallback, *, at: datetime, receiver: Callb
 
 
 @without_locals
-def verify_signature(received: ReceivedCallback, *, at: datetime, receiver: CallbackReceiver) -> VerifiedCallback:
+def verify_signature(received: Message, *, at: datetime, receiver: CallbackReceiver) -> VerifiedCallback:
     """Verify a callback without reading its body: `event` is None.
 
     Args:
@@ -182,7 +183,7 @@ def read_event(callback: VerifiedCallback) -> VerifiedCallback:
         raise CallbackRejected(e.code, e.message, clause="PSD2 document B.6") from e
 
 
-def read_headers(received: ReceivedCallback) -> tuple[str, str]:
+def read_headers(received: Message) -> tuple[str, str]:
     """Return the values of the headers requestid and signature.
 
     Raises:
@@ -201,7 +202,7 @@ def read_headers(received: ReceivedCallback) -> tuple[str, str]:
     return found["requestid"], found["signature"]
 
 
-def require_address(received: ReceivedCallback, receiver: CallbackReceiver) -> AddressMatch:
+def require_address(received: Message, receiver: CallbackReceiver) -> AddressMatch:
     """Return the address of a request.
 
     Raises:

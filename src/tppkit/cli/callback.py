@@ -10,17 +10,12 @@ import click
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 from tppkit._clock import format_time
-from tppkit.callbacks import (
-    CallbackReceiver,
-    ReceivedCallback,
-    explain_callback,
-    sign_callback,
-    verify_callback,
-)
+from tppkit.callbacks import CallbackReceiver, explain_callback, sign_callback, verify_callback
 from tppkit.cli.callback_listen import listen, replay
 from tppkit.cli.callback_options import request_id_option, request_options, signing_options
 from tppkit.cli.callback_send import attack, send
 from tppkit.cli.output import Result, at_option, headers_result, json_option, present, verdict
+from tppkit.message import Message
 
 _SHOWN_BYTES = 4096
 
@@ -59,7 +54,7 @@ def sign(
 @request_options
 @at_option
 @json_option
-def verify(received: ReceivedCallback, receiver: CallbackReceiver, at: datetime | None) -> Result:
+def verify(received: Message, receiver: CallbackReceiver, at: datetime | None) -> Result:
     """Verify a callback: REQUEST is a file with a raw HTTP/1.1 request, or give its parts as options."""
     verified = verify_callback(received, at=present(at), receiver=receiver)
     proven = {
@@ -79,7 +74,7 @@ def verify(received: ReceivedCallback, receiver: CallbackReceiver, at: datetime 
 @request_options
 @at_option
 @json_option
-def explain(received: ReceivedCallback, receiver: CallbackReceiver, at: datetime | None) -> Result:
+def explain(received: Message, receiver: CallbackReceiver, at: datetime | None) -> Result:
     """Print why a callback is refused: the bytes that were compared, the rule, the likely cause."""
     found = explain_callback(received, at=present(at), receiver=receiver)
     tried = [

@@ -13,13 +13,7 @@ import click
 from tppkit._clock import utc_now
 from tppkit._files import PRIVATE, write_new
 from tppkit._text import printable
-from tppkit.callbacks import (
-    CallbackAddress,
-    CallbackKind,
-    CallbackReceiver,
-    ReceivedCallback,
-    explain_callback,
-)
+from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackReceiver, explain_callback
 from tppkit.cli.callback_options import public_key_option, read_address, read_callback, read_receiver, split_key
 from tppkit.cli.callback_send import answer_result, answer_to, require_target
 from tppkit.cli.output import (
@@ -37,6 +31,7 @@ from tppkit.cli.output import (
     verdict_object,
 )
 from tppkit.errors import ConfigurationError, TppkitError, TransportError
+from tppkit.message import Message
 from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.web import Answer, AsgiSource, read_message
 from tppkit.web.callback_requests import require_length
@@ -139,7 +134,7 @@ class CallbackListener:
 
     def __init__(
         self, receiver: CallbackReceiver, folder: Path, show: Callable[[Result], None], *,
-        forward: Callable[[ReceivedCallback], Answer] | None = None, forward_all: bool = False,
+        forward: Callable[[Message], Answer] | None = None, forward_all: bool = False,
     ) -> None:  # fmt: skip
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -153,7 +148,7 @@ class CallbackListener:
         try:
             require_length(AsgiSource(scope), max_bytes=MAX_BODY_BYTES)
             message = await read_message(scope, receive, max_body_bytes=MAX_BODY_BYTES)
-            received = ReceivedCallback(*message)
+            received = Message(*message)
             result, answer = await asyncio.to_thread(self._handle, self._keep(received), received)
             self._show(result)
         except TppkitError as e:  # it was not kept
@@ -162,7 +157,7 @@ class CallbackListener:
             answer = Answer(status, (), b"")
         await send_answer(send, answer)
 
-    def _handle(self, number: int, received: ReceivedCallback) -> tuple[Result, Answer]:
+    def _handle(self, number: int, received: Message) -> tuple[Result, Answer]:
         found = explain_callback(received, at=utc_now(), receiver=self._receiver)
         verified, code = found.verified, found.rejection.code if found.rejection else None
         answer, forwarded = Answer(200 if verified else 404 if code == "callback.address" else 400, (), b""), None
@@ -186,7 +181,7 @@ class CallbackListener:
         }  # fmt: skip
         return Result(value, [Raw(f"{number}  {request}  {answer.status}  {state}{proven}"), *below]), answer
 
-    def _keep(self, received: ReceivedCallback) -> int:
+    def _keep(self, received: Message) -> int:
         headers = [(name, value) for name, value in received.headers if name not in _LENGTHS]
         headers.append(("content-length", str(len(received.body))))  # it may have come in chunks
         kept = sorted(int(path.stem) for path in self._folder.glob("*.http") if _is_number(path.stem))
@@ -209,7 +204,7 @@ def base_addresses(url: str) -> list[CallbackAddress]:
     return [CallbackAddress(f"{base}/", CallbackKind.ACCESS), CallbackAddress(base + "/{token}", CallbackKind.PAYMENT)]
 
 
-def resend(url: str, target: str, call: ReceivedCallback) -> Answer:
+def resend(url: str, target: str, call: Message) -> Answer:
     """Send a received callback to the host of a URL, with another target unless it is empty.
 
     Raises:

@@ -10,17 +10,12 @@ from typing import Any
 import click
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tppkit.callbacks import (
-    CallbackAddress,
-    CallbackKind,
-    CallbackReceiver,
-    ReceivedCallback,
-    load_callback_key,
-)
+from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackReceiver, load_callback_key
 from tppkit.cli.certificates import key_password_option, read_key, read_password
 from tppkit.cli.output import read_input, require_one_stdin
 from tppkit.errors import ConfigurationError
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, parse_request
+from tppkit.message import Message
 
 _MAX_KEY_BYTES = 64 * 1024
 _HEADERS = {"request_id": "requestid", "signature": "signature"}  # by the option's parameter
@@ -64,7 +59,7 @@ def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
         elif url is None:
             raise click.UsageError("give REQUEST, or --url, --request-id and --signature")
         else:
-            received = ReceivedCallback(
+            received = Message(
                 method or "POST",
                 url.encode("utf-8", "surrogateescape").decode("latin-1"),  # the bytes that a request would have
                 tuple(
@@ -124,13 +119,13 @@ def _read_body(file: str | None) -> bytes:
     return b"" if file is None else read_input(file, max_bytes=MAX_MESSAGE_BYTES)
 
 
-def read_callback(file: str) -> ReceivedCallback:
+def read_callback(file: str) -> Message:
     """Read a raw HTTP/1.1 request.
 
     Raises:
         FormatError: `file.unreadable`, `file.too-large`, `message.*`.
     """
-    return ReceivedCallback(*parse_request(read_input(file, max_bytes=MAX_MESSAGE_BYTES), obs_text=True))
+    return Message(*parse_request(read_input(file, max_bytes=MAX_MESSAGE_BYTES), obs_text=True))
 
 
 def read_receiver(keys: Iterable[tuple[str, str]], addresses: Sequence[CallbackAddress]) -> CallbackReceiver:

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tppkit._clock import utc_now
 from tppkit._encoding import shown
-from tppkit.callbacks import CallbackAddress, CallbackKind, ReceivedCallback, RequestIds, sign_callback
+from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackRejected, RequestIds, sign_callback
 from tppkit.callbacks.attacks import ATTACKS, Target
 from tppkit.certificates import EidasCertificate, load_certificates
 from tppkit.cli.callback_options import request_id_option, signing_options
@@ -36,7 +36,8 @@ from tppkit.cli.output import (
 from tppkit.client import deadline, make_client
 from tppkit.client.answers import TransportErrors, is_unsent
 from tppkit.client.tls_context import NoCertificate
-from tppkit.errors import CallbackRejected, ConfigurationError, TransportError
+from tppkit.errors import ConfigurationError, TransportError
+from tppkit.message import Message
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction
 from tppkit.protocol.legacy.models import LegacyModel
 from tppkit.protocol.legacy.money import Amount
@@ -92,7 +93,7 @@ def send(
     content = b"" if scan else _SAMPLES[kind](utc_now()).to_wire() if body is None else body
     method = "GET" if scan else "POST"
     headers = sign_callback(private_key, request_id=request_id, method=method, url=address.url, body=content)
-    call = ReceivedCallback(method, target or address.path, (*headers, ("Content-Type", "application/json")), content)
+    call = Message(method, target or address.path, (*headers, ("Content-Type", "application/json")), content)
     anchors = load_certificates(ca) if ca else None
     return answer_result(answer_to(url, call, anchors=anchors))
 
@@ -133,7 +134,7 @@ def attack(url: str, private_key: ec.EllipticCurvePrivateKey, signed_url: str | 
     return Result(verdict_object(code, (), attacks=rows), lines, DOES_NOT_HOLD if code else HOLDS, message)
 
 
-def answer_to(url: str, call: ReceivedCallback, *, anchors: Sequence[EidasCertificate] | None = None) -> Answer:
+def answer_to(url: str, call: Message, *, anchors: Sequence[EidasCertificate] | None = None) -> Answer:
     """Send a callback to the host of a URL and return the answer: its type, and at most 64 KiB of its body.
 
     Target, method, body and the callback's headers stay unchanged. All of it takes at most 10 seconds.
@@ -222,7 +223,7 @@ def _row_line(row: dict[str, Any]) -> Raw:
     return Raw(f"{state}  {row['name']:<22} {answer:<10} {row['tests']}")
 
 
-def _status_of(url: str, call: ReceivedCallback, *, is_first: bool) -> int | None:
+def _status_of(url: str, call: Message, *, is_first: bool) -> int | None:
     try:
         return answer_to(url, call).status
     except TransportError as e:

@@ -14,8 +14,9 @@ from urllib.parse import quote_from_bytes
 from tppkit._encoding import encode_base64, shown
 from tppkit.cli.command_words import WHITE_SPACE, split_command
 from tppkit.errors import FormatError
-from tppkit.httpsig.message import Header, Message, is_field_name, require_field_value, require_start_line
+from tppkit.httpsig.signing_string import is_field_name, require_field_value, require_start_line
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, check_length, split_address
+from tppkit.message import Header, Message
 
 ReadFile = Callable[[str], bytes]
 Options = Sequence[tuple[str, str]]

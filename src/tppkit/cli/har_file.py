@@ -11,8 +11,9 @@ from typing import Any
 
 from tppkit._encoding import decode_base64, parse_json
 from tppkit.errors import FormatError
-from tppkit.httpsig.message import Header, Message, is_field_name, require_field_value, require_start_line
+from tppkit.httpsig.signing_string import is_field_name, require_field_value, require_start_line
 from tppkit.httpsig.wire import check_length, split_address
+from tppkit.message import Header, Message
 
 MAX_HAR_BYTES = 32 * 1024 * 1024
 MAX_ENTRIES = 10_000

@@ -32,8 +32,8 @@ from tppkit.cli.output import (
     say_error,
     table_lines,
 )
-from tppkit.errors import ConfigurationError, InboxError
-from tppkit.inbox import Failure, Retention, Worked
+from tppkit.errors import ConfigurationError
+from tppkit.inbox import Failure, InboxError, Retention, Worked
 from tppkit.inbox.settings import RETENTION
 
 _PAGE = 1000

@@ -40,7 +40,7 @@ from tppkit.errors import FormatError, SignatureRejected
 from tppkit.evidence.integrity import verify_agreement
 from tppkit.httpsig.components import Origin, parse_origin
 from tppkit.httpsig.http_date import format_http_date
-from tppkit.httpsig.message import is_field_name
+from tppkit.httpsig.signing_string import is_field_name
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES
 from tppkit.protocol.psd2.rules import parse_request_id
 from tppkit.seals import (

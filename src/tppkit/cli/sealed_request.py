@@ -17,8 +17,8 @@ from tppkit.errors import FormatError
 from tppkit.evidence.archive import RECORDS, load_certificate, read_lines
 from tppkit.evidence.integrity import verify_columns, verify_leaf
 from tppkit.evidence.record import EvidenceRecord
-from tppkit.httpsig.message import Message
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, parse_request
+from tppkit.message import Message
 from tppkit.seals import SealProfile
 
 entry_option = click.option(

@@ -7,9 +7,9 @@ with Psd2Client("https://psd2.bank.example", identity=identity) as client: ...
 from tppkit.client.connections import make_async_client, make_client
 from tppkit.client.fetch import make_fetch
 from tppkit.client.gateway import AsyncGatewayClient, GatewayClient
-from tppkit.client.gateway_calls import After, Start
+from tppkit.client.gateway_calls import After, OrderOutcomeUnknown, Start
 from tppkit.client.identity import Identity
-from tppkit.client.legacy import AccessKind, AsyncLegacyClient, LegacyClient
+from tppkit.client.legacy import AccessKind, AccountUnknown, AsyncLegacyClient, LegacyClient, Unauthorized
 from tppkit.client.psd2 import AsyncPsd2Client, Psd2Client
 from tppkit.client.seal_auth import SealAuth
 from tppkit.client.tls_deadline import deadline
@@ -17,7 +17,7 @@ from tppkit.client.vault import AsyncVaultClient, StoreResult, VaultClient
 from tppkit.protocol.gateway import DeliveryState, is_paid
 
 __all__ = [
-    "AccessKind", "After", "AsyncGatewayClient", "AsyncLegacyClient", "AsyncPsd2Client", "AsyncVaultClient", "DeliveryState",
-    "GatewayClient", "Identity", "LegacyClient", "Psd2Client", "SealAuth", "Start", "StoreResult", "VaultClient", "deadline", "is_paid",
-    "make_async_client", "make_client", "make_fetch",
+    "AccessKind", "AccountUnknown", "After", "AsyncGatewayClient", "AsyncLegacyClient", "AsyncPsd2Client", "AsyncVaultClient",
+    "DeliveryState", "GatewayClient", "Identity", "LegacyClient", "OrderOutcomeUnknown", "Psd2Client", "SealAuth", "Start",
+    "StoreResult", "Unauthorized", "VaultClient", "deadline", "is_paid", "make_async_client", "make_client", "make_fetch",
 ]  # fmt: skip

@@ -20,7 +20,7 @@ from tppkit.errors import (  # fmt: skip
     TppkitError,
     TransportError,
 )
-from tppkit.httpsig.message import Header, Message
+from tppkit.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint, Interface
 from tppkit.protocol.reports import CsvReader
 

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from tppkit._locals import without_locals
 from tppkit.client.calls import Call, Calls, ServerAnswer
 from tppkit.client.credentials import BasicCredentials
-from tppkit.httpsig.message import Message
+from tppkit.message import Message
 from tppkit.protocol.endpoint import Interface
 
 # Numbers, codes and dates; the proof of 3-D Secure, and tokens of cards.

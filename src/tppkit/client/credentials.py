@@ -23,7 +23,7 @@ from tppkit.client.identity import Identity
 from tppkit.errors import ConfigurationError, LocalProtocolError
 from tppkit.httpsig.components import Origin, shown_origin
 from tppkit.httpsig.http_date import format_http_date
-from tppkit.httpsig.message import Message
+from tppkit.message import Message
 from tppkit.protocol.endpoint import Auth, Endpoint
 from tppkit.protocol.secret import Secret
 from tppkit.seals import PreparedRequest, Seal, prepare_request

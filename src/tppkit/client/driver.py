@@ -37,7 +37,7 @@ from tppkit.client.identity import Identity
 from tppkit.client.tls_context import NoCertificate
 from tppkit.client.tls_deadline import deadline
 from tppkit.errors import LocalProtocolError, OutcomeUnknown, RemoteProtocolError, TppkitError, TransportError
-from tppkit.httpsig.message import Message
+from tppkit.message import Message
 from tppkit.protocol.reports import CsvReader
 
 C = TypeVar("C", bound=Calls)

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from tppkit._encoding import shown
 from tppkit.client.calls import Call, Lookup, PagedCall, StreamCall
 from tppkit.client.card_calls import CardCalls
-from tppkit.errors import OrderOutcomeUnknown, OutcomeUnknown, RemoteProtocolError, TppkitError, TransportError
+from tppkit.errors import OutcomeUnknown, RemoteProtocolError, TppkitError, TransportError
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.gateway import GATEWAY, F, Order, OrderRequest, PaymentLink, Query, endpoints
 from tppkit.protocol.gateway.bodies import (
@@ -48,6 +48,24 @@ _PAY_ADVICE = _RETRIEVE + "the status, events and payment_url of the transaction
 _REFUND_ADVICE = _RETRIEVE + "refunded_amount and refund_orders"
 _LINK_ADVICE = "a link may have been created that no customer knows; another one does not change it"
 _WALLET_ADVICE = "no money is moved by it: let the browser begin the validation again"
+
+
+class OrderOutcomeUnknown(OutcomeUnknown):
+    """The answer to the creation of an order was lost; the message names the search that followed, and what to do.
+
+    Attributes:
+        found: the orders with the request's merchant_order_id, perhaps also of earlier requests. Empty in a pickled copy, because
+            orders can contain card data.
+    """
+
+    def __init__(self, code: str, message: str, *, status: int | None, found: tuple[Order, ...] = ()) -> None:
+        super().__init__(code, message, status=status, request_id="")
+        self.found = found
+
+    def __reduce__(self) -> tuple[object, tuple[type[TppkitError], tuple[object, ...], dict[str, object]]]:
+        """Leave the orders out."""
+        restore, (kind, args, state) = super().__reduce__()
+        return restore, (kind, args, {**state, "found": ()})
 
 
 class Start(NamedTuple):

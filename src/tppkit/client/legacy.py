@@ -25,7 +25,7 @@ from tppkit.client.connections import DEFAULT_TIMEOUT_S
 from tppkit.client.credentials import ApiKeyCredentials
 from tppkit.client.driver import AsyncClient, Method, SyncClient
 from tppkit.client.tls_context import NoCertificate
-from tppkit.errors import AccountUnknown, RequestRefused, Unauthorized
+from tppkit.errors import RequestRefused
 from tppkit.protocol.legacy import LEGACY, AccessRequest, PaymentOrder, Transaction
 from tppkit.protocol.legacy.endpoints import (
     BALANCE,
@@ -45,6 +45,14 @@ _PAYMENT_ADVICE = (
     " outcome, and that the transaction list lacks it proves nothing"
 )
 _ACCOUNT_CODES = (None, "ACCOUNT_NOT_FOUND")  # the document shows no error body
+
+
+class Unauthorized(RequestRefused):
+    """The service answered 401: the API key is unknown, or the token does not (or no longer) grant the access."""
+
+
+class AccountUnknown(RequestRefused):
+    """The service answered 400: the account is unknown, or the answer has no code."""
 
 
 class AccessKind(StrEnum):

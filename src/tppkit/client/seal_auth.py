@@ -23,7 +23,7 @@ from tppkit.client.credentials import SealCredentials
 from tppkit.client.identity import Identity
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, RemoteProtocolError
 from tppkit.httpsig.components import Origin, parse_origin, shown_origin
-from tppkit.httpsig.message import Message
+from tppkit.message import Message
 
 if TYPE_CHECKING:
     _Auth = httpx.Auth

@@ -33,7 +33,7 @@ from tppkit.evidence.columns import (
     read_hash,
     write_object,
 )
-from tppkit.httpsig.message import Header, Message
+from tppkit.message import Header, Message
 from tppkit.seals import Format, SealProfile, VerifiedRequest
 
 FIRST_PREVIOUS = "0" * 64

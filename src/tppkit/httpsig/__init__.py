@@ -4,7 +4,6 @@ from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm, make_verifiers
 from tppkit.httpsig.cavage import SignatureParameters, parse_signature_header
 from tppkit.httpsig.digest import make_digest, parse_digest, verify_digest
 from tppkit.httpsig.jws import VerifiedJws, verify_detached_jws
-from tppkit.httpsig.message import Message, make_signing_string, message_components
 from tppkit.httpsig.rfc9421 import VerifiedSignature, verify_message_signature
 from tppkit.httpsig.signers import (
     CallableSigner,
@@ -16,6 +15,8 @@ from tppkit.httpsig.signers import (
     load_pkcs12,
     load_private_key,
 )
+from tppkit.httpsig.signing_string import make_signing_string, message_components
+from tppkit.message import Message
 
 __all__ = [
     "ALGORITHMS", "Algorithm", "CallableSigner", "KeyFile", "KeySigner", "KmsSigner", "Message", "Pkcs11Signer",

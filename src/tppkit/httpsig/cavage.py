@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tppkit._encoding import decode_base64, shown
 from tppkit.errors import FormatError
-from tppkit.httpsig.message import COVERED_FIELD
+from tppkit.httpsig.signing_string import COVERED_FIELD
 
 MAX_HEADER_LENGTH = 8192
 CREATED, EXPIRES = "(created)", "(expires)"

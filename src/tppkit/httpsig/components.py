@@ -25,8 +25,9 @@ from urllib.parse import quote_plus, unquote_to_bytes
 
 from tppkit._encoding import encode_base64, shown
 from tppkit.errors import FormatError, SignatureRejected
-from tppkit.httpsig.message import Message, is_covered_field, require_field_value, require_start_line
+from tppkit.httpsig.signing_string import is_covered_field, require_field_value, require_start_line
 from tppkit.httpsig.structured import Item, Parameters, parse_dictionary, write_member
+from tppkit.message import Message
 
 _ORIGIN = re.compile(r"(https?)://([a-z0-9._~-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?")
 _DEFAULT_PORTS = MappingProxyType({"https": "443", "http": "80"})

@@ -25,8 +25,9 @@ from tppkit._encoding import decode_base64url, encode_base64url
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.algorithms import Verify, verify_signature
 from tppkit.httpsig.jws_header import MAX_JWS_LENGTH, JwsHeader, read_jws_header
-from tppkit.httpsig.message import Message, make_signing_string, message_components
+from tppkit.httpsig.signing_string import make_signing_string, message_components
 from tppkit.httpsig.times import CLOCK_SKEW, verify_times
+from tppkit.message import Message
 
 _DETACHED = re.compile(r"([A-Za-z0-9_-]+)\.\.([A-Za-z0-9_-]+)")
 

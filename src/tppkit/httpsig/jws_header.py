@@ -26,7 +26,7 @@ from tppkit._encoding import (
     shown,
 )
 from tppkit.errors import FormatError
-from tppkit.httpsig.message import REQUEST_TARGET, is_covered_field
+from tppkit.httpsig.signing_string import REQUEST_TARGET, is_covered_field
 
 MAX_JWS_LENGTH = 32 * 1024
 MAX_CERTIFICATES = 8

@@ -19,7 +19,6 @@ from tppkit._encoding import shown
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.algorithms import Verify, verify_signature
 from tppkit.httpsig.components import Component, Origin, component_value
-from tppkit.httpsig.message import Message
 from tppkit.httpsig.structured import (
     BareItem,
     InnerList,
@@ -31,6 +30,7 @@ from tppkit.httpsig.structured import (
     write_member,
 )
 from tppkit.httpsig.times import CLOCK_SKEW, verify_times
+from tppkit.message import Message
 
 MAX_COMPONENTS = 64
 _PARAMETERS: Mapping[str, type] = {

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from tppkit._encoding import shown
 from tppkit.errors import FormatError
-from tppkit.httpsig.message import FIELD_NAME, Message
+from tppkit.httpsig.signing_string import FIELD_NAME
+from tppkit.message import Message
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 MAX_ADDRESS_LENGTH = 16 * 1024

@@ -12,7 +12,8 @@ from typing import Any
 
 from tppkit._extras import missing_extra
 from tppkit._locals import without_locals
-from tppkit.errors import ConfigurationError, InboxError, TppkitError
+from tppkit.errors import ConfigurationError, TppkitError
+from tppkit.inbox.entry import InboxError
 
 try:
     from sqlalchemy import Connection, Engine, MetaData, RootTransaction, inspect, text

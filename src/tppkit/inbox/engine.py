@@ -14,7 +14,8 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from tppkit._extras import missing_extra
 from tppkit._files import as_path, is_private_sqlite_file, is_still_there, make_private, require_wait
-from tppkit.errors import ConfigurationError, InboxError
+from tppkit.errors import ConfigurationError
+from tppkit.inbox.entry import InboxError
 from tppkit.inbox.pool import FairPool
 
 # Without the value, which may have a password.

@@ -9,6 +9,10 @@ from typing import Any, NamedTuple
 from tppkit.errors import TppkitError
 
 
+class InboxError(TppkitError):
+    """The store fails, or a function that the inbox depends on: do not acknowledge, so that the sender repeats."""
+
+
 class State(StrEnum):
     """The state of an entry in the table.
 

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import QueuePool
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from tppkit.errors import InboxError
+from tppkit.inbox.entry import InboxError
 
 
 class FairPool(QueuePool):

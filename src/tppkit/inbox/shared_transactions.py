@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.util import await_only
 
-from tppkit.errors import InboxError
 from tppkit.inbox.database import Database, EffectFailed, Savepoint
+from tppkit.inbox.entry import InboxError
 
 T = TypeVar("T")
 

@@ -19,10 +19,10 @@ from typing import Any
 from tppkit._clock import as_utc, shift, to_microseconds
 from tppkit._handlers import require_finished
 from tppkit._locals import without_locals
-from tppkit.errors import InboxError, code_of
+from tppkit.errors import code_of
 from tppkit.inbox.database import Database, EffectFailed, Savepoint, effect, reason_of
 from tppkit.inbox.engine import make_engine, make_sqlite_engine, make_task_engine
-from tppkit.inbox.entry import Entry, Failure, Outcome, State, Worked
+from tppkit.inbox.entry import Entry, Failure, InboxError, Outcome, State, Worked
 from tppkit.inbox.settings import LEASE, MAX_BATCH, RETENTION, RETRIES, Retention, Retries, require_limit
 from tppkit.inbox.statements import LEASE_ENDED, Parameters, Statements, read_entry, read_failure, values_of
 

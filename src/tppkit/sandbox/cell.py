@@ -12,7 +12,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from tppkit._clock import Clock
-from tppkit.httpsig.message import Header, Message
+from tppkit.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint, Interface
 from tppkit.sandbox.clock import Events
 from tppkit.sandbox.control import Control

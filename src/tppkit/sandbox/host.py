@@ -26,7 +26,7 @@ from tppkit._clock import to_microseconds
 from tppkit._encoding import decode_base64, encode_base64
 from tppkit._text import printable
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, TppkitError
-from tppkit.httpsig.message import Header, Message
+from tppkit.message import Header, Message
 from tppkit.protocol.endpoint import Auth, Interface, Route, is_streamed
 from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import require_media_type, safe_name, unknown_fields_of

@@ -4,8 +4,8 @@ sealed = sign_request(message, seal=Seal(certificate, KeySigner(key)))
 verified = verify_request(received, qwac=qwac, at=utc_now(), policy=SealPolicy(PathVerifier(anchors)))
 """
 
-from tppkit.httpsig.message import Message
 from tppkit.httpsig.signers import KeySigner, Signer, load_private_key
+from tppkit.message import Message
 from tppkit.seals.certificate_header import CertificateForm
 from tppkit.seals.key_id import KeyIdForm, KeyIdStyle, Radix
 from tppkit.seals.policy import SealPolicy

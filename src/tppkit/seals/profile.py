@@ -16,8 +16,9 @@ from tppkit.httpsig.algorithms import ALGORITHMS, JWS, RFC9421, Algorithm, Names
 from tppkit.httpsig.cavage import CREATED, EXPIRES, TIMELESS, Reading
 from tppkit.httpsig.components import DERIVED
 from tppkit.httpsig.digest import make_content_digest, make_digest
-from tppkit.httpsig.message import REQUEST_TARGET, Header, is_covered_field, is_field_name
+from tppkit.httpsig.signing_string import REQUEST_TARGET, is_covered_field, is_field_name
 from tppkit.httpsig.structured import is_key
+from tppkit.message import Header
 from tppkit.seals.certificate_header import CertificateForm, write_certificate
 from tppkit.seals.field_types import require_field_types
 from tppkit.seals.key_id import BERLIN_GROUP, KeyIdStyle

@@ -13,8 +13,8 @@ from tppkit.errors import ConfigurationError, SignatureRejected, TppkitError
 from tppkit.httpsig.algorithms import ALGORITHMS, Verify, make_verifiers, verify_signature
 from tppkit.httpsig.cavage import AUTHORIZATION_SCHEME, CREATED, EXPIRES
 from tppkit.httpsig.components import Origin
-from tppkit.httpsig.message import Header
 from tppkit.httpsig.signers import KeySigner, Signer
+from tppkit.message import Header
 from tppkit.seals.key_id import make_key_id
 from tppkit.seals.profile import Format, Order, SealProfile
 from tppkit.seals.profiles import PSD2_V1

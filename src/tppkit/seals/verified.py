@@ -11,7 +11,8 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 from tppkit.httpsig.cavage import SignatureParameters
 from tppkit.httpsig.digest import make_digest, parse_content_digest, parse_digest, require_digests
-from tppkit.httpsig.message import Message, message_components
+from tppkit.httpsig.signing_string import message_components
+from tppkit.message import Message
 from tppkit.seals.advice import digest_form, with_form
 from tppkit.seals.profile import Format, SealProfile, covers_target
 from tppkit.trust import TrustedPath

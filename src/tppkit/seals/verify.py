@@ -24,9 +24,10 @@ from tppkit.httpsig.cavage import (
 )
 from tppkit.httpsig.http_date import parse_http_date
 from tppkit.httpsig.jws import make_jws_signing_input, parse_detached_jws
-from tppkit.httpsig.message import Message, make_signing_string, message_components
 from tppkit.httpsig.rfc9421 import make_signature_base, parse_signature_fields, request_values
+from tppkit.httpsig.signing_string import make_signing_string, message_components
 from tppkit.httpsig.times import verify_times
+from tppkit.message import Message
 from tppkit.seals.advice import coverage_advice, digest_fault, signature_form, with_form
 from tppkit.seals.certificate_header import read_certificate
 from tppkit.seals.key_id import KeyIdForm, verify_key_id

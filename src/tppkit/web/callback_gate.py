@@ -22,10 +22,10 @@ from tppkit._handlers import require_finished
 from tppkit.callbacks import (
     AsyncInbox,
     CallbackKind,
+    CallbackRejected,
     Inbox,
     Outcome,
     Receipt,
-    ReceivedCallback,
     Unhandled,
     VerifiedCallback,
     handler_by_kind,
@@ -34,7 +34,8 @@ from tppkit.callbacks.handlers import EventHandler, awaited, own_cancellation
 from tppkit.callbacks.inbox import Count, Handler, manager_of
 from tppkit.callbacks.inbox import Transaction as OpenTransaction
 from tppkit.callbacks.inbox_async import AsyncHandler, AsyncTransaction
-from tppkit.errors import CallbackRejected, ConfigurationError
+from tppkit.errors import ConfigurationError
+from tppkit.message import Message
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginRequest, Transaction
 from tppkit.web.callback_refusals import (
     ACKNOWLEDGED,
@@ -148,7 +149,7 @@ class CallbackGate(_Gate):
         )
         self._inbox, self._within = inbox, within
 
-    def receive(self, received: ReceivedCallback, source: Source) -> Answer:
+    def receive(self, received: Message, source: Source) -> Answer:
         """Receive a request to one of the addresses, and return the answer.
 
         Args:
@@ -169,7 +170,7 @@ class CallbackGate(_Gate):
             return self.refuse(e, source, received, again=e in raised)
         return self.answer(receipt, body)
 
-    def _take(self, received: ReceivedCallback, raised: list[Exception]) -> Receipt:
+    def _take(self, received: Message, raised: list[Exception]) -> Receipt:
         handler = self._handler
         if handler is None:
             return self._inbox.accept(received, at=self.now())
@@ -215,7 +216,7 @@ class AsyncCallbackGate(_Gate):
         )
         self._inbox, self._within = inbox, within
 
-    async def receive(self, received: ReceivedCallback, source: Source) -> Answer:
+    async def receive(self, received: Message, source: Source) -> Answer:
         """See `CallbackGate.receive`."""
         raised: list[Exception] = []
         try:
@@ -231,7 +232,7 @@ class AsyncCallbackGate(_Gate):
             return self.refuse(e, source, received, again=e in raised)
         return self.answer(receipt, body)
 
-    async def _take(self, received: ReceivedCallback, raised: list[Exception]) -> Receipt:
+    async def _take(self, received: Message, raised: list[Exception]) -> Receipt:
         handler = self._handler
         if handler is None:
             return await self._inbox.accept(received, at=self.now())

@@ -11,9 +11,10 @@ from typing import Any
 
 from tppkit._clock import Clock, utc_now
 from tppkit._handlers import require_finished
-from tppkit.callbacks import CallbackReceiver, ReceivedCallback
+from tppkit.callbacks import CallbackReceiver, CallbackRejected
 from tppkit.callbacks.inbox import Count
-from tppkit.errors import CallbackRejected, ConfigurationError, FormatError, TppkitError, TransportError, code_of
+from tppkit.errors import ConfigurationError, FormatError, TppkitError, TransportError, code_of
+from tppkit.message import Message
 from tppkit.web.callback_requests import CallbackPeers, read_target, require_head
 from tppkit.web.sources import Answer, Source
 
@@ -53,7 +54,7 @@ class RefusedCallback:
     status: int
     at: datetime
     peer: str | None
-    received: ReceivedCallback | None = field(default=None, repr=False)
+    received: Message | None = field(default=None, repr=False)
 
 
 OnRefusal = Callable[[RefusedCallback], object]
@@ -109,7 +110,7 @@ class BodyGate:
                 LOG.exception("count failed for %s %s", outcome, code)
 
     def refuse(
-        self, error: Exception, source: Source, received: ReceivedCallback | None = None, *, again: bool = False
+        self, error: Exception, source: Source, received: Message | None = None, *, again: bool = False
     ) -> Answer:
         """Call `on_refusal` for a request that is not acknowledged, and return the answer to it.
 

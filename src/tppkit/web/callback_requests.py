@@ -9,9 +9,9 @@ from ipaddress import IPv4Network, IPv6Network
 from urllib.parse import quote
 
 from tppkit._encoding import shown
-from tppkit.callbacks import verify_peer
+from tppkit.callbacks import CallbackRejected, verify_peer
 from tppkit.callbacks.peers import IpAddress, IpNetwork, is_in_networks, parse_networks, real_peer, without_port
-from tppkit.errors import CallbackRejected, ConfigurationError, FormatError
+from tppkit.errors import ConfigurationError, FormatError
 from tppkit.web.proxies import address_headers
 from tppkit.web.sources import UNIX, Scope, Source, require_length_announced, source_of
 

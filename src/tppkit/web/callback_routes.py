@@ -15,8 +15,9 @@ from io import BytesIO
 from typing import Any, Protocol, overload
 
 from tppkit._clock import utc_now
-from tppkit.callbacks import CallbackReceiver, ReceivedCallback, VerifiedCallback, verify_callback
+from tppkit.callbacks import CallbackReceiver, VerifiedCallback, verify_callback
 from tppkit.errors import FormatError, TransportError
+from tppkit.message import Message
 from tppkit.web.callback_requests import CallbackPeers, body_read, read_target, require_head, require_unread
 from tppkit.web.callbacks import TIMEOUT_S
 from tppkit.web.sources import AsgiSource, Scope, Source, WsgiSource, read_pieces, too_large
@@ -90,7 +91,7 @@ async def _verify_asgi(
 
 async def read_asgi_callback(
     request: AsgiRequest, *, receiver: CallbackReceiver, peers: CallbackPeers | None
-) -> ReceivedCallback:
+) -> Message:
     """Read a request that may be a callback; see `verify_callback_request`."""
     source = AsgiSource(request.scope)
     target = _require_target(source, receiver, peers)
@@ -100,7 +101,7 @@ async def read_asgi_callback(
                 body = await _read_asgi_body(request, source, receiver.max_body)
         except TimeoutError as e:
             raise TransportError("transport.timeout", f"the body did not arrive within {TIMEOUT_S:g} seconds") from e
-    return ReceivedCallback(source.method, target, source.headers(), body)
+    return Message(source.method, target, source.headers(), body)
 
 
 async def _read_asgi_body(request: AsgiRequest, source: Source, max_bytes: int) -> bytes:
@@ -118,14 +119,14 @@ async def _read_asgi_body(request: AsgiRequest, source: Source, max_bytes: int) 
 
 def read_wsgi_callback(
     request: WsgiRequest | Scope, *, receiver: CallbackReceiver, peers: CallbackPeers | None
-) -> ReceivedCallback:
+) -> Message:
     """Read a request that may be a callback; see `verify_callback_request`."""
     environ: Any = request if isinstance(request, Mapping) else request.environ
     source = WsgiSource(environ)
     target = _require_target(source, receiver, peers)
     with _typed_errors():
         body = _read_wsgi_body(request, environ, source, receiver.max_body)
-    return ReceivedCallback(source.method, target, source.headers(), body)
+    return Message(source.method, target, source.headers(), body)
 
 
 def _read_wsgi_body(request: Any, environ: Any, source: WsgiSource, max_bytes: int) -> bytes:

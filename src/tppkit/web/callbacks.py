@@ -8,8 +8,8 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from tppkit.callbacks import ReceivedCallback
 from tppkit.errors import ConfigurationError, TransportError
+from tppkit.message import Message
 from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
 from tppkit.web.callback_requests import require_unread
 from tppkit.web.seal import AsgiApp, Send, send_answer
@@ -71,7 +71,7 @@ class CallbackMiddleware:
             async with timeout(self._timeout_s):
                 self._gate.require_head(source)
                 body = require_unread(source, await read_body(receive, max_bytes=self._gate.max_body))
-                received = ReceivedCallback(source.method, target, source.headers(), body)
+                received = Message(source.method, target, source.headers(), body)
                 if isinstance(self._gate, AsyncCallbackGate | AsyncWebhookGate):
                     return await self._gate.receive(received, source)
                 return await self._threads.run(partial(self._gate.receive, received, source))

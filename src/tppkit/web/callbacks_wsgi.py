@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tppkit.callbacks import ReceivedCallback
+from tppkit.message import Message
 from tppkit.web.callback_gate import CallbackGate
 from tppkit.web.seal_wsgi import Environ, StartResponse, WsgiApp, give_answer
 from tppkit.web.sources import Answer, WsgiSource, read_pieces
@@ -42,5 +42,5 @@ class WsgiCallbackMiddleware:
             body = b"".join(read_pieces(environ, max_bytes=self._gate.max_body))
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with a bare status
             return self._gate.refuse(e, source)
-        received = ReceivedCallback(source.method, target, source.headers(), body)
+        received = Message(source.method, target, source.headers(), body)
         return self._gate.receive(received, source)

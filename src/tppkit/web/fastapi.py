@@ -17,9 +17,9 @@ from typing import Annotated, Any
 from fastapi import Depends, HTTPException, Request
 
 from tppkit._clock import Clock, utc_now
-from tppkit.callbacks import CallbackReceiver, VerifiedCallback, verify_callback
+from tppkit.callbacks import CallbackReceiver, CallbackRejected, VerifiedCallback, verify_callback
 from tppkit.callbacks.inbox import Count
-from tppkit.errors import CallbackRejected, FormatError, TransportError
+from tppkit.errors import FormatError, TransportError
 from tppkit.seals import VerifiedRequest
 from tppkit.web.callback_refusals import OnRefusal, RequestGate, log_refused_callback
 from tppkit.web.callback_requests import CallbackPeers

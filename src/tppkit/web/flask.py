@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 from flask import Response, abort, current_app, request
 
 from tppkit._clock import Clock, utc_now
-from tppkit.callbacks import CallbackReceiver, verify_callback
+from tppkit.callbacks import CallbackReceiver, CallbackRejected, verify_callback
 from tppkit.callbacks.inbox import Count
-from tppkit.errors import CallbackRejected, FormatError, TransportError
+from tppkit.errors import FormatError, TransportError
 from tppkit.web.callback_refusals import OnRefusal, RequestGate, log_refused_callback
 from tppkit.web.callback_requests import CallbackPeers
 from tppkit.web.callback_routes import read_wsgi_callback

@@ -22,7 +22,8 @@ from tppkit.certificates import EidasCertificate
 from tppkit.certificates.rules import first_error
 from tppkit.codes import CODES
 from tppkit.errors import CertificateRejected, ConfigurationError, FormatError, TppkitError, TransportError
-from tppkit.httpsig.message import Message, message_components
+from tppkit.httpsig.signing_string import message_components
+from tppkit.message import Message
 from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Route
 from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import Nothing

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from tppkit._encoding import shown
 from tppkit.errors import FormatError, TransportError
-from tppkit.httpsig.message import Message
+from tppkit.message import Message
 
 # A scope extension of servers that pass the target as on the wire: {"target": bytes}.
 RAW_TARGET = "tppkit.raw_target"

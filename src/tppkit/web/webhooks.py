@@ -17,10 +17,10 @@ from hmac import compare_digest
 from typing import Generic, TypeVar
 
 from tppkit._clock import Clock, utc_now
-from tppkit.callbacks import ReceivedCallback
 from tppkit.callbacks.inbox import Count
 from tppkit.errors import ConfigurationError
 from tppkit.inbox import Outcome
+from tppkit.message import Message
 from tppkit.web.callback_refusals import ACKNOWLEDGED, BodyGate, OnRefusal, log_refused_callback
 from tppkit.web.callback_requests import CallbackPeers
 from tppkit.web.sources import Answer, Source
@@ -79,7 +79,7 @@ class WebhookGate(_WebhookGate[WebhookInbox]):
         app = CallbackMiddleware(app, gate=WebhookGate(WebhookInbox(store, client.order), path=path))
     """
 
-    def receive(self, received: ReceivedCallback, source: Source) -> Answer:
+    def receive(self, received: Message, source: Source) -> Answer:
         """Store a webhook, and return the answer.
 
         Args:
@@ -99,7 +99,7 @@ class AsyncWebhookGate(_WebhookGate[AsyncWebhookInbox]):
         app = CallbackMiddleware(app, gate=AsyncWebhookGate(AsyncWebhookInbox(store, client.order), path=path))
     """
 
-    async def receive(self, received: ReceivedCallback, source: Source) -> Answer:
+    async def receive(self, received: Message, source: Source) -> Answer:
         """See `WebhookGate.receive`."""
         try:
             return self.answer(await self._inbox.accept(received.body, at=self.now()))

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_publ
 from cryptography.x509.oid import NameOID
 
 from tppkit.certificates import EidasCertificate
-from tppkit.httpsig import Message
+from tppkit.message import Message
 from tppkit.seals import PSD2_V1
 from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request
 from tppkit.seals.diagnose.bodies import explain_digest

@@ -16,9 +16,10 @@ from wrong_signer import BODY, BY_NAME, CERTIFICATE, HEADERS, NEEDED, form, join
 
 from tppkit._encoding import decode_base64url, encode_base64, encode_base64url
 from tppkit.certificates import EidasCertificate
-from tppkit.httpsig import KeySigner, Message, make_digest
+from tppkit.httpsig import KeySigner, make_digest
 from tppkit.httpsig.algorithms import key_kind
 from tppkit.httpsig.components import parse_origin
+from tppkit.message import Message
 from tppkit.seals import PROFILES, PSD2_V1, Format, KeyIdForm, Seal, SealProfile, prepare_request
 from tppkit.seals.certificate_header import CertificateForm, write_certificate
 from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request

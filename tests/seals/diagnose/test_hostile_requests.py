@@ -14,8 +14,7 @@ from sealing import REQUEST, changed
 from wrong_signer import SINGLE, seal_wrongly
 
 from tppkit._encoding import encode_base64
-from tppkit.httpsig import Message
-from tppkit.httpsig.message import Header
+from tppkit.message import Header, Message
 from tppkit.seals import sign_request
 from tppkit.seals.diagnose import Outcome, diagnose_request
 from tppkit.testpki import Pki

@@ -11,7 +11,7 @@ from tppkit._encoding import decode_base64
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError
 from tppkit.httpsig.jws import parse_detached_jws
-from tppkit.httpsig.message import Message
+from tppkit.message import Message
 from tppkit.seals.certificate_header import MAX_CERTIFICATE_HEADER, CertificateForm, read_certificate, write_certificate
 from tppkit.seals.diagnose.examination import Examination
 from tppkit.seals.diagnose.signature_header import with_header

@@ -14,8 +14,9 @@ from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.digest import verify_content_digest, verify_digest
 from tppkit.httpsig.jws_header import MAX_JWS_LENGTH, check_jws_header
-from tppkit.httpsig.message import Message, message_components
+from tppkit.httpsig.signing_string import message_components
 from tppkit.httpsig.wire import length_differences
+from tppkit.message import Message
 from tppkit.seals.diagnose.bodies import explain_digest, possible_bodies
 from tppkit.seals.diagnose.certificates import examine_certificate
 from tppkit.seals.diagnose.examination import Examination

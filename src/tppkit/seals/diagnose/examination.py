@@ -9,7 +9,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.certificates.differences import public_key_info
 from tppkit.errors import FormatError
 from tppkit.httpsig.algorithms import Algorithm, key_kind
-from tppkit.httpsig.message import Message
+from tppkit.message import Message
 from tppkit.seals.diagnose.mistakes import Finding, finding
 from tppkit.seals.diagnose.refusals import Refusal, Verifier
 

@@ -11,7 +11,8 @@ from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import FormatError, SignatureRejected, VerificationError
 from tppkit.httpsig.components import Origin, parse_origin
 from tppkit.httpsig.http_date import parse_http_date
-from tppkit.httpsig.message import Message, message_components
+from tppkit.httpsig.signing_string import message_components
+from tppkit.message import Message
 from tppkit.seals.key_id import KeyIdForm
 from tppkit.seals.policy import SealPolicy
 from tppkit.seals.profile import Format, SealProfile

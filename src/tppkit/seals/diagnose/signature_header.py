@@ -6,7 +6,7 @@ import re
 
 from tppkit._encoding import encode_base64
 from tppkit.httpsig.cavage import AUTHORIZATION_SCHEME, CREATED, EXPIRES, MAX_HEADER_LENGTH, TIMELESS
-from tppkit.httpsig.message import Message
+from tppkit.message import Message
 from tppkit.seals.diagnose.examination import Examination
 from tppkit.seals.profile import SealProfile
 

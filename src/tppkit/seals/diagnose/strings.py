@@ -11,7 +11,8 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from tppkit._encoding import encode_base64
-from tppkit.httpsig.message import REQUEST_TARGET, Message
+from tppkit.httpsig.signing_string import REQUEST_TARGET
+from tppkit.message import Message
 from tppkit.seals.diagnose.mistakes import Mistake, Part
 from tppkit.seals.diagnose.signatures import digest_by
 

@@ -15,12 +15,9 @@ No setting can make the bytes ambiguous.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from tppkit._encoding import shown
-from tppkit.errors import CallbackRejected, ConfigurationError
-
-Header = tuple[str, str]
+from tppkit.errors import ConfigurationError, VerificationError
 
 CLAUSE = "PSD2 document B.5"
 
@@ -30,32 +27,8 @@ _NEVER_IN_ID = frozenset(":/,")
 _LONGEST_ID = 255
 
 
-class ReceivedCallback(NamedTuple):
-    """A request as the server received it, unverified.
-
-    Attributes:
-        method: as on the wire, for example `POST`.
-        target: path and query exactly as on the wire, percent-encoding untouched; bytes beyond ASCII as Latin-1.
-        headers: (name, value) in wire order, duplicates kept; values are bytes decoded as Latin-1.
-        body: the raw bytes; empty if there is none.
-    """
-
-    method: str
-    target: str
-    headers: tuple[Header, ...] = ()
-    body: bytes = b""
-
-    def __repr__(self) -> str:
-        # Bodies contain access tokens, and targets the tokens of addresses.
-        return f"{type(self).__name__}({self.method!r}, {len(self.headers)} headers, {len(self.body)} bytes)"
-
-    def __sentry_repr__(self) -> str:
-        return repr(self)  # otherwise Sentry shows the items of a tuple
-
-    def to_wire(self) -> bytes:
-        """Return the request as HTTP/1.1 bytes, without adding headers."""
-        lines = [f"{self.method} {self.target} HTTP/1.1", *(f"{name}: {value}" for name, value in self.headers)]
-        return "\r\n".join([*lines, "", ""]).encode("latin-1") + self.body
+class CallbackRejected(VerificationError):
+    """A callback or login GET is malformed, breaks a rule, or lacks a signature by a trusted key."""
 
 
 def signed_bytes(request_id: str, method: str, url: str, body: bytes = b"") -> bytes:

@@ -1,15 +1,13 @@
-"""An HTTP request as on the wire, and the signing string of draft-cavage (`rfc9421` has its own)."""
+"""The signing string of draft-cavage (`rfc9421` has its own)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Mapping, Sequence
 
 from tppkit._encoding import shown
 from tppkit.errors import FormatError, SignatureRejected
-
-Header = tuple[str, str]
+from tppkit.message import Message
 
 _WHITE_SPACE = " \t"
 # RFC 9110 sections 5.1 and 5.6.2: the name of a field.
@@ -24,65 +22,6 @@ REQUEST_TARGET = "(request-target)"
 _USUAL_METHODS = frozenset({"GET", "POST", "PUT", "DELETE"})
 # RFC 9110 section 5.5: visible characters, spaces and tabs; bytes above 0x7f are kept as Latin-1.
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-
-
-class Message(NamedTuple):
-    """An HTTP request. A named tuple, because it is the fastest to create.
-
-    Attributes:
-        method: as on the wire, for example `POST`.
-        target: path and query exactly as on the wire, percent-encoding untouched, for example `/psd2/v1/payments?x=%2F`.
-        headers: (name, value) in wire order, duplicates kept; values are bytes decoded as Latin-1.
-        body: the raw bytes; empty if there is none.
-    """
-
-    method: str
-    target: str
-    headers: tuple[Header, ...] = ()
-    body: bytes = b""
-
-    def __repr__(self) -> str:
-        # Headers contain keys, and bodies contain card and personal data.
-        shown_parts = f"{self.method!r}, {self.target!r}, {len(self.headers)} headers, {len(self.body)} bytes"
-        return f"{type(self).__name__}({shown_parts})"
-
-    def __sentry_repr__(self) -> str:
-        return repr(self)  # otherwise Sentry shows the items of a tuple
-
-    @classmethod
-    def from_wire(cls, method: str, target: bytes, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Self:
-        """Build a message from the raw parts of a request without changing a byte."""
-        decoded = tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])
-        return cls(method, target.decode("latin-1"), decoded, body)
-
-    @classmethod
-    def from_httpx(cls, request: Any) -> Self:
-        """Build a message from a request of httpx or httpx2, as it goes over the wire.
-
-        Args:
-            request: an `httpx.Request` whose body is not a stream; otherwise call its `read` first.
-        """
-        return cls.from_wire(request.method, request.url.raw_path, request.headers.raw, request.content)
-
-    def values(self, name: str) -> tuple[str, ...]:
-        """The values of every header field of this name (any case), in wire order."""
-        wanted = name.lower()
-        return tuple([value for field, value in self.headers if field.lower() == wanted])
-
-    def single(self, name: str) -> str | None:
-        """The value of the header field of this name (any case), None if it is absent.
-
-        Raises:
-            FormatError: `header.duplicate`.
-        """
-        values = self.values(name)
-        if len(values) > 1:
-            raise FormatError("header.duplicate", f"the {name} header appears more than once")
-        return values[0] if values else None
-
-    def with_headers(self, *headers: Header) -> Message:
-        """The same message with these header fields added at the end."""
-        return Message(self.method, self.target, (*self.headers, *headers), self.body)
 
 
 def message_components(message: Message) -> tuple[dict[str, str], tuple[str, ...]]:
