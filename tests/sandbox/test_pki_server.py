@@ -68,7 +68,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     command = [TPPKIT, "pki", "serve", str(folder), "--port", "0", "--ready-file", str(ready)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
-            for _ in range(500):
+            for _ in range(3000):  # a minute
                 if ready.exists() or process.poll() is not None:
                     break
                 time.sleep(0.02)
