@@ -86,7 +86,9 @@ NO_LINKS = {"transactionStatus": "RCVD", "paymentId": "p-1"}
 @pytest.mark.parametrize(
     "links",
     [
-        {}, {"_links": {}}, {"_links": {"scaOAuth": {"href": "https://bank.example/oauth"}}}, {"_links": {"scaRedirect": None}},
+        {}, {"_links": {}}, {"_links": None}, {"_links": []}, {"_links": {"scaRedirect": {}}},
+        {"_links": {"scaRedirect": "https://bank.example/approve", "status": 1}},
+        {"_links": {"scaOAuth": {"href": "https://bank.example/oauth"}}}, {"_links": {"scaRedirect": None}},
         {"_links": {"scaRedirect": {"href": "javascript:alert(1)"}}}, {"_links": {"scaRedirect": {"href": "/approve"}}},
     ],
     ids=repr,

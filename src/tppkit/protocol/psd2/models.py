@@ -12,7 +12,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from tppkit._iban import is_iban
@@ -165,6 +173,15 @@ class ApprovalLinks(Psd2Model):
     sca_redirect: Annotated[Href | None, AfterValidator(_check_approval_link), Field(validate_default=True)] = None
     status: Href | None = None
     self_: Annotated[Href | None, Field(alias="self")] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out(cls, links: Any, info: ValidationInfo) -> Any:
+        """Leave links of another form out of an answer: what was initiated exists, and its id must be known."""
+        if not (info.context and info.context.get("tolerant")):
+            return links
+        found = links.items() if isinstance(links, dict) else ()
+        return {name: link for name, link in found if isinstance(link, dict) and isinstance(link.get("href"), str)}
 
 
 class PaymentInitiated(Psd2Model):
