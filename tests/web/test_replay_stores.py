@@ -23,8 +23,8 @@ from sqlalchemy import create_engine, text
 from refusals import refused
 from servers import relay_to
 from tppkit.errors import ConfigurationError, TransportError
+from tppkit.sql.deadline import limit_waits
 from tppkit.web.replay import Bounds, Claim, ReplayStore, Verdict
-from tppkit.web.replay_stores.deadline import limit_waits
 from tppkit.web.replay_stores.memory import USE_BYTES, MemoryReplayStore
 from tppkit.web.replay_stores.table import TABLE, TableReplayStore
 

@@ -45,7 +45,7 @@ try:
         update,
     )
 
-    from tppkit._statement import Statement
+    from tppkit.sql.statement import Statement
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 

@@ -44,7 +44,7 @@ try:
         select,
     )
 
-    from tppkit._statement import Statement
+    from tppkit.sql.statement import Statement
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 

@@ -19,8 +19,8 @@ try:
     from sqlalchemy import Connection, Engine, MetaData, RootTransaction, inspect, text
     from sqlalchemy.exc import DBAPIError, IntegrityError, ResourceClosedError, SQLAlchemyError
 
-    from tppkit._statement import Statement
     from tppkit.inbox.engine import close_at_fork, use_wal
+    from tppkit.sql.statement import Statement
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 

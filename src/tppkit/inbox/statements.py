@@ -37,9 +37,9 @@ from sqlalchemy import (  # fmt: skip
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tppkit._clock import from_microseconds, to_microseconds
-from tppkit._statement import Statement
 from tppkit.errors import ConfigurationError
 from tppkit.inbox.entry import Entry, Failure, State, Version
+from tppkit.sql.statement import Statement
 
 _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _VERSION = ("record", "version", "version_digest")  # a done entry has none

@@ -30,7 +30,7 @@ from tppkit._extras import missing_extra
 from tppkit._files import is_private_sqlite_file, make_private
 from tppkit._locals import without_locals
 from tppkit.errors import ConfigurationError, TransportError
-from tppkit.web.replay_stores.deadline import limit_waits
+from tppkit.sql.deadline import limit_waits
 
 BUSY_TIMEOUT_S = 2.0  # how long a request waits for another process's lock
 WAIT_S = 5.0  # how long a statement, or connecting, waits for PostgreSQL

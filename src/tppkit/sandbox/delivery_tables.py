@@ -29,8 +29,8 @@ from sqlalchemy import (
 )
 
 from tppkit._clock import format_time, from_microseconds, optional_microseconds, optional_time, to_microseconds
-from tppkit._statement import Statement
 from tppkit._text import printable
+from tppkit.sql.statement import Statement
 
 MAX_TEXT = 300
 _MAX_RECEIVER = 300

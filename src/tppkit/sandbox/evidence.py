@@ -10,13 +10,13 @@ from functools import partial
 
 from sqlalchemy import Column, Connection, Integer, LargeBinary, MetaData, String, Table, bindparam, insert, select
 
-from tppkit._statement import insert_or
 from tppkit._text import printable
 from tppkit.errors import ArchiveError, ConfigurationError, TransportError
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.evidence.outbox import Outbox
 from tppkit.sandbox.database import Database
 from tppkit.seals import VerifiedRequest
+from tppkit.sql.statement import insert_or
 from tppkit.web.caller import Caller
 
 _RETRY_S = 1.0

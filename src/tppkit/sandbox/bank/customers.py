@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Integer, MetaData, String, Table, bindparam, insert, select
 
-from tppkit._statement import Statement
 from tppkit.errors import LocalProtocolError
+from tppkit.sql.statement import Statement
 
 PERSONAL, BUSINESS = "personal", "business"
 

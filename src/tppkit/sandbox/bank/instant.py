@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Boolean, Column, Connection, MetaData, String, Table, bindparam, select
 
-from tppkit._statement import insert_or
+from tppkit.sql.statement import insert_or
 
 TABLES = MetaData()
 _REACH = Table(

@@ -33,11 +33,11 @@ from sqlalchemy import (
 )
 
 from tppkit._clock import from_microseconds, optional_time, to_microseconds
-from tppkit._statement import Statement, insert_or
 from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.sandbox.bank.customers import find_account
 from tppkit.sandbox.bank.tables import BALANCES, BOOKINGS, ENTRIES, TRANSFERS
 from tppkit.sandbox.bank.zone import bank_day, day_end, day_start
+from tppkit.sql.statement import Statement, insert_or
 
 EUR = "EUR"
 OWN_BANK = "LT99999"  # country and bank code of this bank's IBANs

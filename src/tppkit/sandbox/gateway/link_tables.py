@@ -25,10 +25,10 @@ from sqlalchemy import (
 )
 
 from tppkit._clock import from_microseconds, optional_microseconds, optional_time, to_microseconds
-from tppkit._statement import Statement
 from tppkit.protocol.gateway.bodies import PaymentLinkRequest
 from tppkit.protocol.gateway.states import LinkStatus
 from tppkit.sandbox.gateway.tables import ORDERS, TABLES
+from tppkit.sql.statement import Statement
 
 LINKS = Table(
     "gateway_links", TABLES,

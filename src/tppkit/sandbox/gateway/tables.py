@@ -29,12 +29,12 @@ from sqlalchemy import (
 )
 
 from tppkit._clock import from_microseconds, optional_microseconds, optional_time, to_microseconds
-from tppkit._statement import Statement
 from tppkit.protocol.gateway.authorisations import Authorisation
 from tppkit.protocol.gateway.orders import CaptureMode, OrderTerms, Transaction
 from tppkit.protocol.gateway.states import AuthorisationState, OrderStatus, SetupTokenState, TransactionStatus
 from tppkit.protocol.gateway.values import MAX_REFERENCE
 from tppkit.sandbox.gateway.bounds import require_short
+from tppkit.sql.statement import Statement
 
 TABLES = MetaData()  # the tables of the whole gateway
 TRANSACTIONS = Table(

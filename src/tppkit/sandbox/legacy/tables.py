@@ -23,9 +23,9 @@ from sqlalchemy import (
 )
 
 from tppkit._clock import from_microseconds, optional_microseconds, optional_time, to_microseconds
-from tppkit._statement import Statement, insert_or
 from tppkit.protocol.legacy import PaymentOrder
 from tppkit.sandbox.bank.tables import TRANSFERS
+from tppkit.sql.statement import Statement, insert_or
 
 SOURCE = "legacy"  # source of this interface's transfers in the ledger
 AIS, PIS = "ais", "pis"

@@ -23,10 +23,10 @@ from sqlalchemy import (
 )
 
 from tppkit._clock import from_microseconds, to_microseconds
-from tppkit._statement import Statement, insert_or
 from tppkit.protocol.psd2 import ConsentRequest, ConsentStatus
 from tppkit.protocol.psd2.consent import ConsentProgress, ConsentTrigger
 from tppkit.sandbox.psd2.tables import TABLES
+from tppkit.sql.statement import Statement, insert_or
 
 _CONSENTS = Table(
     "consents", TABLES,

@@ -24,10 +24,10 @@ from sqlalchemy import (
 )  # fmt: skip
 
 from tppkit._clock import from_microseconds, optional_microseconds, optional_time, to_microseconds
-from tppkit._statement import Statement, insert_or
 from tppkit.protocol.psd2 import PaymentInitiation, PaymentProduct, TransactionStatus
 from tppkit.protocol.psd2.payment import Progress, Trigger
 from tppkit.sandbox.bank.tables import TRANSFERS
+from tppkit.sql.statement import Statement, insert_or
 
 SOURCE = "psd2"  # source of this interface's transfers in the ledger
 _ID = re.compile("[A-Za-z0-9_-]{1,64}")

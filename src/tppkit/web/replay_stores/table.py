@@ -46,8 +46,8 @@ try:
     from sqlalchemy.dialects import postgresql, sqlite
     from sqlalchemy.exc import SQLAlchemyError
 
-    from tppkit._statement import Statement
-    from tppkit.web.replay_stores.deadline import limit_waits
+    from tppkit.sql.deadline import limit_waits
+    from tppkit.sql.statement import Statement
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Column, MetaData, String, Table, bindparam, create_engine, select, update
 
 import tppkit
-from tppkit._statement import Statement, insert_or
+from tppkit.sql.statement import Statement, insert_or
 
 SOURCE = Path(tppkit.__file__).parent
 VERBS = {"select", "insert", "update", "delete"}
