@@ -7,7 +7,6 @@ two payments never share an id. For that, the fingerprint of each sealed request
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime
 from hashlib import sha256
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 
 from pydantic import SecretStr
 
+from tppkit._cache import Cache
 from tppkit._clock import utc_now
 from tppkit._encoding import encode_base64, shown
 from tppkit._locals import without_locals
@@ -68,8 +68,8 @@ class SealCredentials:
         self._identity, self._origin, self._now = identity, origin, now
         if identity.seal is not None:
             self._require_origin(identity.seal)
-        self._reading: OrderedDict[str, bytes] = OrderedDict()
-        self._changing: OrderedDict[str, bytes] = OrderedDict()
+        self._reading = Cache[str, bytes](MAX_READING)
+        self._changing = Cache[str, bytes](MAX_CHANGING)
         self._lock = Lock()
 
     def authorize(self, row: Endpoint[Any, Any], message: Message) -> Message:
@@ -139,14 +139,10 @@ class SealCredentials:
         The id is checked again, because another request with it may have been sealed meanwhile. An id whose signature fails stays free.
         """
         sealed = ready.prepared.finish(signature)
-        reads = sealed.method in _READING
-        memory, limit = (self._reading, MAX_READING) if reads else (self._changing, MAX_CHANGING)
+        memory = self._reading if sealed.method in _READING else self._changing
         with self._lock:
             self._require_same(ready)
-            memory[ready.request_id] = ready.fingerprint
-            memory.move_to_end(ready.request_id)
-            if len(memory) > limit:
-                memory.popitem(last=False)
+            memory.put(ready.request_id, ready.fingerprint)
         return sealed
 
     def _require_same(self, ready: _Ready) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from datetime import datetime, timedelta
 
+from tppkit._cache import Cache
 from tppkit.errors import Finding, FormatError, Severity, SignatureRejected
 from tppkit.evidence.record import KINDS, BodyState, EvidenceRecord, kept_headers, read_header_block
 from tppkit.seals import PROFILES, SealProfile, VerifiedRequest
@@ -79,7 +79,7 @@ class AcceptedRequests:
     """The last accepted requests of an archive by organisation and request id, in bounded memory."""
 
     def __init__(self) -> None:
-        self._requests: OrderedDict[tuple[str, str], tuple[datetime, tuple[str, ...]]] = OrderedDict()
+        self._requests = Cache[tuple[str, str], tuple[datetime, tuple[str, ...]]](_MAX_REQUESTS)
 
     def add(self, record: EvidenceRecord, organization_identifier: str) -> Finding | None:
         """Add a verified record; return `record.id-reused` if its id was accepted for another request within the hour."""
@@ -87,12 +87,10 @@ class AcceptedRequests:
             return None
         key = organization_identifier, record.x_request_id.lower()
         content = record.method, record.target, record.body_sha256
-        at, before = self._requests.pop(key, (record.received_at, content))
+        at, before = self._requests.get(key) or (record.received_at, content)
         # The hour begins with the first request; a repetition does not prolong it.
         is_bound = abs(record.received_at - at) < _REMEMBERED
-        self._requests[key] = (at, before) if is_bound else (record.received_at, content)
-        if len(self._requests) > _MAX_REQUESTS:
-            self._requests.popitem(last=False)
+        self._requests.put(key, (at, before) if is_bound else (record.received_at, content))
         if before == content or not is_bound:
             return None
         message = f"{key[0]} got two requests with the X-Request-ID {key[1][:40]!r} accepted within an hour"

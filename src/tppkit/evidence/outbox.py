@@ -14,12 +14,13 @@ to the archive, and deletes their rows when they are on disk. Each row has a ran
 from __future__ import annotations
 
 import secrets
-from collections import OrderedDict, deque
+from collections import deque
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 from weakref import WeakSet
 
+from tppkit._cache import Cache
 from tppkit._extras import missing_extra
 from tppkit._files import FilePath
 from tppkit.certificates import EidasCertificate
@@ -92,7 +93,7 @@ class Outbox:
             self._archive, self._certificates, newest = None, CertificateFolder(archive), []
         self._archived = deque(reversed(newest), maxlen=_REMEMBERED)  # ids, oldest first
         # The last records that this process added, by row id. They need no parsing, which takes as long as hashing.
-        self._read: OrderedDict[str, tuple[bytes, EvidenceRecord]] = OrderedDict()
+        self._read = Cache[str, tuple[bytes, EvidenceRecord]](_REMEMBERED)
         self._archiving = Lock()
         self._adding: WeakSet[Any] = WeakSet()  # transactions that may still be rolled back
         number = BigInteger().with_variant(Integer, "sqlite")
@@ -125,9 +126,7 @@ class Outbox:
         self._certificates.keep(*certificates)
         self._insert.run_one(db, {"new_id": row_id, "unplaced": unplaced})
         if self._archive is not None and len(unplaced) <= _MAX_READ_BYTES:
-            self._read[row_id] = unplaced, read
-            if len(self._read) > _REMEMBERED:
-                self._read.popitem(last=False)
+            self._read.put(row_id, (unplaced, read))
         self._adding.add(db.get_transaction())
 
     def pending(self, db: Connection, *, limit: int = MAX_BATCH) -> Batch:
@@ -201,9 +200,9 @@ class Outbox:
             total += len(batch)
 
     def _record(self, number: int, row_id: str, raw: bytes) -> EvidenceRecord:
-        known, record = self._read.pop(row_id, (b"", None))
-        if record is not None and raw == known:
-            return record
+        known = self._read.pop(row_id)
+        if known is not None and known[0] == raw:
+            return known[1]
         try:
             return EvidenceRecord.from_unplaced(raw, outbox_id=row_id)
         except FormatError as e:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from tppkit._cache import Cache
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.httpsig.algorithms import Verify, key_kind, make_verifiers
 from tppkit.httpsig.components import Origin
@@ -145,13 +146,7 @@ class SealPolicy:
         self.origin = origin
         self.organizations = organizations
         self.demands = demands_of(profile)
-        self.remembered: dict[str, TrustedSeal] = {}
-
-    def remember(self, named: str, seal: TrustedSeal) -> None:
-        """Cache a seal by the text that identifies its certificate."""
-        if len(self.remembered) >= _REMEMBERED and named not in self.remembered:
-            self.remembered.clear()
-        self.remembered[named] = seal
+        self.remembered = Cache[str, TrustedSeal](_REMEMBERED)
 
     def trust(
         self, certificate: EidasCertificate, *, at: datetime, intermediates: Sequence[EidasCertificate]

@@ -172,7 +172,7 @@ def _verify_head(
     if key_id != seal.key_id:
         seal = seal._replace(key_id=key_id)
     if seal is not remembered:
-        policy.remember(named, seal)
+        policy.remembered.put(named, seal)
     date_fault = _date_fault(values["date"], at, policy) if "date" in parameters.headers else None  # 7
     return kind(parameters, signing_string, seal.certificate, seal.path, qwac, at, profile, digest, message, date_fault)
 

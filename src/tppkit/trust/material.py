@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
+from tppkit._cache import Cache
 from tppkit._clock import as_utc
 from tppkit._files import FilePath
 from tppkit.certificates import EidasCertificate, Use
@@ -62,8 +63,8 @@ class TrustMaterial:
         self.anchors = anchors
         self.lists = lists
         self.revocation = revocation
-        self._verifiers: dict[tuple[str, ...], PathVerifier] = {}
-        self._qualified: dict[tuple[bytes, Use], TrustedPath] = {}
+        self._verifiers = Cache[tuple[str, ...], PathVerifier](_REMEMBERED)
+        self._qualified = Cache[tuple[bytes, Use], TrustedPath](_REMEMBERED)
 
     @property
     def has_anchors(self) -> bool:
@@ -110,11 +111,11 @@ class TrustMaterial:
 
     def _verifier(self, anchors: Anchors) -> PathVerifier:
         roots = tuple(root.sha256 for root in anchors.roots)
-        if roots not in self._verifiers:
-            if len(self._verifiers) >= _REMEMBERED:
-                self._verifiers.clear()
-            self._verifiers[roots] = PathVerifier(anchors, revocation=self.revocation)
-        return self._verifiers[roots]
+        verifier = self._verifiers.get(roots)
+        if verifier is None:
+            verifier = PathVerifier(anchors, revocation=self.revocation)
+            self._verifiers.put(roots, verifier)
+        return verifier
 
     def _require_qualified(
         self,
@@ -129,9 +130,7 @@ class TrustMaterial:
         # The verifier remembers the path for its window, so the window must end where the lists may answer otherwise.
         is_direct = status.listing is not None and status.listing.issuer.direct
         path.window.narrow(*(lists.steady_around(at) if is_direct else (at, at)))
-        if len(self._qualified) >= _REMEMBERED:
-            self._qualified.clear()
-        self._qualified[certificate.der, use] = path
+        self._qualified.put((certificate.der, use), path)
 
 
 def check_trust(

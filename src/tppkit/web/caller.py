@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
+from tppkit._cache import Cache
 from tppkit._clock import as_utc
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import CertificateRejected, ConfigurationError, FormatError
@@ -205,7 +206,8 @@ class QwacPolicy:
     def __init__(self, paths: PathVerifier, *, organizations: OrganizationPolicy = _ORGANIZATIONS) -> None:
         self.paths = paths
         self.organizations = organizations
-        self._verified_paths: dict[str, tuple[tuple[str, ...], TrustedPath]] = {}  # by the QWAC, the latest last
+        # By the QWAC alone: other certificates that a peer sends must not push other QWACs out.
+        self._verified_paths = Cache[str, tuple[tuple[str, ...], TrustedPath]](_REMEMBERED)
 
     def verify(self, peer: PeerCertificate, *, at: datetime) -> TrustedPath:
         """Verify the peer's QWAC: it fits its profile, chains to an anchor at the time, and names an accepted organisation.
@@ -223,22 +225,14 @@ class QwacPolicy:
                 `path.*`, `key.*`, `revocation.*`.
         """
         at = as_utc(at)
-        chain, known = self._verified_paths.get(peer.chain_pem[0], ((), None))
+        chain, known = self._verified_paths.get(peer.chain_pem[0]) or ((), None)
         if known is not None and chain == peer.chain_pem and known.window.not_before <= at <= known.window.not_after:
             return known
         qwac = _read(peer.chain_pem[0])
         path = self.paths.verify_use(qwac, as_=Use.QWAC, at=at, intermediates=_authorities(peer.chain_pem[1:]))
         self.organizations.require(qwac)
-        self._remember(peer.chain_pem, path)
+        self._verified_paths.put(peer.chain_pem[0], (peer.chain_pem, path))
         return path
-
-    def _remember(self, chain: tuple[str, ...], path: TrustedPath) -> None:
-        """Replace the chain of the QWAC: other certificates that a peer sends must not push other QWACs out."""
-        self._verified_paths.pop(chain[0], None)
-        while len(self._verified_paths) >= _REMEMBERED:
-            # Another thread may have removed it.
-            self._verified_paths.pop(next(iter(tuple(self._verified_paths)), ""), None)
-        self._verified_paths[chain[0]] = (chain, path)
 
 
 def _read(pem: str) -> EidasCertificate:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 
+from tppkit._cache import Cache
 from tppkit._clock import as_utc, format_time
 from tppkit.certificates import EidasCertificate, Use, check_certificate
 from tppkit.certificates.rules import first_error
@@ -83,7 +84,7 @@ class PathVerifier:
         if not roots:
             raise ConfigurationError("trust.unreadable", "the names or extensions of every anchor are malformed")
         self._authorities = make_authorities(roots, _readable(anchors.intermediates))
-        self._remembered: dict[bytes, TrustedPath] = {}
+        self._remembered = Cache[bytes, TrustedPath](_REMEMBERED)
 
     def verify(
         self, certificate: EidasCertificate, *, at: datetime, intermediates: Sequence[EidasCertificate] = ()
@@ -106,9 +107,7 @@ class PathVerifier:
             return known
         require_validity(certificate, at)
         path = self._build(certificate, at, intermediates)
-        if len(self._remembered) >= _REMEMBERED:
-            self._remembered.clear()  # one step, as other threads remember at the same time
-        self._remembered[certificate.der] = path
+        self._remembered.put(certificate.der, path)
         return path
 
     def verify_use(

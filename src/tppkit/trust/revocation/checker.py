@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from weakref import WeakSet
 
+from tppkit._cache import Cache
 from tppkit._clock import format_time, shift
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, Finding, Severity, VerificationError
@@ -28,7 +29,7 @@ from tppkit.trust.revocation.outcome import CertificateStatus, Inquiry, Revocati
 from tppkit.trust.revocation.retained import RevocationEvidence
 
 REMEMBER = timedelta(hours=1)
-_REMEMBERED_REVOCATIONS = 1024
+_REMEMBERED = 1024  # signatures of lists, and revocations
 # Reasons why a sound answer does not apply: reported only if no other answer does.
 _NO_FAULTS = frozenset({"crl.scope", "fetch.skipped"})
 _RESPONDERS = "RFC 6960 section 4.2.2.2.1"
@@ -90,8 +91,8 @@ class RevocationChecker:
         self._lock = threading.Lock()
         self._windows: WeakSet[Window] = WeakSet()
         self._fetched = FetchedAnswers(fetch, make_nonce)
-        self._signed: dict[tuple[str, str], bool] = {}
-        self._revoked: set[tuple[str, str | None, datetime | None]] = set()
+        self._signed = Cache[tuple[str, str], bool](_REMEMBERED)
+        self._revoked = Cache[tuple[str, str | None, datetime | None], bool](_REMEMBERED)
 
     def replace(self, evidence: RevocationEvidence) -> None:
         """Replace all kept answers; every verdict given so far is closed and must be checked again.
@@ -240,9 +241,7 @@ class RevocationChecker:
         revocation = (certificate.sha256, answer.reason, answer.revoked_at)
         with self._lock:
             is_news = revocation not in self._revoked
-            if len(self._revoked) >= _REMEMBERED_REVOCATIONS:
-                self._revoked.clear()
-            self._revoked.add(revocation)
+            self._revoked.put(revocation, True)
         if is_news:
             self._close_windows()
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from cryptography.exceptions import UnsupportedAlgorithm
 
+from tppkit._cache import Cache
 from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, Severity, VerificationError
@@ -26,7 +27,6 @@ _PROCESSED = frozenset(
     {DISTRIBUTION_POINT, _EXPIRED_CERTS, "2.5.29.20", "2.5.29.35"}
 )  # and number, authority key identifier
 _NO_LONGER = "remove_from_crl"
-_REMEMBERED_SIGNATURES = 1024
 
 
 def verify_crl(
@@ -35,7 +35,7 @@ def verify_crl(
     certificate: EidasCertificate,
     issuer: EidasCertificate,
     above: Sequence[EidasCertificate] = (),
-    signed: dict[tuple[str, str], bool] | None = None,
+    signed: Cache[tuple[str, str], bool] | None = None,
 ) -> Answer:
     """Authenticate a CRL and read its entries about a certificate.
 
@@ -63,7 +63,7 @@ def verify_crl(
     # 4. If none revokes it, its authority may sign lists and had not ended, and the list is complete and covers the certificate.
     #    Another certificate of the same key may allow more, so without that right the list still revokes.
     authority = _find_authority(crl, issuer, above)  # 1
-    _check_signature(crl, authority, {} if signed is None else signed)  # 2
+    _check_signature(crl, authority, Cache(1) if signed is None else signed)  # 2
     entries = crl.entries_of(certificate.serial, read_link(issuer).subject)
     revocation = _worst(entries)  # 3
     only_revokes: Finding | None = None
@@ -180,7 +180,7 @@ def _check_scope(point: IssuingPoint, link: Link) -> None:
         raise _refused("crl.scope", f"the CRL is not the part of the list that {link} points to")
 
 
-def _check_signature(crl: Crl, authority: Link, known: dict[tuple[str, str], bool]) -> None:
+def _check_signature(crl: Crl, authority: Link, known: Cache[tuple[str, str], bool]) -> None:
     pair = crl.sha256, authority.certificate.sha256
     is_signed = known.get(pair)
     if is_signed is None:
@@ -188,9 +188,7 @@ def _check_signature(crl: Crl, authority: Link, known: dict[tuple[str, str], boo
             is_signed = known.get(pair)
             if is_signed is None:
                 is_signed = _is_signed(crl, authority)
-                if len(known) >= _REMEMBERED_SIGNATURES:
-                    known.clear()  # one step, as other threads read at the same time
-                known[pair] = is_signed
+                known.put(pair, is_signed)
     if not is_signed:
         raise _refused("crl.signature", f"the CRL is not signed with the key of {authority}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
+from tppkit._cache import Cache
 from tppkit.errors import Finding, FormatError, Severity, TransportError
 from tppkit.trust.fetching import Fetch, is_web_address
 from tppkit.trust.revocation.ocsp_response import MAX_OCSP_BYTES, make_ocsp_request, parse_ocsp_response
@@ -80,17 +80,16 @@ class FetchedAnswers:
 
     fetch: Fetch | None
     make_nonce: Callable[[], bytes] | None
-    _responses: OrderedDict[tuple[str, str], Fetched] = field(default_factory=OrderedDict)
-    _crls: OrderedDict[tuple[str, str], Fetched] = field(default_factory=OrderedDict)
-    _failed: OrderedDict[tuple[str, str], datetime] = field(default_factory=OrderedDict)
+    _responses: Cache[tuple[str, str], Fetched] = field(default_factory=lambda: Cache(_REMEMBERED_RESPONSES))
+    _crls: Cache[tuple[str, str], Fetched] = field(default_factory=lambda: Cache(_REMEMBERED_CRLS))
+    _failed: Cache[tuple[str, str], datetime] = field(default_factory=lambda: Cache(_REMEMBERED_FAILURES))
     _under_way: dict[tuple[str, str], Future[Fetched | Finding]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def kept(self) -> tuple[Fetched, ...]:
         """All cached answers."""
-        with self._lock:
-            return (*self._crls.values(), *self._responses.values())
+        return (*self._crls.values(), *self._responses.values())
 
     def ask(self, inquiry: Inquiry) -> Iterator[Fetched]:
         """Fetch one answer after the other, OCSP before CRL, while the caller asks for more and fetches are left.
@@ -177,28 +176,19 @@ class FetchedAnswers:
     def keep(self, fetched: Fetched) -> None:
         """Cache an answer of use; a list only if no later one of its address is cached."""
         if not fetched.evidence.crls:
-            self._remember(self._responses, fetched.question, fetched, _REMEMBERED_RESPONSES)
+            self._responses.put(fetched.question, fetched)
             return
-        with self._lock:
-            known = self._crls.get(fetched.question)
+        known = self._crls.get(fetched.question)
         if known is None or known.evidence.crls[0].this_update <= fetched.evidence.crls[0].this_update:
-            self._remember(self._crls, fetched.question, fetched, _REMEMBERED_CRLS)
+            self._crls.put(fetched.question, fetched)
 
     def forget(self, question: tuple[str, str], at: datetime) -> None:
         """Record that an address, for a certificate or for all ("") of them, had no usable answer at this time."""
-        self._remember(self._failed, question, at, _REMEMBERED_FAILURES)
+        self._failed.put(question, at)
 
     def _has_failed(self, url: str, inquiry: Inquiry) -> bool:
-        with self._lock:
-            asked = [self._failed.get((url, about)) for about in ("", inquiry.certificate.sha256)]
+        asked = [self._failed.get((url, about)) for about in ("", inquiry.certificate.sha256)]
         return any(when is not None and abs(inquiry.at - when) < RETRY_AFTER for when in asked)
-
-    def _remember(self, memory: OrderedDict[_K, _V], key: _K, value: _V, limit: int) -> None:
-        with self._lock:
-            memory[key] = value
-            memory.move_to_end(key)
-            if len(memory) > limit:
-                memory.popitem(last=False)
 
 
 def _some(urls: tuple[str, ...]) -> list[str]:

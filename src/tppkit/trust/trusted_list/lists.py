@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
+from tppkit._cache import Cache
 from tppkit._clock import as_utc, format_time, shift
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, ConfigurationError, Finding, Severity
@@ -114,7 +115,7 @@ class TrustedLists:
         self.lists = tuple(lists)
         self.failures = tuple(failures)
         self._index = ServiceIndex(self.lists)
-        self._anchors: dict[tuple[Purpose, tuple[datetime, datetime]], Anchors] = {}
+        self._anchors = Cache[tuple[Purpose, tuple[datetime, datetime]], Anchors](_REMEMBERED_ANCHORS)
 
     def status(
         self, certificate: EidasCertificate, *, at: datetime, intermediates: Sequence[EidasCertificate] = ()
@@ -196,9 +197,7 @@ class TrustedLists:
         anchors = self._anchors.get(key)
         if anchors is None:
             anchors = self._find_anchors(purpose, at)
-            if len(self._anchors) >= _REMEMBERED_ANCHORS:
-                self._anchors.clear()  # one step, as other threads remember at the same time
-            self._anchors[key] = anchors
+            self._anchors.put(key, anchors)
         if not anchors.roots:
             but = f", but {len(anchors.findings)} that cannot be used then" if anchors.findings else ""
             raise ConfigurationError(
