@@ -18,12 +18,10 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from sqlalchemy import create_engine, text
 
 from refusals import refused
 from servers import relay_to
 from tppkit.errors import ConfigurationError, TransportError
-from tppkit.sql.deadline import limit_waits
 from tppkit.web.replay import Bounds, Claim, ReplayStore, Verdict
 from tppkit.web.replay_stores.memory import USE_BYTES, MemoryReplayStore
 from tppkit.web.replay_stores.table import TABLE, TableReplayStore
@@ -306,15 +304,6 @@ def test_a_store_opened_before_a_fork_serves_each_process_its_own(store):
 
     assert in_processes(work) == [(["first"] * 80, "running")] * 3
     assert store.claim(b"k" * 32, b"x" * 32, bounds()).verdict is OTHER
-
-
-def test_the_limits_of_waiting_are_added_to_the_options_of_the_address(postgresql_url):
-    engine = create_engine(f"{psycopg_url(postgresql_url)}&options=-csearch_path%3Dbank")
-    limit_waits(engine, 3)
-    with engine.connect() as db:
-        shown = [db.execute(text(f"SHOW {name}")).scalar_one() for name in ("search_path", "statement_timeout")]
-    assert shown == ["bank", "3s"]
-    engine.dispose()
 
 
 def test_a_postgresql_that_stops_answering_fails_every_call_in_time(postgresql_url):

@@ -19,18 +19,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from time import monotonic
 from typing import Any, ParamSpec, TypeVar, cast
 
-from sqlalchemy import Connection, Engine, MetaData, Select, create_engine, event, make_url, select
+from sqlalchemy import Connection, Engine, MetaData, Select, event, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from tppkit._extras import missing_extra
-from tppkit._files import is_private_sqlite_file, make_private
 from tppkit._locals import without_locals
 from tppkit.errors import ConfigurationError, TransportError
-from tppkit.sql.deadline import limit_waits
+from tppkit.sql.engine import make_engine, use_wal
 
 BUSY_TIMEOUT_S = 2.0  # how long a request waits for another process's lock
 WAIT_S = 5.0  # how long a statement, or connecting, waits for PostgreSQL
@@ -77,14 +74,11 @@ class Database:
     @without_locals
     def __init__(self, url: str, *tables: MetaData) -> None:
         try:
-            _require_supported(url)
-            # Parameters are hidden, because they include bodies and link tokens.
-            self._engine = create_engine(url, hide_parameters=True, pool_pre_ping=True)
+            self._engine = make_engine(url, code="database.unusable", wait_s=WAIT_S)
             self._is_sqlite = self._engine.dialect.name == "sqlite"
             if self._is_sqlite:
-                _prepare_sqlite(self._engine)
-            else:
-                limit_waits(self._engine, WAIT_S)
+                _begin_by_sqlalchemy(self._engine)
+                use_wal(self._engine, wait_s=WAIT_S)
             self._snapshots = self._engine  # for jobs that only read
             if not self._is_sqlite:  # otherwise each statement would have its own snapshot
                 self._snapshots = self._engine.execution_options(isolation_level="REPEATABLE READ")
@@ -94,9 +88,7 @@ class Database:
                     metadata.create_all(connection)
                 for table in [table for metadata in tables for table in metadata.sorted_tables]:
                     _require_columns(connection, table.name, select(table).limit(1))
-        except ImportError as e:
-            raise missing_extra("postgres", e) from e
-        except (SQLAlchemyError, OSError, ValueError) as e:  # ValueError: the port in the address
+        except (*_FAILURES, OSError) as e:
             raise ConfigurationError(
                 "database.unusable", f"the sandbox's database cannot be opened: {type(e).__name__}"
             ) from e
@@ -340,16 +332,6 @@ def _require_columns(connection: Connection, name: str, read: Select[Any]) -> No
         ) from e
 
 
-def _require_supported(url: str) -> None:
-    parsed = make_url(url)
-    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
-        raise ConfigurationError("database.unusable", f"{parsed.get_backend_name()} is neither sqlite nor postgresql")
-    if parsed.get_backend_name() == "sqlite" and not is_private_sqlite_file(parsed.database):
-        raise ConfigurationError(
-            "database.unusable", "a SQLite database is named by the path of a file, not in memory or by a URI"
-        )
-
-
 def _open_for_loop(engine: Engine) -> Connection:
     """Open a SQLite connection for the event loop.
 
@@ -373,17 +355,12 @@ def _unavailable(error: Exception) -> TransportError:
     return TransportError("database.unavailable", f"the sandbox's database does not answer: {type(error).__name__}")
 
 
-def _prepare_sqlite(engine: Engine) -> None:
-    make_private(
-        Path(str(engine.url.database))
-    )  # it has payments and unused approval links; SQLite's journals get the same mode
+def _begin_by_sqlalchemy(engine: Engine) -> None:
+    """Begin each transaction at its start; SQLite's driver would begin it before the first write."""
 
     @event.listens_for(engine, "connect")
     def connect(connection: Any, record: Any) -> None:
-        connection.isolation_level = None  # transactions are begun below, not by the driver
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute(f"PRAGMA busy_timeout={int(BUSY_TIMEOUT_S * 1000)}")
+        connection.isolation_level = None
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

@@ -19,7 +19,7 @@ _SERVER_FIRST_S = 0.5  # the server's own limit ends a statement first, which ke
 
 
 def limit_waits(engine: Engine, wait_s: float) -> None:
-    """Limit how long an engine's connections wait for PostgreSQL, for connecting and for each statement.
+    """Limit how long an engine's connections wait for PostgreSQL to answer a statement.
 
     Args:
         engine: an engine that has not connected yet; one with another driver than psycopg and psycopg2 is not changed.
@@ -34,7 +34,6 @@ def limit_waits(engine: Engine, wait_s: float) -> None:
     def connect(dialect: Any, record: Any, arguments: list[Any], names: dict[str, Any]) -> Any:
         # Add the limit to the options of the address.
         names["options"] = f"{names.get('options', '')} {timeout}".strip()
-        names.setdefault("connect_timeout", max(1, round(wait_s)))
         names.setdefault("tcp_user_timeout", int(wait_s * 1000))
         return limited.connect(*arguments, **names) if limited else None
 

@@ -11,42 +11,34 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tppkit._extras import missing_extra
-from tppkit._files import is_private_sqlite_file, make_private, require_wait
 from tppkit._locals import without_locals
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.replay import Bounds, Claim, Verdict, unavailable
 
 try:
     from sqlalchemy import (
-        URL,
         BigInteger,
         Column,
         Connection,
-        Engine,
         LargeBinary,
         MetaData,
-        NullPool,
         Table,
         bindparam,
         case,
-        create_engine,
         delete,
-        make_url,
         select,
         update,
     )
     from sqlalchemy.dialects import postgresql, sqlite
     from sqlalchemy.exc import SQLAlchemyError
 
-    from tppkit.sql.deadline import limit_waits
+    from tppkit.sql.engine import make_engine
     from tppkit.sql.statement import Statement
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
@@ -192,18 +184,16 @@ class TableReplayStore:
 
     @without_locals
     def __init__(self, url: str, *, table: str = TABLE, wait_s: float = WAIT_S) -> None:
-        wait_s = require_wait(wait_s, code="web.setting")
         metadata = MetaData()
         self._requests = RequestTable(metadata, name=table)
-        self._engine = _make_engine(url, wait_s)
-        self._process = os.getpid()
         try:
-            metadata.create_all(self._engine)
-        except SQLAlchemyError:  # another process may have made it at the same time
+            self._engine = make_engine(url, code="web.setting", wait_s=wait_s, isolation_level="AUTOCOMMIT")
             try:
                 metadata.create_all(self._engine)
-            except SQLAlchemyError as e:
-                raise unavailable(self._engine.dialect.name, e) from e
+            except SQLAlchemyError:  # another process may have made it at the same time
+                metadata.create_all(self._engine)
+        except (SQLAlchemyError, OSError) as e:
+            raise unavailable("database", e) from e
         self._run(self._requests.require_columns)
 
     def close(self) -> None:
@@ -230,41 +220,8 @@ class TableReplayStore:
 
     @without_locals
     def _run(self, job: Callable[[Connection], T]) -> T:
-        if self._process != os.getpid():  # two processes must not share a connection
-            self._engine.dispose(close=False)
-            self._process = os.getpid()
         try:
             with self._engine.connect() as db:  # each statement is a transaction
                 return job(db)
         except (SQLAlchemyError, OSError) as e:
             raise unavailable(self._engine.dialect.name, e) from e
-
-
-def _make_engine(url: str, wait_s: float) -> Engine:
-    options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "hide_parameters": True}
-    try:
-        parsed = _parse(url)
-        if parsed.get_backend_name() == "sqlite":
-            if not is_private_sqlite_file(parsed.database):
-                raise ConfigurationError(
-                    "web.setting", "a SQLite database is named by the path of a file, which processes share"
-                )
-            # A connection for each call: a file that was replaced is noticed, and no connection crosses a fork.
-            make_private(Path(str(parsed.database)))
-            return create_engine(url, poolclass=NullPool, connect_args={"timeout": wait_s}, **options)
-        if parsed.get_backend_name() != "postgresql":
-            raise ConfigurationError("web.setting", f"{parsed.get_backend_name()} is neither sqlite nor postgresql")
-        engine = create_engine(url, pool_timeout=wait_s, pool_pre_ping=True, **options)
-        limit_waits(engine, wait_s)
-        return engine
-    except ImportError as e:
-        raise missing_extra("postgres", e) from e
-    except (SQLAlchemyError, OSError) as e:
-        raise unavailable("database", e) from e
-
-
-def _parse(url: str) -> URL:
-    try:
-        return make_url(url)
-    except ValueError as e:
-        raise ConfigurationError("web.setting", "the port in the database's address is not a number") from e
