@@ -267,8 +267,7 @@ def curls() -> list[bytes]:
     options = " ".join(f"-H '{name}: {value}'" for name, value in message.headers)
     return [
         f"curl https://a{message.target} {options} -d $'{{\\n}}'".encode(),
-        b'curl -G "https://a/?b" \\\n --data-urlencode a=b',
-        b'curl ^"https://a/?b^&c=^%^2F^" ^\r\n  --data-raw ^"^{^\\^"a^\\^":1,^\r\n\r\n2^}^"',
+        b'curl --globoff "https://a/?b" \\\n --data-urlencode a=b -b c=d',
     ]
 
 
@@ -541,7 +540,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
     "detached-jws": Target(text_target(parse_detached_jws), detached_jws),
     "raw-request": Target(bytes_target(parse_request), raw_requests),
     "har-request": Target(bytes_target(parse_har), hars),
-    "curl-request": Target(text_target(parse_curl), curls),
+    "curl-request": Target(bytes_target(parse_curl), curls),
     "diagnosed-request": Target(read_and_diagnose, diagnosed_requests),
     "trusted-list": Target(read_trusted_list, trusted_lists),
     "ocsp-request": Target(answer_status, ocsp_requests),

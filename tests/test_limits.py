@@ -53,7 +53,7 @@ LIMITS = {
     "an answer to what the sandbox calls": ("sandbox.outgoing_http:MAX_ANSWER_BYTES", "sandbox.outgoing_http:MAX_ADDRESSES"),
     "requests that the index page": ("sandbox.request_log:_KEPT",),
     "a HAR file": (
-        "cli.har_file:MAX_HAR_BYTES", "cli.har_file:MAX_ENTRIES", "cli.command_words:MAX_COMMAND_LENGTH",
+        "cli.har_file:MAX_HAR_BYTES", "cli.har_file:MAX_ENTRIES", "cli.curl_command:MAX_COMMAND_LENGTH",
         "seals.diagnose.bodies:MAX_CHANGED_BYTES",
     ),
     "card numbers": (

@@ -11,14 +11,14 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from refusals import refused
-from tppkit.cli.command_words import split_command
-from tppkit.cli.curl_command import parse_curl
+from tppkit.cli.curl_command import parse_curl, split_command
 from tppkit.errors import FormatError
 from tppkit.httpsig.wire import parse_request
 from tppkit.message import Message
@@ -65,22 +65,22 @@ SHELL_COPIES = {
      -H "Digest: SHA-256=a/b=" -H "Accept:" -H "PSU-ID;" -d "{ \"a\": \"\$1 \\ \`\", \
 \"b\": 1 }" """,
 }
-WINDOWS_COPIES = {
-    "Chrome": 'curl ^"https://bank.example/a?b=1^&c=^%^2F^" ^\r\n  -X ^"PUT^" ^\r\n  -H ^"X-A: b ^\\^"c^\\^"^" ^\r\n'
-    '  --data-raw ^"^{^\\^"a^\\^":^\\^"C:^\\^\\x^\\^",^\r\n\r\n^\\^"b^\\^":^\\^"50^% é^\\^"^}^" ^\r\n  --insecure',
-    "older Chrome and Firefox": 'curl "https://bank.example/a?b=1&c="%"2F" -X PUT -H "X-A: b ""c""" ^\n'
-    '  --data-binary "{""a"":""C:\\\\x"","^\n\n"""b"":""50"%" é""}"',
-    "quoted by backslashes": 'curl -X PUT "https://bank.example/a?b=1&c=%2F" ^\n  -H "X-A: b \\"c\\"" ^\n'
-    '  --data "{\\"a\\":\\"C:\\\\x\\","^\n\n"\\"b\\":\\"50% é\\"}"',
-}
 OPTIONS = [
     "-d a=1 -d $'b\\nc'", "-X PUT --data-raw @x", "--data-urlencode q=ä/b~-._", "--data-urlencode =a --data-urlencode b",
-    """--json '{"a":' --json '1}'""", "-G -d c=1 --data-urlencode d=e", "-H Accept: -H 'X-Empty;' -H 'X-A:  b '", "-u me:secret", "-I",
-    "-A agent -e http://ref -b a=b", "-X DELETE", "-d ''", "-u a:b -H 'Authorization: X'", "-u a:b -H Authorization:", "-u a:b -u c:d",
-    "-b a=b -H 'Cookie: c=d'", "-b a=b -b 'c=d; e=f'", "-A x -A y", "-A x -H 'User-Agent: z'", "-e x -e 'y;auto'", "--compressed",
-    "--compressed -H 'Accept-Encoding: x'", "-X get", "-G -d ''", "-G", "-G -I -d x", "-H 'Content-Type: a' --json '{}'",
-    "-G --json 1 -H 'Accept: a' -H Content-Type:", "-sSXPUT -kd'a b'", "-d\\\n=a\\ b\"c\\\nd\"'e\\\nf'", "-H 'A: ~ # *' -d a#b~",
+    "-H Accept: -H 'X-Empty;' -H 'X-A:  b '", "-I", "-X DELETE", "-d ''", "-b a=b -H 'Cookie: c=d'", "-b a=b -b 'c=d; e=f'", "--compressed",
+    "--compressed -H 'Accept-Encoding: x'", "-X get", "-H Content-Type: -d x", "-sSXPUT -kd'a b'", "-d\\\n=a\\ b\"c\\\nd\"'e\\\nf'",
+    "-H 'A: ~ # *' -d a#b~",
 ]  # fmt: skip
+# What none of the sources writes, although it changes the request or where it goes.
+UNSUPPORTED = [
+    "-F a=b", "-T file", "-K config", "-G", "-u me:secret", "-A agent", "-e http://ref", "--json 1", "--data-ascii a", "--user a:b",
+    "--get", "--form a=b", "--url-query a=b", "--request-target /b", "--proxy http://a", "-x a", "--next", "--", "--unknown", "-s-get",
+    "--head=1", "--reque PUT", "--data=a",
+]  # fmt: skip
+
+
+def parse(command: str, **options: Any) -> Message:
+    return parse_curl(command.encode(), **options)
 
 
 def header(message: Message, name: str) -> str:
@@ -118,11 +118,10 @@ def _is_whole(raw: bytes) -> bool:
 
 @pytest.mark.skipif(not (shutil.which("curl") and shutil.which("bash")), reason="needs bash and curl")
 @pytest.mark.parametrize("command", [*SHELL_COPIES.values(), *[f"curl {options} 'http://bank.example/a?b=%2F'" for options in OPTIONS],
-    "curl -G -d x=1 http://bank.example/a?", "curl -G -d x=1 'http://bank.example/a?b&'", "curl -G -d x=1 http://bank.example#f"],
-    ids=[*SHELL_COPIES, *OPTIONS, "question mark", "ampersand", "fragment"])  # fmt: skip
+    "curl http://bank.example/a?", "curl http://bank.example#f"], ids=[*SHELL_COPIES, *OPTIONS, "question mark", "fragment"])  # fmt: skip
 def test_bash_and_curl_send_the_same_request(command):
     command, sent = sent_by_curl(command)
-    read = parse_curl(command, as_found=True)
+    read = parse(command, as_found=True)
     assert (read.method, read.target, read.body) == (sent.method, sent.target, sent.body)
     own = set() if sent.values("user-agent") == read.values("user-agent") else {"user-agent"}  # curl's version
     assert sorted((name.lower(), value) for name, value in read.headers) == sorted(
@@ -130,23 +129,16 @@ def test_bash_and_curl_send_the_same_request(command):
     )
 
 
-@pytest.mark.parametrize("command", WINDOWS_COPIES.values(), ids=WINDOWS_COPIES)
-def test_a_copy_for_cmd_is_read(command):
-    message = parse_curl(command)
-    assert (message.method, message.target) == ("PUT", "/a?b=1&c=%2F")
-    assert header(message, "x-a") == 'b "c"'
-    assert message.body == '{"a":"C:\\\\x",\n"b":"50% é"}'.encode()
-
-
 def test_a_command_saved_by_an_editor_of_windows_is_read():
-    message = parse_curl(f"\ufeff$ curl {URL} \\\r\n -d 'a\r\nb'\r\n")
+    message = parse(f"\ufeff$ curl {URL} \\\r\n -d 'a\r\nb'\r\n")
     assert (message.target, message.body) == ("/psd2/v1?x=%2F", b"a\r\nb")
-    assert parse_curl(f"curl.exe {URL}").headers[0] == ("Host", "bank.example")
+    assert parse(f"curl.exe {URL}").headers[0] == ("Host", "bank.example")
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12), max_size=6))
 def test_words_that_were_quoted_come_back(words):
-    assert split_command(shlex.join(["curl", *words])) == ["curl", *words]
+    command = shlex.join(["curl", *words]).encode().decode("latin-1")
+    assert [word.encode("latin-1").decode() for word in split_command(command)] == ["curl", *words]
 
 
 @pytest.mark.parametrize(
@@ -163,16 +155,20 @@ def test_text_that_a_shell_would_change_is_rejected(text):
 @pytest.mark.parametrize(
     "arguments",
     [
-        "", "a b", f"{URL} -F a=b", f"{URL} -T file", f"{URL} -K config", f"{URL} -H", f"{URL} -H 'no header'", f"{URL} -H 'X A: b'",
-        f"{URL} --unknown", f"{URL} --next", f"{URL} -s-get", f"{URL} -u name", f"{URL} --data-urlencode 'a=b c'",
-        f"-G {URL} -d a=%2F", f"-G {URL} --data-urlencode a=/", f"{URL} -H 'Host: a' -H 'Host: b'",
+        *(f"{URL} {option}" for option in UNSUPPORTED), "", "a b", f"{URL} -", f"{URL} -H", f"{URL} -H 'no header'",
+        f"{URL} -H 'X A: b'", f"{URL} --data-urlencode 'a=b c'", f"{URL} -H 'Host: a' -H 'Host: b'",
         "'https://a/{b,c}'", "'https://[a-b].h/'", "https://u:p@h/", "https://u@h/",
         "https://a/a/../b", "https://a/a/./b", "https://a/a/..", "https://a/a/%2e%2E/b", "https://a/.?x",
     ],
 )  # fmt: skip
 def test_an_option_or_address_of_unknown_effect_is_rejected(arguments):
     with refused(FormatError, "curl.option"):
-        parse_curl(f"curl {arguments}")
+        parse(f"curl {arguments}")
+
+
+def test_an_unsupported_option_is_named():
+    with refused(FormatError, "curl.option", match='"--json" is not supported'):
+        parse(f"curl {URL} --json 1")
 
 
 @pytest.mark.parametrize(
@@ -180,20 +176,19 @@ def test_an_option_or_address_of_unknown_effect_is_rejected(arguments):
     [
         ("wget a", "curl.option"), ("curl 'https://a/ b'", "message.address"), ("curl 'https://a/é'", "message.address"),
         (f"curl {URL} -X 'P O'", "message.malformed"), ("curl file:///etc/passwd", "message.address"),
-        (f"curl {URL} -H $'A: b\\r\\nC: d'", "header.control-character"), (f"curl {URL} -A $'b\\nC: d'", "header.control-character"),
-        (f"curl {URL} " + "-s " * 2_000, "curl.shell"), (f"curl {URL} -d {'a' * 131_072}", "curl.shell"),
+        (f"curl {URL} -H $'A: b\\r\\nC: d'", "header.control-character"), (f"curl {URL} -b $'b=\\nC: d'", "header.control-character"),
+        (f"curl {URL} -d {'a' * 131_072}", "curl.shell"),
         (f"curl --head -d x {URL}", "curl.option"), (f"curl {URL} -X ''", "message.malformed"), (f"curl {URL}\u00a0", "message.address"),
-        (f"curl {URL} -d '\ud800'", "curl.shell"),
     ],
-    ids=range(13),
+    ids=range(11),
 )  # fmt: skip
 def test_a_request_that_cannot_be_sent_is_rejected(command, code):
     with refused(FormatError, code):
-        parse_curl(command)
+        parse(command)
 
 
 def test_the_brackets_of_an_ipv6_address_are_accepted():
-    assert header(parse_curl("curl 'https://[::1]:8443/a'"), "host") == "[::1]:8443"
+    assert header(parse("curl 'https://[::1]:8443/a'"), "host") == "[::1]:8443"
 
 
 @pytest.mark.parametrize(
@@ -201,15 +196,13 @@ def test_the_brackets_of_an_ipv6_address_are_accepted():
 )
 def test_a_fault_of_the_request_is_accepted_only_as_found(option, fault):
     with refused(FormatError, fault):
-        parse_curl(f"curl {option} {URL}")
-    assert parse_curl(f"curl {option} {URL}", as_found=True).target == "/psd2/v1?x=%2F"
+        parse(f"curl {option} {URL}")
+    assert parse(f"curl {option} {URL}", as_found=True).target == "/psd2/v1?x=%2F"
 
 
-@pytest.mark.parametrize(
-    ("option", "body"), [("-d", b'{ "a": 1}'), ("--data-binary", FILES["body.json"]), ("--json", FILES["body.json"])]
-)
+@pytest.mark.parametrize(("option", "body"), [("-d", b'{ "a": 1}'), ("--data-binary", FILES["body.json"])])
 def test_line_ends_of_a_file_are_lost_as_curl_loses_them(option, body):
-    assert parse_curl(f"curl {URL} {option} @body.json", read_file=FILES.__getitem__).body == body
+    assert parse(f"curl {URL} {option} @body.json", read_file=FILES.__getitem__).body == body
 
 
 @pytest.mark.parametrize(
@@ -217,30 +210,31 @@ def test_line_ends_of_a_file_are_lost_as_curl_loses_them(option, body):
 )
 def test_files_are_not_read_unless_allowed(options):
     with refused(FormatError, "curl.file"):
-        parse_curl(f"curl {URL} {options}")
+        parse(f"curl {URL} {options}")
 
 
 def test_files_that_make_a_body_too_large_are_rejected():
     with refused(FormatError, "message.too-large"):
-        parse_curl(f"curl {URL} " + "-d @a " * 9, read_file=lambda name: bytes(1024 * 1024).replace(b"\0", b"a"))
+        parse(f"curl {URL} " + "-d @a " * 9, read_file=lambda name: bytes(1024 * 1024).replace(b"\0", b"a"))
 
 
 @pytest.mark.parametrize(
     "text",
     ["a" * 130_000, "'a'" * 40_000, "$'" + "\\x41" * 30_000 + "'", "http://" + "@" * 130_000, "-" + "s" * 130_000 + f" {URL}",
-     "-s " * 1_900, '^"' + 'a"b"' * 30_000 + '"', '^"' + "\\" * 130_000, '^"' + '""a' * 40_000 + '"'],
-    ids=["word", "quoted", "escaped", "at-signs", "letters", "options", "cmd-words", "cmd-backslashes", "cmd-quotes"],
+     f"{URL} " + "-s " * 43_000, f"{URL} " + "-da " * 32_000, f"{URL} " + "-Ha:b " * 21_000, f"{URL} " + "-ba=b " * 21_000],
+    ids=["word", "quoted", "escaped", "at-signs", "letters", "options", "data", "headers", "cookies"],
 )  # fmt: skip
 def test_the_longest_command_is_read_in_linear_time(text):
     started = time.process_time()
     with suppress(FormatError):
-        parse_curl(f"curl {text}")
+        parse(f"curl {text}")
     assert time.process_time() - started < 1
 
 
-@given(st.text() | st.text(alphabet="-dHX@'\"$\\\n=:/ahtps; ^%&\r", max_size=60).map(f"curl {URL} ".__add__))
-def test_only_format_error_escapes(text):
+@given(
+    st.binary()
+    | st.text(alphabet="-dHX@'\"$\\\n=:/ahtps; ^%&\r", max_size=60).map(f"curl {URL} ".__add__).map(str.encode)
+)
+def test_only_format_error_escapes(raw):
     with suppress(FormatError):
-        parse_curl(text)
-    with suppress(FormatError):
-        parse_curl(text.replace(" ", ' ^"', 1))
+        parse_curl(raw)

@@ -1,67 +1,66 @@
-"""Parse a `curl` command, as browsers, Postman and bank portals copy it, into the request that curl would send.
+r"""Parse a `curl` command into the request that curl would send, as browsers (Copy as cURL, bash), Postman and bank portals copy it.
 
-Options that would change the request and are not supported are rejected. Abbreviated options and `--name=value` are accepted, which
-curl itself rejects. Source: curl's manual page.
+The command is split into words without a shell. What a shell would expand, redirect or run is rejected, and so is each option that
+none of these write. Texts here have one character for each byte of the command (Latin-1). Source: curl's manual page.
 """
 
 from __future__ import annotations
 
-import getopt
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from urllib.parse import quote_from_bytes
 
-from tppkit._encoding import encode_base64, shown
-from tppkit.cli.command_words import WHITE_SPACE, split_command
+from tppkit._encoding import shown
 from tppkit.errors import FormatError
 from tppkit.httpsig.signing_string import is_field_name, require_field_value, require_start_line
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, check_length, split_address
 from tppkit.message import Header, Message
 
+MAX_COMMAND_LENGTH = 128 * 1024  # Linux limits an argument to it
 ReadFile = Callable[[str], bytes]
 Options = Sequence[tuple[str, str]]
 
-_DATA = ("--data", "--data-ascii", "--data-raw", "--data-binary", "--data-urlencode", "--json")
-_LETTERS = {
-    "X": "request=", "H": "header=", "d": "data=", "G": "get", "I": "head", "u": "user=", "A": "user-agent=", "e": "referer=",
-    "b": "cookie=", "g": "globoff", "o": "output=", "E": "cert=", "m": "max-time=", "w": "write-out=", "x": "proxy=", "k": "insecure",
-    "s": "silent", "S": "show-error", "v": "verbose", "i": "include", "L": "location", "f": "fail", "N": "no-buffer",
-    "#": "progress-bar", "4": "ipv4", "6": "ipv6", "D": "dump-header=", "c": "cookie-jar=", "0": "http1.0",
-}  # fmt: skip
-# In the form of getopt: a name with an equals sign takes a value.
-_CHANGE_THE_REQUEST = (
-    "data-ascii=",
-    "data-raw=",
-    "data-binary=",
-    "data-urlencode=",
-    "json=",
-    "url=",
-    "path-as-is",
-    "compressed",
+_WHITE_SPACE = " \t\r\n"  # of a shell, which keeps other spaces
+_SHELL = re.compile(
+    r"'(?P<single>[^']*)'"
+    r"|\$'(?P<ansi>(?:[^'\\]|\\.)*)'"
+    r'|"(?P<double>(?:[^"\\$`]|\\.)*)"'
+    r"|\\(?:(?P<joined>\r?\n)|(?P<escaped>[^\r\n]))"
+    r"|(?P<special>[\"'\\$`|&;<>(){}\[\]*\r\n]|(?<![^\s=:])~|(?<!\S)#)"
+    r"|(?P<space>[ \t]+)|(?P<plain>[^\"'\\$`|&;<>(){}\[\]*\r\n~# \t]+|[~#])",
+    re.DOTALL | re.ASCII,
 )
-_CHANGE_THE_TRANSFER = (
-    "cert-type=", "key=", "key-type=", "pass=", "cacert=", "capath=", "connect-timeout=", "resolve=", "connect-to=", "retry=",
-    "retry-delay=", "ciphers=", "tls13-ciphers=", "tls-max=", "tlsv1.2", "tlsv1.3", "pinnedpubkey=", "interface=", "stderr=",
-    "trace=", "trace-ascii=", "trace-time", "http1.1", "http2", "fail-with-body", "no-progress-meter", "no-keepalive",
-    "styled-output",
-)  # fmt: skip
-_SHORT_OPTIONS = "".join(letter + ":" * name.endswith("=") for letter, name in _LETTERS.items())
-_LONG_OPTIONS = [*_LETTERS.values(), *_CHANGE_THE_REQUEST, *_CHANGE_THE_TRANSFER]
-_CLUSTER = re.compile(f"-[{''.join(letter for letter, name in _LETTERS.items() if not name.endswith('='))}]{{100}}")
-_LONG_NAMES = {f"-{letter}": f"--{name.removesuffix('=')}" for letter, name in _LETTERS.items()}
+_IN_DOUBLE = re.compile(r'\\(?:([$`"\\])|\r?\n)')
+_ANSI = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
+_ANSI_LETTERS = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
+_FOR_CMD = re.compile(r"""[^'\\]*?[ \t]\^["\r\n]""")
+
+_DATA = ("--data", "--data-raw", "--data-binary", "--data-urlencode")
+_LETTERS = {
+    "X": "--request", "H": "--header", "d": "--data", "b": "--cookie", "I": "--head", "g": "--globoff", "E": "--cert", "m": "--max-time",
+    "o": "--output", "k": "--insecure", "s": "--silent", "S": "--show-error", "v": "--verbose", "i": "--include", "L": "--location",
+}  # fmt: skip
+_WITH_VALUE = frozenset({
+    *_DATA, "--request", "--header", "--cookie", "--url", "--cert", "--cert-type", "--key", "--key-type", "--pass", "--cacert",
+    "--max-time", "--output",
+})  # fmt: skip
+_FLAGS = frozenset({
+    "--head", "--compressed", "--globoff", "--path-as-is", "--insecure", "--silent", "--show-error", "--verbose", "--include", "--location",
+    "--http1.1", "--http2", "--tlsv1.2",
+})  # fmt: skip
 
 _CREDENTIALS = re.compile(r"[^/?#]*://[^/?#]*@")
 _IPV6_HOST = re.compile(r"\[[0-9A-Fa-f:.]+\]")
 _GLOB = re.compile(r"[][{}]")
 _DOTS = re.compile(r"[^?]*/(?:\.|%2e){1,2}(?:[/?]|\Z)", re.IGNORECASE)
-_ENCODINGS = "deflate, gzip, br, zstd"  # of the usual builds
 
 
-def parse_curl(text: str, *, read_file: ReadFile | None = None, as_found: bool = False) -> Message:
+def parse_curl(raw: bytes, *, read_file: ReadFile | None = None, as_found: bool = False) -> Message:
     """Parse a `curl` command into the request that curl would send.
 
     Args:
-        text: the command, with or without a `$` before it; bytes that are not UTF-8 are escaped as surrogates.
+        raw: the command, with or without a `$` before it.
         read_file: returns the bytes of the file that `--data @file` names; None: such data is rejected. The command chooses the
             name, so pass it only for trusted commands.
         as_found: accept a method in lower case and lengths that differ from the headers, as `parse_request` does.
@@ -70,31 +69,99 @@ def parse_curl(text: str, *, read_file: ReadFile | None = None, as_found: bool =
         FormatError: `curl.shell`, `curl.option`, `curl.file`, `message.*`, `header.control-character`, and what `read_file`
             raises.
     """
-    words = split_command(text.removeprefix("\ufeff").lstrip(WHITE_SPACE).removeprefix("$ "))
-    if not words or words[0] not in ("curl", "curl.exe"):
+    text = raw.removeprefix(b"\xef\xbb\xbf").decode("latin-1").strip(_WHITE_SPACE)
+    words = split_command(text.removeprefix("$ "))
+    if words[:1] not in (["curl"], ["curl.exe"]):
         raise FormatError("curl.option", "the command is not curl")
-    if any(map(_CLUSTER.match, words)):  # getopt takes time by the square of their number
-        raise FormatError("curl.option", "a word of the command has 100 option letters")
-    try:
-        parsed, addresses = getopt.gnu_getopt(words[1:], _SHORT_OPTIONS, _LONG_OPTIONS)
-    except getopt.GetoptError as e:
-        raise FormatError("curl.option", f"curl's options cannot be parsed: {shown(e.msg)}") from None
-    options = [(_LONG_NAMES.get(name, name), value) for name, value in parsed]
-    message = _message(options, [*addresses, *_values(options, "--url")], read_file)
+    message = _message([*_options(words[1:])], read_file)
     require_start_line(message._replace(method=message.method.upper()) if as_found else message)
     if not as_found:
         check_length(message)
     return message
 
 
-def _message(options: Options, addresses: Sequence[str], read_file: ReadFile | None) -> Message:
+def split_command(text: str) -> list[str]:
+    """Return the words of one command, as a POSIX shell would pass them to the program.
+
+    Args:
+        text: one command, on one line or on several that are joined by a backslash.
+
+    Raises:
+        FormatError: `curl.shell`.
+    """
+    if len(text) > MAX_COMMAND_LENGTH:
+        raise FormatError("curl.shell", f"the command has more than {MAX_COMMAND_LENGTH} bytes")
+    if _FOR_CMD.match(text):
+        raise FormatError(
+            "curl.shell", "the command is quoted for cmd.exe: choose Copy as cURL (bash), or save a HAR file"
+        )
+    words: list[list[str]] = [[]]
+    for match in _SHELL.finditer(text):
+        if match["special"]:
+            found = f"{shown(match['special'])} at byte {match.start()}"
+            raise FormatError("curl.shell", f"{found} is not quoted, or is a quote that is not closed")
+        if not match["space"]:
+            words[-1] += () if match["joined"] else (_piece(match),)
+        elif words[-1]:
+            words.append([])
+    joined = ["".join(pieces) for pieces in words if pieces]
+    if "\0" in "".join(joined):
+        raise FormatError("curl.shell", "the command contains a NUL, which no argument can contain")
+    return joined
+
+
+def _piece(match: re.Match[str]) -> str:
+    if match["ansi"] is not None:
+        return _ANSI.sub(_ansi_character, match["ansi"])
+    if match["double"] is not None:
+        return _IN_DOUBLE.sub(r"\1", match["double"])
+    return match["single"] or match["escaped"] or match["plain"] or ""
+
+
+def _ansi_character(match: re.Match[str]) -> str:
+    r"""The bytes of an escape within `$'…'`: `\u` is a character, `\x` a byte."""
+    number, byte, letter = match.groups()
+    if byte:
+        return chr(int(byte, 16))
+    character = chr(int(number, 16)) if number else _ANSI_LETTERS.get(letter, "\ud800")
+    if "\ud800" <= character <= "\udfff":
+        raise FormatError("curl.shell", f"the escape {shown(match[0])} within $'…' is not supported")
+    return character.encode().decode("latin-1")
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The options by their long names, each with its value or an empty text; an address is a `--url`."""
+    rest = iter(words)
+    for word in rest:
+        if word.startswith("--"):
+            yield word, _value(word, "", rest)
+        elif word.startswith("-") and word != "-":
+            letters = iter(word[1:])
+            for letter in letters:
+                name = _LETTERS.get(letter, f"-{letter}")
+                yield name, _value(name, letters, rest)
+        else:
+            yield "--url", word
+
+
+def _value(name: str, attached: Iterable[str], rest: Iterator[str]) -> str:
+    """The value of an option: what follows in its own word, or the next word; an empty text for a flag."""
+    if name in _FLAGS:
+        return ""
+    if name not in _WITH_VALUE:
+        raise FormatError("curl.option", f"the option {shown(name)} is not supported: write the request without it")
+    value = "".join(attached) or next(rest, None)
+    if value is None:
+        raise FormatError("curl.option", f"the option {name} has no value")
+    return value
+
+
+def _message(options: Options, read_file: ReadFile | None) -> Message:
+    last, addresses = dict(options), _values(options, "--url")
     if len(addresses) != 1:
         raise FormatError("curl.option", f"the command has {len(addresses)} addresses, not one")
-    last = dict(options)
     host, target = _split_address(addresses[0], last)
     body = _body(options, read_file)
-    if "--get" in last and body is not None:
-        target, body = _with_query(target, body), None
     if "--head" in last and body is not None:
         raise FormatError("curl.option", "curl rejects --head together with data")
     method = last.get("--request", "HEAD" if "--head" in last else "GET" if body is None else "POST")
@@ -115,7 +182,7 @@ def _split_address(text: str, options: Mapping[str, str]) -> tuple[str, str]:
     address = text if "://" in text else f"http://{text}"
     host, target = split_address(address)
     if _CREDENTIALS.match(address):
-        raise FormatError("curl.option", "the address contains a user name: use --user")
+        raise FormatError("curl.option", "the address contains a user name: write the header Authorization instead")
     if "--globoff" not in options and _GLOB.search(_IPV6_HOST.sub("", host, count=1) + target):
         raise FormatError("curl.option", "curl expands {} and [] in an address: use --globoff, or write one address")
     if "--path-as-is" not in options and _DOTS.match(target):
@@ -125,38 +192,29 @@ def _split_address(text: str, options: Mapping[str, str]) -> tuple[str, str]:
     return host, target
 
 
-def _with_query(target: str, data: bytes) -> str:
-    if b"%" in data:
-        raise FormatError(
-            "curl.option", "percent escapes of --get depend on curl's version: put the query into the address"
-        )
-    path, _, query = target.partition("?")
-    joined = query + ("&" if query and not query.endswith("&") else "") + data.decode("latin-1")
-    return f"{path}?{joined}" if joined else path
-
-
 def _body(options: Options, read_file: ReadFile | None) -> bytes | None:
-    body: bytes | None = None
+    parts, size = list[bytes](), 0
     for name, value in options:
         if name in _DATA:
-            data = _data(name, value, read_file)
-            body = data if body is None else body + (b"" if name == "--json" else b"&") + data
-            if len(body) > MAX_MESSAGE_BYTES:
+            parts.append(_data(name, value, read_file))
+            size += len(parts[-1]) + 1
+            if size > MAX_MESSAGE_BYTES:
                 raise FormatError("message.too-large", f"the body has more than {MAX_MESSAGE_BYTES} bytes")
-    return body
+    return b"&".join(parts) if parts else None
 
 
 def _data(option: str, value: str, read_file: ReadFile | None) -> bytes:
-    raw = value.encode("utf-8", "surrogateescape")
+    raw = value.encode("latin-1")
     if option == "--data-urlencode":
         return _url_encoded(raw)
     if option == "--data-raw" or not value.startswith("@"):
         return raw
+    file = os.fsdecode(raw[1:])
     if read_file is None:
-        raise FormatError("curl.file", f"{option} names the file {shown(value[1:])}, and reading files is not allowed")
-    content = read_file(value[1:])
+        raise FormatError("curl.file", f"{option} names the file {shown(file)}, and reading files is not allowed")
+    content = read_file(file)
     # curl's manual, --data: "carriage returns, newlines and null bytes are stripped out".
-    return content.translate(None, b"\r\n\0") if option in ("--data", "--data-ascii") else content
+    return content.translate(None, b"\r\n\0") if option == "--data" else content
 
 
 def _url_encoded(raw: bytes) -> bytes:
@@ -175,43 +233,27 @@ def _header(text: str) -> tuple[str, str | None]:
     """Name and value of a header; the value is None for `Name:`, which removes a header that curl would add."""
     if text.startswith("@"):
         raise FormatError("curl.file", "--header names a file: write the headers into the command")
-    text = text.encode("utf-8", "surrogateescape").decode("latin-1")
-    name, separator, value = text.partition(":")
-    if not separator and text.endswith(";"):  # to curl, Name; means an empty header
-        return _checked(text[:-1], "")
-    if not separator:
-        raise FormatError("curl.option", "a --header has no colon, and curl would not send it")
-    name, value = _checked(name, value)
-    return name, value or None
-
-
-def _checked(name: str, value: str) -> Header:
-    if not is_field_name(name):
-        raise FormatError("curl.option", f"{shown(name)} is not the name of a header")
+    is_empty = ":" not in text and text.endswith(";")  # to curl, Name; means an empty header
+    name, separator, value = (text[:-1], ":", "") if is_empty else text.partition(":")
+    if not separator or not is_field_name(name):
+        raise FormatError("curl.option", "a --header has no name with a colon, and curl would not send it so")
     require_field_value(name, value)
-    return name, value.strip(" \t")
+    value = value.strip(" \t")
+    return name, value if value or is_empty else None
 
 
 def _own_headers(options: Options, host: str, body: bytes | None) -> Iterator[Header]:
     """The headers that curl adds by itself or for an option."""
-    last = dict(options)
-    is_json = "--json" in last
     yield "Host", host
-    yield "Accept", "application/json" if is_json else "*/*"
-    if "--user" in last:
-        if ":" not in last["--user"]:
-            raise FormatError("curl.option", "--user has no password, so curl would ask for it")
-        yield "Authorization", f"Basic {encode_base64(last['--user'].encode('utf-8', 'surrogateescape'))}"
+    yield "Accept", "*/*"
     cookies = [cookie for cookie in _values(options, "--cookie") if cookie]
     if any("=" not in cookie for cookie in cookies):
         raise FormatError("curl.file", "--cookie names a file: write the cookies into the command")
-    referer = last.get("--referer", "").removesuffix(";auto")
-    for name, text in (("User-Agent", last.get("--user-agent")), ("Referer", referer), ("Cookie", ";".join(cookies))):
-        if text:
-            yield _checked(name, text.encode("utf-8", "surrogateescape").decode("latin-1"))
-    if "--compressed" in last:
-        yield "Accept-Encoding", _ENCODINGS
-    if is_json or body is not None:
-        yield "Content-Type", "application/json" if is_json else "application/x-www-form-urlencoded"
+    if cookies:
+        require_field_value("Cookie", ";".join(cookies))
+        yield "Cookie", ";".join(cookies).strip(" \t")
+    if "--compressed" in dict(options):
+        yield "Accept-Encoding", "deflate, gzip, br, zstd"  # of the usual builds
     if body is not None:
+        yield "Content-Type", "application/x-www-form-urlencoded"
         yield "Content-Length", str(len(body))

@@ -77,8 +77,7 @@ def read_sealed_request(
     start = raw[:256].removeprefix(b"\xef\xbb\xbf").lstrip()
     if start.startswith((b"curl ", b"$ curl ", b"curl\t", b"curl\\", b"curl.exe ")):
         read_file = (lambda file: read_bounded(Path(file), max_bytes=MAX_MESSAGE_BYTES)) if allow_files else None
-        command = raw.decode("utf-8", "surrogateescape")
-        return SealedInput(parse_curl(command, read_file=read_file, as_found=as_found))
+        return SealedInput(parse_curl(raw, read_file=read_file, as_found=as_found))
     if not start.startswith(b"{"):
         try:
             return SealedInput(parse_request(raw, as_found=as_found))
