@@ -4,9 +4,7 @@ import os
 
 import pytest
 
-from tppkit.cli import demo_shop
-from tppkit.cli.demo import _print_end
-from tppkit.cli.demo_steps import DemoStopped, Steps, UnexpectedResult
+from tppkit.cli.demo import CARD, DemoStopped, Steps, UnexpectedResult, _print_end
 from tppkit.errors import FormatError
 from tppkit.testing import assert_no_pan
 
@@ -49,7 +47,7 @@ def test_it_shows_each_refusal_with_status_and_code(demo_folder):
 
 def test_the_card_number_is_neither_printed_nor_stored(demo_folder):
     folder, output = demo_folder
-    assert_no_pan(folder, output, cards=[demo_shop.CARD["number"].replace(" ", "")])
+    assert_no_pan(folder, output, cards=[CARD["number"].replace(" ", "")])
 
 
 def test_it_lists_its_files(demo_folder):

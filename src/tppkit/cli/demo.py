@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+import textwrap
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -17,13 +21,15 @@ import httpx
 
 from tppkit._clock import utc_now
 from tppkit._files import make_folder
+from tppkit._text import printable
 from tppkit.certificates import EidasCertificate
-from tppkit.cli.demo_steps import DemoStopped, Steps, expect
 from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, json_flag, print_json
-from tppkit.client import Identity, LegacyClient, Psd2Client
-from tppkit.errors import ConfigurationError
+from tppkit.client import AccessKind, Identity, LegacyClient, Psd2Client, is_paid
+from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.evidence import AuditSummary, Verdict, audit_archive
 from tppkit.evidence.archive import RECORDS
+from tppkit.protocol.gateway import Order, OrderRequest, TransactionRequest
+from tppkit.protocol.legacy import PaymentOrder
 from tppkit.protocol.psd2 import (
     ALL_ACCOUNTS,
     PSD2,
@@ -44,6 +50,7 @@ from tppkit.testpki import Issued, Pki, make_pki, make_provider, write_pki
 from tppkit.trust import PathVerifier, load_anchors
 
 if TYPE_CHECKING:
+    from tppkit.cli.demo_shop import Control, Shop
     from tppkit.sandbox import SandboxServer
 
 _PURPOSE = "Order 4711"
@@ -53,9 +60,86 @@ _PAYMENT = PaymentInitiation(
     creditor_name="Bookshop Ąžuolas",
     remittance_information_unstructured=_PURPOSE,
 )
+_PHONE = "+37060000001"
+_ORDER = PaymentOrder(
+    acc="LT121000011101001000", amts={"EUR": Decimal("12.50")}, name="Bookshop Ąžuolas", street="Pilies g. 1", city="Vilnius",
+    country="LTU", msg="Order 4712",
+)  # fmt: skip
+_HOUR_S = 3600
+# The issuer of this card asks its holder.
+CARD = {"number": "4000 0027 6000 3184", "expiry": "12/39", "cvc": "123", "name": "Ona Kazlauskienė"}
+_PAID, _SHIPPED, _SENT_BACK = 2500, 1500, 500
+_HIDDEN = re.compile('<input type="hidden" name="([a-z]+)" value="([^"]*)">')
+_WIDTH, _INDENT = 100, " " * 7  # of what a step prints
 
 
-Control = Callable[..., Any]  # calls the sandbox's control host with a path and a body
+class UnexpectedResult(Exception):
+    """A step had another result than expected."""
+
+
+class DemoStopped(Exception):
+    """A step failed, and the later steps depend on it."""
+
+
+class Steps:
+    """Steps with their results.
+
+    Args:
+        on_stderr: Print to stderr, so that stdout holds only JSON.
+
+    Attributes:
+        done: The steps so far, as JSON objects.
+
+    Example:
+        with steps.step("Read the certificate") as lines:
+            lines.append(str(certificate.subject))
+    """
+
+    def __init__(self, *, on_stderr: bool = False) -> None:
+        self.done: list[dict[str, Any]] = []
+        self._on_stderr = on_stderr
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether no step had an unexpected result; such a step is the last one."""
+        return all(step["as_expected"] for step in self.done)
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[list[str]]:
+        """Run one step; its body appends the lines to print.
+
+        Raises:
+            DemoStopped: The body raised `UnexpectedResult`, or a call failed.
+        """
+        lines: list[str] = []
+        try:
+            yield lines
+        except (UnexpectedResult, TppkitError, httpx.HTTPError) as e:
+            self._add(title, [*lines, f"unexpected: {e}"], as_expected=False)
+            raise DemoStopped from e
+        self._add(title, lines, as_expected=True)
+
+    def print(self, text: str = "", **style: Any) -> None:
+        """Print a line between the steps; `style` as for `click.style`."""
+        click.secho(text, err=self._on_stderr, **style)
+
+    def _add(self, title: str, lines: list[str], *, as_expected: bool) -> None:
+        self.done.append({"title": title, "as_expected": as_expected, "lines": lines})
+        state = click.style("ok", fg="green", bold=True) if as_expected else click.style("!!", fg="red", bold=True)
+        self.print(f"{len(self.done):>2} {state}  {click.style(title, bold=True)}")
+        for line in lines:
+            self.print(
+                textwrap.fill(
+                    printable(line), _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT,
+                    break_on_hyphens=False, break_long_words=False,
+                ), dim=True,
+            )  # fmt: skip
+
+
+def expect(condition: bool, otherwise: str) -> None:
+    """Raise `UnexpectedResult` with a text unless a condition holds."""
+    if not condition:
+        raise UnexpectedResult(otherwise)
 
 
 class _Account(NamedTuple):
@@ -103,7 +187,7 @@ def _folder(directory: Path | None) -> Path:
 
 
 def _run(steps: Steps, folder: Path, sandbox: AbstractContextManager[SandboxServer]) -> None:
-    from tppkit.cli.demo_shop import open_shop, show_gateway, show_legacy
+    from tppkit.cli.demo_shop import open_shop
 
     pki, reader_qwac = _make_certificates(steps, folder)
     identity = _identity(pki.qwac, pki)
@@ -122,8 +206,8 @@ def _run(steps: Steps, folder: Path, sandbox: AbstractContextManager[SandboxServ
             open_shop(server, pki, folder, control) as shop,
             LegacyClient(at.legacy_url, api_key=at.legacy_api_key, server_anchors=[pki.root.certificate]) as legacy,
         ):
-            show_legacy(steps, shop, legacy)
-            show_gateway(steps, shop)
+            _show_legacy(steps, shop, legacy)
+            _show_gateway(steps, shop)
     _audit(steps, folder)
 
 
@@ -236,6 +320,98 @@ def _settle(steps: Steps, client: Psd2Client, control: Control, account: _Accoun
         final, amount = client.wait_for_payment(payment_id, wait_s=10), listed(BookingStatus.BOOKED)
         lines.append(f"The payment is {final}: settlement completed; booked: {amount} EUR, {_PURPOSE}.")
         expect((final, amount) == (TransactionStatus.ACSC, "-12.50"), "expected ACSC, and -12.50 in the list")
+
+
+def _show_legacy(steps: Steps, shop: Shop, client: LegacyClient) -> None:
+    from tppkit.callbacks.login_codes import digest_session_id
+
+    with steps.step("Log a customer in with a code on the shop's page") as lines:
+        shop.control("/legacy/provider", {"callback_url": f"{shop.origin}/cb"})
+        session_id = secrets.token_urlsafe()
+        code = shop.codes.make(session_id, at=utc_now())
+        lines.append(f"The page shows {code.text} and {code.code}.")
+        asked = shop.control("/legacy/login", {"code": code.text})["asked"]
+        lines.append(
+            f"The customer scans it; a signed GET asks who we are: {asked['name']}, {' '.join(asked['perm'])}."
+        )
+        login, session = _delivered(shop)
+        lines.append(f"A signed POST logs in {login.name}, {login.email}, in the session of that page only.")
+        expect(session == digest_session_id(session_id), "the login belongs to no session")
+    with steps.step("Request access to payments, which a callback grants") as lines:
+        token = client.request_access(AccessKind.PAYMENTS, _PHONE)
+        lines.append("POST /pis/<access token> with an API key; the customer approves.")
+        shop.control(f"/legacy/access/{token}/approve")
+        grant, _ = _delivered(shop)
+        expect(grant.token == token, "the callback names another access")
+        lines.append(f"A signed POST gives the end of the access: {grant.exp}.")
+    with steps.step("Pay, and receive the outcome by callbacks") as lines:
+        uuid = client.pay(token, _ORDER)
+        lines.append(f"POST /pis/<access token>/TX/{uuid}; the customer approves.")
+        shop.control(f"/legacy/payments/{uuid}/approve")
+        for state, after_s in (("posted", 0), ("executed", _HOUR_S)):
+            record, name = _delivered(shop, after_s=after_s)
+            found = f"{record.tlc}, version {record.ver}, {' '.join(map(str, record.amounts))}"
+            lines.append(f"A signed POST to /cb/{name}: {found}.")
+            as_paid = (name, record.tlc, str(record.amounts[0])) == (uuid, state, "EUR-12.50")
+            expect(as_paid, f"expected {state} of {uuid}")
+
+
+def _delivered(shop: Shop, *, after_s: float = 0) -> tuple[Any, str | None]:
+    received = shop.deliver(after_s=after_s)
+    expect(len(received) == 1, f"{len(received)} callbacks arrived")
+    return received[0]
+
+
+def _show_gateway(steps: Steps, shop: Shop) -> None:
+    order = _pay_order(steps, shop)
+    with steps.step("Receive a webhook about the order, and fetch the order to see that it is paid") as lines:
+        orders = shop.changed_orders()
+        lines.append("An unsigned POST to an unguessable path names the order; it is stored and answered 200.")
+        expect([*orders] == [order.id], "the webhooks name other orders")
+        paid = orders[order.id]
+        lines.append(f"The order is fetched and handled once: {paid.status}, {_money(paid)}.")
+        expect(is_paid(paid, own_checkout=False), "the order is not paid")
+    with steps.step("Capture a part when the first parcel ships") as lines:
+        capture = shop.gateway.capture_amount(order.id, order.transactions[0].id, _SHIPPED, description="First parcel")
+        lines.append(f"Captured {_money(capture)} of {_money(order)}; the rest is released.")
+        made = shop.changed_orders().get(capture.id)
+        lines.append(f"A webhook names the capture, order {capture.id}.")
+        as_made = made is not None and (made.capture_of_order_id, made.amount) == (order.id, _SHIPPED)
+        expect(as_made, "no webhook names the capture")
+    with steps.step("Refund a book that was returned") as lines:
+        refund = shop.gateway.create_refund(order.id, _SENT_BACK, description="Returned book")
+        lines.append(f"Refunded {_money(refund)} of {_money(capture)}.")
+        made = shop.changed_orders().get(refund.id)
+        lines.append(f"A webhook names the refund, order {refund.id}.")
+        as_made = made is not None and (made.refund_of_order_id, made.amount) == (order.id, _SENT_BACK)
+        expect(as_made, "no webhook names the refund")
+        now = shop.gateway.order(order.id)
+        expect(now.refunded_amount == _SENT_BACK, f"the order's refunded amount is {now.refunded_amount}")
+
+
+def _pay_order(steps: Steps, shop: Shop) -> Order:
+    with steps.step("A customer pays an order by card on the hosted page") as lines:
+        payment = TransactionRequest(payment_method="credit-card", capture_mode="manual")
+        order = shop.gateway.create_order(OrderRequest(
+            currency="EUR", amount=_PAID, merchant_order_id="4713", merchant_name="Bookshop Ąžuolas", transactions=(payment,),
+            return_url=f"{shop.origin}/thanks", webhook_url=shop.webhook_url,
+        ))  # fmt: skip
+        lines.append(f"201 {order.status}, order {order.id}: {_money(order)}, to be captured later.")
+        url = str(order.transactions[0].payment_url)
+        lines.append(f"The customer pays at {url}")
+        with httpx.Client(trust_env=False) as browser:
+            for fields in ({"action": "pay", **CARD}, {"action": "approve"}):
+                page = browser.get(url, follow_redirects=True).raise_for_status()
+                answer = browser.post(page.url, data={**dict(_HIDDEN.findall(page.text)), **fields})
+                expect(answer.status_code == 303, f"the answer to the form is {answer.status_code}")
+                url = str(page.url.join(answer.headers["location"]))
+        lines.append(f"The issuer asks, the customer confirms, and the page redirects to {url}. That proves nothing.")
+        expect(url == order.return_url, "the customer does not return to the shop")
+    return order
+
+
+def _money(order: Order) -> str:
+    return f"{order.amount / 100:.2f} {order.currency}"
 
 
 def _audit(steps: Steps, folder: Path) -> None:
