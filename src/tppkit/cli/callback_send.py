@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import closing
 from datetime import datetime
 from ipaddress import ip_address
-from threading import Event, Timer
+from threading import Thread
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,7 +33,7 @@ from tppkit.cli.output import (
     json_option,
     verdict_object,
 )
-from tppkit.client import deadline, make_client
+from tppkit.client import make_client
 from tppkit.client.answers import TransportErrors, is_unsent
 from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import ConfigurationError, TransportError
@@ -147,65 +147,33 @@ def answer_to(url: str, call: Message, *, anchors: Sequence[EidasCertificate] | 
     Raises:
         TransportError: `transport.failed`, `transport.timeout`.
     """
+    answer = Future[Answer]()
+    # A thread of its own, because no limit of the HTTP library ends an answer that trickles; a daemon, so that it keeps no process.
+    # By threads, because asyncio discards an answer that arrives before the end of a refused body.
+    Thread(target=_send_call, args=(url, call, anchors, answer), daemon=True).start()
+    with TransportErrors():
+        return answer.result(TIMEOUT_S)
+
+
+def _send_call(url: str, call: Message, anchors: Sequence[EidasCertificate] | None, answer: Future[Answer]) -> None:
     fields, body = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in call.headers], b""
-    identity = NoCertificate(server_anchors=anchors)
-    # By threads, because asyncio discards an answer that arrives before the end of a refused body. `deadline` limits TLS only.
-    with (
-        TransportErrors(),
-        deadline(TIMEOUT_S),
-        make_client(identity, timeout_s=TIMEOUT_S) as http,
-        _limited_time() as limit,
-    ):
-
-        def connected(event: str, details: Mapping[str, Any]) -> None:
-            if event == "connection.connect_tcp.complete":
-                limit(details["return_value"].get_extra_info("socket"))
-
-        request = http.build_request(
-            call.method, url, headers=[(b"Connection", b"close"), *fields], content=call.body,
-            extensions={"target": call.target.encode("latin-1"), "trace": connected},
-        )  # fmt: skip
-        request.method = call.method  # httpx writes it in upper case
-        with closing(http.send(request, stream=True)) as response:
-            for chunk in response.iter_raw():
-                body += chunk
-                if len(body) > _MAX_ANSWER_BYTES:
-                    break
-    kept = ((name, response.headers.get(name)) for name in ("content-type", "content-encoding"))
-    headers = tuple((name, value) for name, value in kept if value is not None)
-    return Answer(response.status_code, headers, body[:_MAX_ANSWER_BYTES])
-
-
-@contextmanager
-def _limited_time() -> Iterator[Callable[[socket.socket], None]]:
-    """Yield a function that takes a connected socket; shut these down when the time is over, and raise `TimeoutError`.
-
-    It is raised even if nothing failed, because an answer that was cut off may look complete.
-    """
-    sockets, is_over = list[socket.socket](), Event()
-
-    def shut_down() -> None:
-        for connection in sockets:
-            with suppress(OSError):  # closed, or detached for TLS
-                connection.shutdown(socket.SHUT_RDWR)
-
-    def end() -> None:
-        is_over.set()
-        shut_down()
-
-    def limit(connection: socket.socket) -> None:
-        sockets.append(connection)
-        if is_over.is_set():
-            shut_down()
-
-    timer = Timer(TIMEOUT_S, end)
-    timer.start()
     try:
-        yield limit
-    finally:
-        timer.cancel()
-        if is_over.is_set():
-            raise TimeoutError("the time for the whole call is over")
+        with make_client(NoCertificate(server_anchors=anchors), timeout_s=TIMEOUT_S) as http:
+            request = http.build_request(
+                call.method, url, headers=[(b"Connection", b"close"), *fields], content=call.body,
+                extensions={"target": call.target.encode("latin-1")},
+            )  # fmt: skip
+            request.method = call.method  # httpx writes it in upper case
+            with closing(http.send(request, stream=True)) as response:
+                for chunk in response.iter_raw():
+                    body += chunk
+                    if len(body) > _MAX_ANSWER_BYTES:
+                        break
+        kept = ((name, response.headers.get(name)) for name in ("content-type", "content-encoding"))
+        headers = tuple((name, value) for name, value in kept if value is not None)
+        answer.set_result(Answer(response.status_code, headers, body[:_MAX_ANSWER_BYTES]))
+    except Exception as e:  # noqa: BLE001  # raised where the answer is waited for
+        answer.set_exception(e)
 
 
 def answer_result(answer: Answer) -> Result:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +26,6 @@ from tppkit.cli.output import (
     say,
     table_lines,
 )
-from tppkit.cli.pki_options import (
-    PROVIDER,
-    day_option,
-    pki_argument,
-    policy_option,
-    provider_options,
-    qscd_option,
-    reject_options,
-)
 from tppkit.errors import FormatError
 from tppkit.testpki import (
     DEFAULT_DAYS,
@@ -43,6 +35,7 @@ from tppkit.testpki import (
     Provider,
     key_pem,
     make_pki,
+    make_provider,
     open_pki,
     write_pki,
 )
@@ -51,16 +44,84 @@ from tppkit.testpki.files import entry_of
 from tppkit.testpki.keys import PrivateKey, require_kind
 from tppkit.testpki.manifest import MANIFEST, manifest_json
 from tppkit.testpki.pem import pem_block
-from tppkit.testpki.profiles import SERVICES_URL
+from tppkit.testpki.profiles import QWAC_POLICIES, SERVICES_URL
+from tppkit.testpki.provider import EXAMPLE
 from tppkit.testpki.requests import KINDS, make_request
 
+# The names of the options for the provider, as parameters of a command.
+_PROVIDER = ("org_id", "name", "country", "nca_name", "roles", "dns")
+
+_pki_argument = click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+_day_option = click.option(
+    "--at", metavar="TIME", callback=read_time, help="Valid from midnight UTC of this day; today by default."
+)
+_qscd_option = click.option("--qscd", is_flag=True, help="QSealCs state a qualified device.")
+_policy_option = click.option(
+    "--policy",
+    type=click.Choice([*QWAC_POLICIES]),
+    help="Policy of QWACs: for payment services only (gen, the default of a new PKI), or for browsers too (ev).",
+)
 # Options that have no effect on a certificate of a kind.
 _IDLE = {
     "qwac": ("qscd",),
     "qseal": ("policy", "dns"),
-    "server": ("policy", "qscd", *(name for name in PROVIDER if name != "dns")),
-    "csr": ("policy", "qscd", "key", *PROVIDER),
+    "server": ("policy", "qscd", *(name for name in _PROVIDER if name != "dns")),
+    "csr": ("policy", "qscd", "key", *_PROVIDER),
 }
+
+
+def _provider_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for the provider, as the parameter `provider_of`.
+
+    It is a function that makes the provider: one like a given provider, that of a PKI, or else one like the default.
+    """
+
+    # fmt: off
+    @click.option("--org-id", metavar="ID",
+                  help=f"organizationIdentifier; that of the PKI, or {EXAMPLE.organization_identifier.text}, by default.")
+    @click.option("--name", help=f"The organisation's name; that of the PKI, or {EXAMPLE.name}, by default.")
+    @click.option("--country", metavar="CC", help="Two letters; that of the organizationIdentifier by default.")
+    @click.option("--nca-name", metavar="NAME", help="The competent authority's name.")
+    @click.option("--roles", metavar="ROLE,...",
+                  help=f"PSD2 roles, separated by commas; those of the PKI, or {','.join(EXAMPLE.roles)}, by default.")
+    @click.option("--dns", metavar="NAME", help=f"The QWAC's DNS name; that of the PKI, or {EXAMPLE.dns_name}, by default.")
+    @wraps(command)
+    def with_provider(*args: Any, **options: Any) -> Any:
+        given = {name: options.pop(name) for name in _PROVIDER}
+        roles = given["roles"]
+
+        def provider_of(provider: Provider | None = None) -> Provider:
+            return make_provider(
+                like=provider or EXAMPLE,
+                organization_identifier=given["org_id"],
+                name=given["name"],
+                country=given["country"],
+                nca_name=given["nca_name"],
+                roles=None if roles is None else [role.strip() for role in roles.split(",") if role.strip()],
+                dns_name=given["dns"],
+            )
+
+        return command(*args, provider_of=provider_of, **options)
+
+    # fmt: on
+    return with_provider
+
+
+def _reject_options(names: Collection[str], *, because: str) -> None:
+    """Reject options of the running command that would have no effect.
+
+    Args:
+        names: Their names as parameters; none has a default.
+        because: The reason, for the message.
+
+    Raises:
+        click.UsageError: One of them was given.
+    """
+    context = click.get_current_context()
+    own = {str(option.name): option.opts[0] for option in context.command.params}
+    given = [own[name] for name in own if name in names and context.params.get(name) not in (None, False)]
+    if given:
+        raise click.UsageError(f"{', '.join(given)}: {because}")
 
 
 @click.group()
@@ -69,12 +130,12 @@ def pki() -> None:
 
 
 @pki.command()
-@pki_argument
-@provider_options
+@_pki_argument
+@_provider_options
 @click.option("--key", default="p256", show_default=True, type=click.Choice(KEY_KINDS), help="Kind of every key.")
 @click.option("--seal-key", type=click.Choice(SEAL_KEY_KINDS), help="Kind of the keys of QSealCs, if it differs.")
-@policy_option
-@qscd_option
+@_policy_option
+@_qscd_option
 @click.option(
     "--days", type=int, metavar="N",
     help=f"Validity of end-entity certificates in days; {DEFAULT_DAYS} by default, with --policy ev a day less than browsers accept.",
@@ -90,7 +151,7 @@ def pki() -> None:
 @click.option(
     "--faults", is_flag=True, help="Also make certificates, chains, CRLs and OCSP responses with one fault each."
 )
-@day_option
+@_day_option
 @json_option
 def create(
     directory: Path, provider_of: Callable[[], Provider], seed: int | None, faults: bool, at: datetime | None,
@@ -139,7 +200,7 @@ def faults() -> Result:
 
 
 @pki.command()
-@pki_argument
+@_pki_argument
 @json_option
 def renew(directory: Path) -> Result:
     """Sign the revocation lists and trusted lists of DIR again, dated now. `serve` renews those that end soon."""
@@ -148,7 +209,7 @@ def renew(directory: Path) -> Result:
 
 
 @pki.command()
-@pki_argument
+@_pki_argument
 @click.option(
     "--port", default=8448, show_default=True, type=click.IntRange(0, 65535), metavar="N", help="0 chooses a free port."
 )
@@ -175,17 +236,17 @@ def serve(directory: Path, port: int, ready_file: Path | None, as_json: bool) ->
 
 @pki.command()
 @click.argument("kind", type=click.Choice([*_IDLE]))
-@pki_argument
+@_pki_argument
 @click.option("--label", help="Name of the new files without suffix; the kind and a number by default.")
-@provider_options
+@_provider_options
 @click.option(
     "--key", type=click.Choice(SEAL_KEY_KINDS), help="Kind of its key; that of the first certificates by default."
 )
-@policy_option
-@qscd_option
+@_policy_option
+@_qscd_option
 @click.option("--days", type=int, metavar="N", help="Validity in days; that of the first certificates by default.")
 @click.option("--csr", metavar="FILE", help="The request, for the kind csr.")
-@day_option
+@_day_option
 @json_option
 def issue(
     kind: str, directory: Path, label: str | None, provider_of: Callable[[Provider], Provider], key: str | None,
@@ -198,7 +259,7 @@ def issue(
     """
     if (csr is None) == (kind == "csr"):
         raise click.UsageError("the kind csr needs --csr FILE, and no other kind takes one")
-    reject_options(_IDLE[kind], because=f"a certificate of the kind {kind} does not take it")
+    _reject_options(_IDLE[kind], because=f"a certificate of the kind {kind} does not take it")
     folder = open_pki(directory)
     # A PKI may begin in the future.
     when: dict[str, Any] = {"at": at or max(present(None), folder.pki.not_before), "days": days, "label": label}
@@ -232,7 +293,7 @@ def revoke(file: str, directory: Path | None, reason: str | None, lift: bool, at
     A certificate on hold (--reason certificateHold) can be revoked again for another reason, or released with --lift.
     """
     if lift:
-        reject_options(("reason", "at"), because="--lift ends a hold now")
+        _reject_options(("reason", "at"), because="--lift ends a hold now")
     if directory is None and file == "-":
         raise click.UsageError("a certificate from standard input needs --dir DIR")
     certificate = read_bundle(file, None).leaf
@@ -257,9 +318,9 @@ def _folder_of(file: Path) -> Path:
 @pki.command()
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @click.option("--kind", default="qwac", show_default=True, type=click.Choice(KINDS), help="The requested certificate.")
-@provider_options
-@policy_option
-@qscd_option
+@_provider_options
+@_policy_option
+@_qscd_option
 @click.option(
     "--key", "key_file", metavar="KEY", help="The private key: PEM, DER or PKCS#12; a new one is written by default."
 )
@@ -274,12 +335,12 @@ def csr(
 
     A new private key is written beside it, as FILE with the suffix .key and mode 0600.
     """
-    reject_options(("qscd",) if kind == "qwac" else ("policy", "dns"), because=f"a {kind} does not take it")
+    _reject_options(("qscd",) if kind == "qwac" else ("policy", "dns"), because=f"a {kind} does not take it")
     if key_file is None:
         possible = SEAL_KEY_KINDS if kind == "qseal" else KEY_KINDS
         key = KeySource().make_key("csr", kind=require_kind(key_kind or "p256", possible))
     else:
-        reject_options(("key_kind",), because="with --key no new key is made")
+        _reject_options(("key_kind",), because="with --key no new key is made")
         key = _read_key(key_file, password_file)
     der = make_request(provider_of(), kind, key, policy=policy or "gen", qscd=qscd)
     written = [file] if key_file else [file, file.with_suffix(".key")]
