@@ -292,6 +292,23 @@ def _finding_blocks(findings: Sequence[Finding], without_advice: Container[str])
                 yield f"    do: {row.mend}"
 
 
+def combine(results: Sequence[Result | UnreadableFile]) -> Result:
+    """Return the results about several files as one: a list, with an empty line between them. The worst exit code counts."""
+    values = [failure_object(one) if isinstance(one, UnreadableFile) else one.value for one in results]
+    codes = [UNREADABLE if isinstance(one, UnreadableFile) else one.exit_code for one in results]
+    return Result(values, _combined_lines(results), max(codes, default=HOLDS))
+
+
+def _combined_lines(results: Iterable[Result | UnreadableFile]) -> Iterator[str]:
+    separator: tuple[str, ...] = ()
+    for one in results:
+        if isinstance(one, UnreadableFile):
+            say_error(one)
+        else:
+            yield from (*separator, *one.lines)
+            separator = ("",)
+
+
 def say_error(error: TppkitError) -> None:
     """Print a failure on stderr: the file, if it is about one, its message, its code, and a hint."""
     if isinstance(error, UnreadableFile):
