@@ -2,7 +2,7 @@
 
 from tppkit.protocol.gateway.bodies import AuthenticateRequest, CardRequest, PaymentLink, PaymentLinkRequest, VaultCard
 from tppkit.protocol.gateway.card_data import CardSecret
-from tppkit.protocol.gateway.interface import GATEWAY, VAULT
+from tppkit.protocol.gateway.endpoints import GATEWAY, VAULT
 from tppkit.protocol.gateway.orders import (
     Customer,
     Order,

@@ -1,8 +1,8 @@
-"""Endpoint rows of the payment gateway and its vault. Source: gateway document, section 4."""
+"""The payment gateway and its vault, and their endpoint rows. Source: gateway document, sections 4 and 7."""
 
 from __future__ import annotations
 
-from tppkit.protocol.endpoint import Auth, Endpoint, Query
+from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Query
 from tppkit.protocol.gateway.bodies import (
     CSV_COLUMNS,
     AuthenticateRequest,
@@ -20,6 +20,7 @@ from tppkit.protocol.gateway.bodies import (
     WalletSession,
     WalletSessionRequest,
 )
+from tppkit.protocol.gateway.errors import REFUSALS
 from tppkit.protocol.gateway.orders import Order, OrderRequest, Refund
 from tppkit.protocol.reports import CsvRows
 from tppkit.protocol.wire import MAX_ARRAY_BYTES, Json, JsonArray, Nothing
@@ -108,3 +109,11 @@ ENDPOINTS = (
 )  # fmt: skip
 VAULT_ENDPOINTS = (STORE_CARD,)
 EXTENSIONS = (CREATE_REFUND, CREATE_PAYMENT_LINK)
+
+GATEWAY = Interface(
+    name="gateway", endpoints=(*ENDPOINTS, *EXTENSIONS), refusals=REFUSALS, default_auth=Auth.BASIC, any_2xx=True
+)  # fmt: skip
+# The vault has its own address.
+VAULT = Interface(
+    name="vault", endpoints=VAULT_ENDPOINTS, refusals=REFUSALS, default_auth=Auth.BASIC, any_2xx=True
+)  # fmt: skip

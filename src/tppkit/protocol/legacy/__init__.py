@@ -1,7 +1,6 @@
 """The legacy interface for third-party providers. Source: PSD2 document, part B."""
 
-from tppkit.protocol.legacy.endpoints import CALLBACKS, Callback
-from tppkit.protocol.legacy.interface import LEGACY
+from tppkit.protocol.legacy.endpoints import CALLBACKS, LEGACY, Callback
 from tppkit.protocol.legacy.models import (
     AccessGranted,
     AccessRequest,

@@ -1,10 +1,11 @@
-"""Endpoint rows of the legacy interface, and the callbacks of the service. Source: PSD2 document, part B sections 4 to 6."""
+"""The legacy interface, its endpoint rows, and the callbacks of the service. Source: PSD2 document, part B sections 4 to 6."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from tppkit.protocol.endpoint import Auth, Endpoint
+from tppkit.protocol.endpoint import Auth, Endpoint, Interface
+from tppkit.protocol.legacy.errors import REFUSALS
 from tppkit.protocol.legacy.models import (
     AccessGranted,
     AccessRequest,
@@ -75,3 +76,5 @@ CALLBACKS = (
     Callback("login", "GET", "the address of the login code", "PSD2 document B.4", None, LoginRequest),
     Callback("login", "POST", "the address of the login code", "PSD2 document B.6", LoginConfirmed),
 )
+
+LEGACY = Interface(name="legacy", endpoints=ENDPOINTS, refusals=REFUSALS, default_auth=Auth.API_KEY)

@@ -17,7 +17,7 @@ from tppkit.protocol.psd2.accounts import (
     TransactionReport,
 )
 from tppkit.protocol.psd2.consent import CONSENT, ConsentStatus
-from tppkit.protocol.psd2.interface import PSD2
+from tppkit.protocol.psd2.endpoints import PSD2
 from tppkit.protocol.psd2.models import (
     AccountReference,
     ApprovalLinks,

@@ -1,10 +1,10 @@
-"""Endpoint rows of the PSD2 interface. Source: PSD2 document, part A section 4 (rows) and section 5 rules 2 and 4."""
+"""The PSD2 interface and its endpoint rows. Source: PSD2 document, part A section 4 (rows) and section 5 rules 2 and 4."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from tppkit.protocol.endpoint import Auth, Endpoint, Once, Query
+from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Once, Query
 from tppkit.protocol.psd2.accounts import (
     AccountList,
     BalanceReport,
@@ -14,7 +14,9 @@ from tppkit.protocol.psd2.accounts import (
     ConsentState,
     TransactionReport,
 )
+from tppkit.protocol.psd2.errors import REFUSALS
 from tppkit.protocol.psd2.models import PaymentDetails, PaymentInitiated, PaymentInitiation, PaymentStatus
+from tppkit.protocol.psd2.rules import parse_request_id
 from tppkit.protocol.wire import MAX_ARRAY_BYTES, Json, Nothing
 
 PREFIX = "/psd2/v1"
@@ -78,3 +80,12 @@ PAYMENTS = (INITIATE_PAYMENT, PAYMENT_STATUS, PAYMENT_DETAILS, CANCEL_PAYMENT)
 ACCOUNT_INFORMATION = (
     CREATE_CONSENT, CONSENT, CONSENT_STATUS, DELETE_CONSENT, ACCOUNTS, BALANCES, TRANSACTIONS,
 )  # fmt: skip
+
+PSD2 = Interface(
+    name="psd2",
+    endpoints=(*PAYMENTS, *ACCOUNT_INFORMATION),
+    refusals=REFUSALS,
+    default_auth=Auth.QWAC,
+    request_id="x-request-id",
+    parse_request_id=parse_request_id,
+)
