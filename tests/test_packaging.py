@@ -1,21 +1,38 @@
-"""What the archive of the sources contains."""
+"""What the packages contain."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 NOT_SHIPPED = {".ci"}  # for this repository only
 
 
-def test_the_archive_of_sources_has_every_page_and_folder(tmp_path):
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
+def built(kind: str, folder: Path) -> Path:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    (path,) = tmp_path.glob("*.tar.gz")
-    with tarfile.open(path) as archive:
-        packed = {Path(name).parts[1] for name in archive.getnames()}
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    assert {line.partition("/")[0] for line in listed.splitlines()} - NOT_SHIPPED <= packed
+    (path,) = folder.iterdir()
+    return path
+
+
+def listed(*arguments: str) -> list[str]:
+    """The files that git knows."""
+    command = ["git", "ls-files", *arguments]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+def test_the_archive_of_sources_has_every_page_and_folder_and_every_file_of_the_package(tmp_path):
+    with tarfile.open(built("sdist", tmp_path)) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    assert {line.partition("/")[0] for line in listed()} - NOT_SHIPPED <= {name.partition("/")[0] for name in packed}
+    assert set(listed("src")) <= packed
+
+
+def test_the_wheel_has_every_file_of_the_package(tmp_path):
+    with zipfile.ZipFile(built("wheel", tmp_path)) as archive:
+        packed = set(archive.namelist())
+    assert {line.removeprefix("src/") for line in listed("src")} <= packed

@@ -35,7 +35,7 @@ from tppkit.protocol.psd2 import CONSENT, PAYMENT, PSD2
 from tppkit.protocol.refusals import Refusals
 from tppkit.protocol.reports import CsvRows
 from tppkit.protocol.wire import Json, JsonArray
-from tppkit.seals import PROFILES, KeyIdForm, KeyIdStyle, Order
+from tppkit.seals import PROFILES, KeyIdForm, KeyIdStyle, Order, SealProfile
 from tppkit.seals.diagnose import ALL_MISTAKES
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -187,24 +187,65 @@ def diagnose() -> Iterator[str]:
 
 def profiles() -> Iterator[str]:
     """Every dialect of sealing."""
-    yield "# Dialects of sealing\n\nThe rows of `seals.PROFILES`, with the properties in which they differ."
-    yield "A field in brackets is covered if the request has it.\n"
-    yield "| profile | covers | keyId | algorithms | Digest; no body | signature in | certificate |\n|---|---|---|---|---|---|---|"
+    yield "# Dialects of sealing\n\nThe rows of `seals.PROFILES`. Each is a file in `tppkit/seals/dialects`."
+    yield "\n## Sources\n\n| profile | format | source | its date | read on |\n|---|---|---|---|---|"
     for row in PROFILES.values():
-        covered = " ".join([*row.covered, *(f"[{name}]" for name in row.covered_if_present)])
-        notes = [row.order.value] * (row.order is not Order.LISTED) + ["nothing else"] * row.only_these
-        algorithms = ", ".join(dict.fromkeys(wire for wire, _ in row.algorithms))
-        quoted = "" if row.signature_quoted else ", without quotes"
-        certificate = "x5c of the signature" if row.sends_x5c else "known to the bank"
-        if row.certificate_header:
-            certificate = f"{row.certificate_header}: {row.certificate_form.value}"
-        yield (
-            f"| `{row.name}` | {'; '.join([f'`{covered}`', *notes])} | {_key_id(row.key_id)} | {algorithms} "
-            f"| {row.digest_algorithm}; {row.empty_body.value} | {row.carrier}{quoted} | {certificate} |"
-        )
-    yield "\n## Sources\n\n| profile | format | source | as of | not stated, so taken from the guidelines |\n|---|---|---|---|---|"
+        yield f"| `{row.name}` | {row.format.value} | {_cell(row.source)} | {row.as_of or 'undated'} | {row.read_on} |"
+    headings = [heading for heading, _, _ in _PROPERTIES]
+    yield "\n## Read from a specification or published code\n"
+    yield "An empty cell is assumed. A field in brackets is covered if the request has it.\n"
+    yield f"| profile | {' | '.join(headings)} |\n|---|{'---|' * len(headings)}"
     for row in PROFILES.values():
-        yield f"| `{row.name}` | {row.format.value} | {_cell(row.source)} | {row.as_of or '-'} | {_cell(row.assumed) or '-'} |"
+        assumed, _ = _assumed(row)
+        yield f"| `{row.name}` | {' | '.join('' if (heading, text) in assumed else text for heading, text in _properties(row))} |"
+    yield "\n## Assumed\n\nWhat a source leaves open has the value of the guidelines (`berlin-group`), unless a remark states another.\n"
+    yield "| profile | properties | parts of properties that were read |\n|---|---|---|"
+    for row in PROFILES.values():
+        assumed, remarks = _assumed(row)
+        yield f"| `{row.name}` | {'; '.join(map(': '.join, assumed)) or '-'} | {_cell('; '.join(remarks)) or '-'} |"
+
+
+def _properties(row: SealProfile) -> list[tuple[str, str]]:
+    """The properties of a dialect: heading and value."""
+    return [(heading, write(row)) for heading, _, write in _PROPERTIES]
+
+
+def _assumed(row: SealProfile) -> tuple[list[tuple[str, str]], list[str]]:
+    """The properties of a dialect that are assumed, and the remarks on others of which a part is."""
+    entries = [entry.partition(": ") for entry in row.assumed.split("; ") if entry]
+    whole = {name for name, _, remark in entries if not remark}
+    properties = [(heading, write(row)) for heading, names, write in _PROPERTIES if whole.intersection(names)]
+    headings = {name: heading for heading, names, _ in _PROPERTIES for name in names}
+    return properties, [f"{headings[name]}: {remark}" for name, _, remark in entries if remark]
+
+
+def _covered(row: SealProfile) -> str:
+    covered = " ".join([*row.covered, *(f"[{name}]" for name in row.covered_if_present)])
+    notes = [row.order.value] * (row.order is not Order.LISTED) + ["nothing else"] * row.only_these
+    return "; ".join([f"`{covered}`", *notes])
+
+
+def _certificate(row: SealProfile) -> str:
+    return row.certificate_header or ("x5c of the signature" if row.sends_x5c else "none: known to the bank")
+
+
+def _limit(row: SealProfile) -> str:
+    length = row.max_age or row.expires_after
+    return "-" if length is None else f"{length.total_seconds():.0f} seconds"
+
+
+# The heading of a property, the fields of `SealProfile` that it has, and its value.
+_PROPERTIES: tuple[tuple[str, tuple[str, ...], Callable[[SealProfile], str]], ...] = (
+    ("covers", ("covered", "covered_if_present", "only_these", "order"), _covered),
+    ("keyId", ("key_id",), lambda row: _key_id(row.key_id)),
+    ("algorithms", ("algorithms",), lambda row: ", ".join(dict.fromkeys(wire for wire, _ in row.algorithms))),
+    ("digest", ("digest_algorithm", "digest_field"), lambda row: f"{row.digest_field}: {row.digest_algorithm}"),
+    ("no body", ("empty_body",), lambda row: row.empty_body.value),
+    ("signature in", ("carrier",), lambda row: row.carrier + ("" if row.signature_quoted else ", without quotes")),
+    ("certificate in", ("certificate_header",), _certificate),
+    ("its form", ("certificate_form",), lambda row: row.certificate_form.value if row.certificate_header else "-"),
+    ("age or life", ("max_age", "expires_after"), _limit),
+)
 
 
 def _key_id(style: KeyIdStyle) -> str:

@@ -43,6 +43,23 @@ def test_a_row_based_on_another_has_what_the_file_says_and_the_rest_from_there(t
     assert load_profile(tmp_path / "own.toml") == row
 
 
+def test_what_is_said_of_a_source_is_not_said_of_another():
+    base, with_source, without = (
+        PROFILES["berlin-group"],
+        parse_profile(OWN),
+        parse_profile(OWN.replace(b"source", b"# source")),
+    )
+    assert (with_source.as_of, with_source.read_on, with_source.assumed) == ("", "", "")
+    assert (without.source, without.as_of, without.assumed) == (base.source, base.as_of, base.assumed)
+
+
+def test_false_means_none_where_a_field_can_be_absent():
+    row = parse_profile(
+        b'based_on = "cavage-12"\nname = "a"\ncovered = ["date", "digest", "x-request-id"]\nexpires_after = false'
+    )
+    assert row.expires_after is None
+
+
 def test_a_row_of_its_own_needs_no_other_and_is_refused_if_it_proves_too_little():
     row = parse_profile(FULL)
     assert (row.max_age, row.request_id, row.empty_body) == (timedelta(seconds=60), None, EmptyBody.ABSENT)

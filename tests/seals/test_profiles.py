@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from base64 import b64encode
-from dataclasses import replace
+from dataclasses import fields, replace
+from datetime import date
+from pathlib import Path
 from ssl import DER_cert_to_PEM_cert
 
 import pytest
@@ -39,6 +42,7 @@ from tppkit.seals import (
     Seal,
     SealPolicy,
     SealProfile,
+    profiles,
     sign_request,
     verify_request,
 )
@@ -87,6 +91,19 @@ def test_every_row_has_a_name_and_a_source_of_its_own_and_demands_digest_and_wha
     assert plain.count(replace(row, name="", source="")) == 1
     assert row.digest_name in row.demanded
     assert row.max_age or row.demanded & {row.request_id, "date", "(created)"}
+
+
+def test_each_file_states_its_source_when_it_was_read_and_what_is_assumed():
+    names = {field.name for field in fields(SealProfile)}
+    paths = sorted(Path(profiles.__file__).with_name("dialects").glob("*.toml"))
+    assert {path.stem for path in paths} == set(PROFILES)
+    for path in paths:
+        table = tomllib.loads(path.read_text("utf-8"))
+        assert table["name"] == path.stem
+        assert table["source"]
+        assert date.fromisoformat(table["read_on"])
+        for entry in table["assumed"].split("; "):
+            assert entry.partition(": ")[0] in names, entry
 
 
 def value_of(row: SealProfile, issued: Issued, *, body: bytes = REQUEST.body, **more: str) -> str:

@@ -10,8 +10,7 @@ from tppkit.seals.certificate_header import CertificateForm
 from tppkit.seals.key_id import KeyIdForm, KeyIdStyle, Radix
 from tppkit.seals.policy import SealPolicy
 from tppkit.seals.profile import EmptyBody, Format, Order, SealProfile
-from tppkit.seals.profile_file import load_profile, parse_profile
-from tppkit.seals.profiles import PROFILES, PSD2_V1
+from tppkit.seals.profiles import PROFILES, PSD2_V1, load_profile, parse_profile
 from tppkit.seals.seal import Seal
 from tppkit.seals.sign import PreparedRequest, prepare_request, sign_request, sign_request_async
 from tppkit.seals.verified import VerifiedHead, VerifiedRequest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
 from types import UnionType
@@ -12,7 +13,11 @@ from tppkit.errors import ConfigurationError
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-_hints = cache(get_type_hints)
+
+@cache
+def types_of(row: type) -> Mapping[str, Any]:
+    """The types of the fields of a dataclass by name: classes, tuples of classes, or unions."""
+    return get_type_hints(row)
 
 
 def require_field_types(row: DataclassInstance) -> None:
@@ -26,24 +31,25 @@ def require_field_types(row: DataclassInstance) -> None:
     Raises:
         ConfigurationError: `profile.malformed`.
     """
-    hints = _hints(type(row))
+    hints = types_of(type(row))
     for field in fields(row):
         value = getattr(row, field.name)
-        if not _is_of(value, hints[field.name]):
+        if not is_of(value, hints[field.name]):
             found = f"a {type(value).__name__}" + (" of other things" if isinstance(value, tuple) else "")
             raise ConfigurationError(
                 "profile.malformed", f"{type(row).__name__}.{field.name} is {found}, not {field.type}"
             )
 
 
-def _is_of(value: object, hint: Any) -> bool:
+def is_of(value: object, hint: Any) -> bool:
+    """Whether a value is of a type of `types_of`."""
     kind, parts = get_origin(hint), get_args(hint)
     if kind is UnionType:
-        return any(_is_of(value, part) for part in parts)
+        return any(is_of(value, part) for part in parts)
     if kind is not tuple:
         return isinstance(value, hint)
     if not isinstance(value, tuple):
         return False
     if parts[-1] is ...:
         parts = parts[:1] * len(value)
-    return len(value) == len(parts) and all(map(_is_of, value, parts))
+    return len(value) == len(parts) and all(map(is_of, value, parts))

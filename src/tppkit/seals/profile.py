@@ -120,8 +120,10 @@ class SealProfile:
         max_age: maximum age of a seal, for formats with a time of signing and for dialects that require `(created)`.
         format: the signature format.
         source: the source of the dialect.
-        as_of: the date of the source, ISO 8601; for a source without a date, the date of reading.
-        assumed: what the source leaves open and was taken from the Berlin Group's guidelines.
+        as_of: the date of the source, ISO 8601; empty if it has none.
+        read_on: the date on which the source was read, ISO 8601.
+        assumed: what the source leaves open, separated by semicolons: names of fields, each alone or with a colon and a remark if only
+            a part of it is assumed.
 
     Raises:
         ConfigurationError: `profile.coverage`, a seal would not cover the body, or would fit several requests; `profile.malformed`,
@@ -153,6 +155,7 @@ class SealProfile:
     format: Format = Format.CAVAGE
     source: str
     as_of: str = ""
+    read_on: str = ""
     assumed: str = ""
 
     def __post_init__(self) -> None:

@@ -1,238 +1,153 @@
-"""The known dialects of sealing of banks and gateways.
+"""The known dialects of sealing, and the reader of dialects in TOML.
 
-`psd2-v1` is of the PSD2 document, `berlin-group` follows the guidelines exactly, `cavage-12` is the last draft, with times. If the
-source of another dialect leaves a value open, it is the guidelines' value and is listed in `assumed`. A bank may have changed its
-dialect since: derive your own with `dataclasses.replace`.
+    based_on = "berlin-group"
+    name = "our-bank"
+    covered = ["(request-target)", "date", "digest", "x-request-id"]
+    digest_algorithm = "SHA-512"
+    source = "letter from the bank, 2026-05-04"
+
+    [key_id]
+    form = "serial"
+    radix = "decimal"
+
+Each key is a field of `SealProfile`, or of `KeyIdStyle` under `key_id`. Durations are whole seconds, members of enumerations are
+in lower case, `false` means None. `based_on` names the row of `PROFILES` with the values for absent keys; if `source` is given, what
+is said of the base's source does not apply.
+
+The known dialects are the files of `dialects/`. `psd2-v1` is of the PSD2 document, `berlin-group` follows the guidelines exactly,
+`cavage-12` is the last draft, with times. What a source leaves open is the guidelines' value, unless the file says otherwise, and is
+listed in `assumed`. A bank may have changed its dialect since: derive your own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from types import MappingProxyType
+from enum import Enum
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, get_args
 
-from tppkit.httpsig.cavage import CREATED, EXPIRES
-from tppkit.seals.certificate_header import CertificateForm
-from tppkit.seals.key_id import KeyIdForm, KeyIdStyle, Radix
-from tppkit.seals.profile import BERLIN_GROUP_ALGORITHMS, EmptyBody, Format, Order, SealProfile
+from tppkit._encoding import shown
+from tppkit._files import FilePath, read_bounded
+from tppkit._text import did_you_mean
+from tppkit.errors import FormatError
+from tppkit.seals.field_types import is_of, types_of
+from tppkit.seals.key_id import KeyIdStyle
+from tppkit.seals.profile import SealProfile
 
-_TARGET = "(request-target)"
-_READ = "undated, read in 2026"
-_DIGESTS = ("SHA-256", "SHA-512")
-_GUIDELINES = "NextGenPSD2 Implementation Guidelines 1.3.8 section 12"
-_RSA = (("rsa-sha256", "rsa-sha256"), ("rsa-sha512", "rsa-sha512"))
-_JCA = (
-    ("SHA256withRSA", "rsa-sha256"), ("SHA512withRSA", "rsa-sha512"), ("SHA256withECDSA", "ecdsa-sha256"),
-)  # fmt: skip
-_HS2019 = (("hs2019", "rsa-pss-sha512"), ("hs2019", "ecdsa-p256-sha512"), ("hs2019", "ed25519"))
+MAX_PROFILE_BYTES = 64 * 1024
+_MAX_SPAN_S = 366 * 24 * 3600
+_OF_SOURCE = ("as_of", "read_on", "assumed")
+_FOLDER = Path(__file__).with_name("dialects")
 
-PSD2_V1 = SealProfile(
-    name="psd2-v1",
-    covered=("digest", "x-request-id", _TARGET),
-    digest_required=True,
-    algorithms=(*BERLIN_GROUP_ALGORITHMS, ("ecdsa-sha384", "ecdsa-sha384")),
-    source="PSD2 document, part A sections 4 (payment initiation headers) and 5 rule 4",
-    assumed="the form of keyId and the names of the algorithms (assumptions `key-id` and `signature-algorithms`)",
-)
 
-BERLIN_GROUP = SealProfile(
-    name="berlin-group",
-    covered=("digest", "x-request-id"),
-    covered_if_present=("psu-id", "psu-corporate-id", "tpp-redirect-uri"),
-    only_these=True,
-    digest_algorithms=_DIGESTS,
-    source=_GUIDELINES,
-    as_of="2020-10-30",
-    assumed="that ecdsa-sha256 is the name for P-256 keys",
-)
+def load_profile(path: FilePath) -> SealProfile:
+    """Load a dialect from a file.
 
-CAVAGE_12 = SealProfile(
-    name="cavage-12",
-    covered=(_TARGET, CREATED, EXPIRES, "digest", "x-request-id"),
-    algorithms=_HS2019,
-    expires_after=timedelta(minutes=5),
-    source="draft-cavage-http-signatures-12; hs2019 on RSA keys is RSASSA-PSS with SHA-512, as its registry has it",
-    as_of="2019-10-21",
-    assumed=(
-        "digest and x-request-id are covered; keyId, certificate header, digest algorithm, digest "
-        "without body; five minutes"
-    ),
-)
+    Raises:
+        FormatError: `file.unreadable`, `file.too-large`, and those of `parse_profile`.
+        ConfigurationError: see `SealProfile`.
+    """
+    return parse_profile(read_bounded(path, max_bytes=MAX_PROFILE_BYTES))
 
-_BANKS = (
-    SealProfile(
-        name="adorsys",
-        covered=("date", "digest", "x-request-id"),
-        covered_if_present=("psu-corporate-id", "psu-id", "tpp-redirect-uri"),
-        order=Order.SORTED,
-        algorithms=BERLIN_GROUP_ALGORITHMS + _JCA,
-        key_id=KeyIdStyle(radix=Radix.LOWER, drops_newlines=True),
-        source="adorsys/xs2a psd2-certificate-validator at 7ce8fe2; adorsys/xs2a-adapter",
-        as_of="2024-02-22",
-        assumed="certificate header, ecdsa-sha256 and SHA256withECDSA, digest algorithm, digest without body",
-    ),
-    SealProfile(
-        name="wso2",
-        covered=("digest", "x-request-id", "date"),
-        covered_if_present=("psu-*", "tpp-redirect-uri"),
-        only_these=True,
-        empty_body=EmptyBody.BRACES,
-        key_id=KeyIdStyle(radix=Radix.LOWER, percent=False),
-        signature_quoted=False,
-        source="wso2/reference-implementation-nextgenpsd2",
-        as_of="2025-01-23",
-        assumed=(
-            "certificate header, algorithms, digest algorithm; that Date and every psu-* field are demanded "
-            "(the source checks digest, x-request-id, psu-id, psu-corporate-id and tpp-redirect-uri only)"
-        ),
-    ),
-    SealProfile(
-        name="ing",
-        covered=(_TARGET, "date", "digest"),
-        covered_if_present=("x-ing-reqid",),
-        request_id="x-ing-reqid",
-        algorithms=_RSA,
-        key_id=KeyIdStyle(form=KeyIdForm.CLIENT_ID),
-        certificate_header=None,
-        source="ING open-banking-cli, scripts/bash/psd2_02_RequestAuthorizationURL.sh; adorsys/xs2a-adapter",
-        as_of="2025-09",
-        assumed="that only RSA is taken, rsa-sha512",
-    ),
-    SealProfile(
-        name="rabobank",
-        covered=("date", "digest", "x-request-id"),
-        covered_if_present=("tpp-redirect-uri",),
-        digest_algorithm="sha-512",
-        digest_algorithms=("sha-512",),
-        algorithms=(("rsa-sha512", "rsa-sha512"),),
-        key_id=KeyIdStyle(form=KeyIdForm.SERIAL, radix=Radix.DECIMAL),
-        source="Rabobank's documentation for developers",
-        as_of=_READ,
-        assumed="certificate header, digest without body, that the serial stands alone",
-    ),
-    SealProfile(
-        name="bng",
-        covered=(_TARGET, "date", "digest"),
-        request_id=None,
-        certificate_form=CertificateForm.PEM,
-        source="BNG Bank's documentation for developers",
-        as_of=_READ,
-        assumed="keyId, algorithms, digest algorithm, digest without body",
-    ),
-    SealProfile(
-        name="stet",
-        covered=(_TARGET, "digest", "x-request-id"),
-        covered_if_present=("content-type", "content-length", "psu-*"),
-        key_id=KeyIdStyle(form=KeyIdForm.URL),
-        certificate_header=None,
-        source="STET's PSD2 interface, as Qonto has it",
-        as_of=_READ,
-        assumed=(
-            "x-request-id is covered, so that a seal is of one request; algorithms, digest algorithm, digest"
-            " without body"
-        ),
-    ),
-    replace(
-        BERLIN_GROUP, name="triodos", covered_if_present=(), only_these=False,
-        source="Triodos Bank's documentation for developers", as_of=_READ, assumed="all but the covered fields",
-    ),
-    replace(
-        BERLIN_GROUP, name="meo", certificate_header="TPP-Signing-Certificate",
-        source="MEO Wallet's documentation for developers", as_of=_READ, assumed="all but the certificate's header",
-    ),
-    SealProfile(
-        name="chebanca",
-        covered=(_TARGET, "tpp-request-id", "date", "digest"),
-        request_id="tpp-request-id",
-        empty_body=EmptyBody.ABSENT,
-        key_id=KeyIdStyle(form=KeyIdForm.CLIENT_ID),
-        source="CheBanca's documentation for developers",
-        as_of=_READ,
-        assumed="certificate header, algorithms, digest algorithm; that a request without body has no Digest",
-    ),
-    replace(
-        BERLIN_GROUP, name="samlink", covered=("Digest", "X-Request-ID"), covered_if_present=("TPP-Redirect-URI",),
-        source="Samlink's documentation for developers", as_of=_READ,
-        assumed=(
-            "keyId, algorithms, certificate header, digest algorithm, that nothing else may be covered"
-        ),
-    ),
-    replace(
-        BERLIN_GROUP, name="redsys", covered_if_present=("tpp-redirect-uri",), algorithms=(("SHA-256", "rsa-sha256"),),
-        source="Redsys' documentation for developers", as_of=_READ,
-        assumed=(
-            "keyId, certificate header, digest algorithm, that nothing else may be covered; that SHA-256 "
-            "means RSA PKCS#1"
-        ),
-    ),
-    replace(
-        BERLIN_GROUP, name="salt-edge", certificate_form=CertificateForm.BASE64_PEM,
-        source="Salt Edge's documentation for developers", as_of=_READ, assumed="all but the certificate's form",
-    ),
-)  # fmt: skip
 
-# Seals in other formats than draft-cavage.
-_OTHER_FORMATS = (
-    SealProfile(
-        name="amazon",
-        format=Format.RFC9421,
-        label="x-amzn-psd2",
-        covered=("@method", "@query", "x-amz-access-token", "x-amzn-content-digest"),
-        request_id=None,
-        digest_field="x-amzn-content-digest",
-        digest_algorithm="sha-256",
-        key_id=KeyIdStyle(form=KeyIdForm.CLIENT_ID),
-        certificate_header=None,
-        max_age=timedelta(minutes=5),
-        source="Amazon Selling Partner API, third-party provider signature guidance and FAQ",
-        as_of="2026",
-        assumed=(
-            "keyid; that alg is always there; that x-amzn-content-digest is written as Content-Digest is; "
-            "that all algorithms of RFC 9421 are taken; the age of five minutes"
-        ),
-    ),
-    SealProfile(
-        name="open-finance",
-        format=Format.JWS,
-        carrier="x-jws-signature",
-        covered=(_TARGET, "digest", "x-request-id"),
-        covered_if_present=("psu-id", "psu-corporate-id", "tpp-redirect-uri"),
-        key_id=KeyIdStyle(form=KeyIdForm.THUMBPRINT),
-        certificate_header=None,
-        sends_x5c=True,
-        max_age=timedelta(minutes=5),
-        source="Open Banking Europe, JSON Web Signature Profile for Open Banking 001-001; ETSI TS 119 182-1 clause 5.2.8.2",
-        as_of="2021-05-18",
-        assumed=(
-            "the covered fields, taken from the Berlin Group's guidelines with the target; that the hash of "
-            "the body is in Digest, and its algorithm; that x5t#S256 is demanded; the age"
-        ),
-    ),
-    SealProfile(
-        name="ing-jws",
-        format=Format.JWS,
-        carrier="x-jws-signature",
-        covered=(_TARGET, "content-type", "digest"),
-        request_id=None,
-        algorithms=(("PS256", "rsa-pss-sha256"),),
-        key_id=KeyIdStyle(form=KeyIdForm.THUMBPRINT),
-        certificate_header=None,
-        max_age=timedelta(minutes=5),
-        source="ing-bank/ing-open-banking-cli at c48302c, scripts/bash/premium_01_Showcase_jws.sh",
-        as_of="2025-09-02",
-        assumed="the age; digest algorithm, that the digest is in Digest; that x5t#S256 is demanded",
-    ),
-)
-# The token request names and contains the certificate. Its response has the client id that later requests use as keyId.
-_ING_TOKEN = replace(
-    next(row for row in _BANKS if row.name == "ing"), name="ing-token", carrier="Authorization",
-    key_id=KeyIdStyle(issuer_optional=True),
-    certificate_header="TPP-Signature-Certificate", certificate_form=CertificateForm.PEM,
-    source="ING open-banking-cli, scripts/bash/psd2_01_RequestApplicationToken.sh; adorsys/xs2a-adapter",
-    assumed="that only RSA is taken, rsa-sha512, hexadecimal serial, that an issuer may follow it",
-)  # fmt: skip
+def parse_profile(raw: bytes) -> SealProfile:
+    """Parse a dialect.
 
-PROFILES: Mapping[str, SealProfile] = MappingProxyType(
-    {row.name: row for row in (PSD2_V1, BERLIN_GROUP, CAVAGE_12, *_BANKS, _ING_TOKEN, *_OTHER_FORMATS)}
-)
+    Args:
+        raw: TOML in UTF-8, at most 64 KiB.
+
+    Raises:
+        FormatError: `profile.file`, it is not TOML, or a key is unknown, missing or of the wrong type.
+        ConfigurationError: see `SealProfile`.
+    """
+    if len(raw) > MAX_PROFILE_BYTES:
+        raise FormatError("profile.file", f"a profile of {len(raw)} bytes is too long")
+    try:
+        table = tomllib.loads(raw.decode("utf-8"))
+    except (ValueError, RecursionError) as e:
+        raise FormatError("profile.file", f"the profile is not TOML: {shown(str(e) or type(e).__name__)}") from None
+    base = _read_base(table.pop("based_on", None))
+    style = table.pop("key_id", {})
+    if not isinstance(style, dict):
+        raise FormatError("profile.file", "key_id must be a table: [key_id]")
+    values, key_id = _read_table(table, SealProfile), _read_table(style, KeyIdStyle)
+    if base is None:
+        missing = {"name", "covered", "source"}.difference(values)
+        if missing:
+            raise FormatError("profile.file", f"the profile has no {', '.join(sorted(missing))}, and no based_on")
+        return SealProfile(**values, key_id=KeyIdStyle(**key_id))
+    if "name" not in values:
+        raise FormatError("profile.file", f"the profile based on {base.name} needs its own name")
+    if "source" in values:
+        values = dict.fromkeys(_OF_SOURCE, "") | values
+    return replace(base, **values, key_id=replace(base.key_id, **key_id))
+
+
+def _read_base(name: object) -> SealProfile | None:
+    if name is None:
+        return None
+    if not isinstance(name, str) or name not in PROFILES:
+        raise FormatError(
+            "profile.file",
+            f"based_on is {shown(str(name))}, not one of {', '.join(PROFILES)}{did_you_mean(str(name), PROFILES)}",
+        )
+    return PROFILES[name]
+
+
+def _read_table(table: Mapping[str, object], row: type) -> dict[str, Any]:
+    known = {name: hint for name, hint in types_of(row).items() if name != "key_id"}
+    unknown = next((key for key in table if key not in known), None)
+    if unknown is not None:
+        raise FormatError(
+            "profile.file", f"{shown(unknown)} is not a key of a profile; known keys are {', '.join(sorted(known))}"
+        )
+    return {key: _read_value(key, value, known[key]) for key, value in table.items()}
+
+
+def _read_value(key: str, value: object, hint: Any) -> object:
+    kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    if value is False and NoneType in kinds:
+        return None
+    read = value
+    if isinstance(value, list):
+        read = tuple([tuple(item) if isinstance(item, list) else item for item in value])
+    elif timedelta in kinds and type(value) is int and 0 < value <= _MAX_SPAN_S:
+        read = timedelta(seconds=value)
+    elif isinstance(hint, type) and issubclass(hint, Enum) and isinstance(value, str):
+        members = {name.lower(): member for name, member in hint.__members__.items()}
+        if value not in members:
+            raise FormatError("profile.file", f"{key} is {shown(value)}, not one of {', '.join(members)}")
+        read = members[value]
+    if not is_of(read, hint):
+        raise FormatError("profile.file", f"{key} is of the wrong type: {shown(str(value))}")
+    return read
+
+
+class _Profiles(Mapping[str, SealProfile]):
+    """The dialects of the package, each read at its first look-up."""
+
+    def __init__(self) -> None:
+        names = [path.stem for path in _FOLDER.glob("*.toml")]
+        self._names = tuple(sorted(names, key=lambda name: (name != "psd2-v1", name)))
+        self._rows: dict[str, SealProfile] = {}
+
+    def __getitem__(self, name: str) -> SealProfile:
+        if name not in self._rows and name in self._names:
+            self._rows.setdefault(name, load_profile(_FOLDER / f"{name}.toml"))
+        return self._rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+PROFILES: Mapping[str, SealProfile] = _Profiles()
+"""The known dialects by name; `psd2-v1` is the first."""
+
+PSD2_V1 = PROFILES["psd2-v1"]
