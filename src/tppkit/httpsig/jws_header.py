@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tppkit._clock import as_utc
@@ -131,25 +129,6 @@ def read_jws_header(encoded: str) -> JwsHeader:
     )
 
 
-def check_jws_header(header: Mapping[str, Any]) -> Iterator[tuple[str, FormatError]]:
-    """Yield each fault of a protected header: the parameter, and the error.
-
-    Args:
-        header: the JSON object.
-    """
-    refused: list[str] = []
-    for name, read in _PARAMETERS.items():
-        try:
-            read(header)
-        except FormatError as e:
-            refused.append(name)
-            yield name, e
-    try:  # a parameter that is reported as absent is not reported for crit again
-        _check_critical({**dict.fromkeys(refused), **header})
-    except FormatError as e:
-        yield "crit", e
-
-
 def _check_payload(header: Mapping[str, Any]) -> None:
     if header.get("b64") is not False:
         raise FormatError("jws.encoded-payload", "b64 is not false: the payload of a request is signed without base64")
@@ -242,18 +221,3 @@ def _read_thumbprint(header: Mapping[str, Any]) -> bytes | None:
     if len(raw) != 32:
         raise FormatError("jws.malformed", f"x5t#S256 has {len(raw)} bytes, not 32")
     return raw
-
-
-# The reader of each parameter except crit, which refers to the others.
-_PARAMETERS: Mapping[str, Callable[[Mapping[str, Any]], object]] = MappingProxyType(
-    {
-        "b64": _check_payload,
-        "jwk": _check_offered_keys,
-        "alg": _read_algorithm,
-        "sigD": _read_signed_data,
-        "sigT": _read_time,
-        "kid": partial(_text, name="kid"),
-        "x5c": _read_certificates,
-        "x5t#S256": _read_thumbprint,
-    }
-)

@@ -301,13 +301,14 @@ def jws_with(message: Message, **changes: object) -> Message:
     return renamed(JWS.carrier, JWS.carrier, write)(message)
 
 
-def test_a_json_web_signature_reports_what_its_parser_finds(rsa_pki):
+def test_a_json_web_signature_reports_what_its_parser_refuses(rsa_pki):
     message = sealed(rsa_pki, JWS)
     for known in ([], [rsa_pki.qseal.certificate]):
-        several = diagnose_request(jws_with(message, b64=True, crit=[], jwk={}), profile=JWS, certificates=known)
-        assert (several.outcome, names(several)) == (
-            Outcome.UNEXPLAINED, ["jws.encoded-payload", "jws.offered-key", "jws.critical"],
-        )  # fmt: skip
+        for changes, code in (
+            ({"b64": True}, "jws.encoded-payload"), ({"jwk": {}}, "jws.offered-key"), ({"crit": []}, "jws.critical"),
+        ):  # fmt: skip
+            refused = diagnose_request(jws_with(message, **changes), profile=JWS, certificates=known)
+            assert (refused.outcome, names(refused)) == (Outcome.UNEXPLAINED, [code])
         attached = renamed(JWS.carrier, JWS.carrier, lambda value: value.replace("..", ".e30."))(message)
         assert names(diagnose_request(attached, profile=JWS, certificates=known)) == ["jws.attached"]
     assert explained(diagnose_request(renamed(JWS.carrier, "")(message), profile=JWS)) == ["signature-missing"]

@@ -109,7 +109,7 @@ def examine_certificate(examination: Examination) -> None:
         examination.find("certificate-not-seal", f"{certificate.subject} is for websites (QWAC)")
     others = [one for one in sent if not one.extensions.is_ca]
     examination.candidates = tuple(dict.fromkeys((certificate, *examination.candidates, *others)))
-    examination.verifier = examination.verifier.with_origin(examination.message, certificate)
+    examination.choose_origin()
 
 
 def _in_headers(examination: Examination, own: str) -> tuple[EidasCertificate, ...]:

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from tppkit._encoding import decode_base64url, encode_base64, parse_json
+from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.digest import verify_content_digest, verify_digest
-from tppkit.httpsig.jws_header import MAX_JWS_LENGTH, check_jws_header
 from tppkit.httpsig.signing_string import message_components
 from tppkit.httpsig.wire import length_differences
 from tppkit.message import Message
 from tppkit.seals.diagnose.bodies import explain_digest, possible_bodies
 from tppkit.seals.diagnose.certificates import examine_certificate
-from tppkit.seals.diagnose.examination import Examination
+from tppkit.seals.diagnose.examination import Examination, Refusal
 from tppkit.seals.diagnose.masking import shown_bytes
 from tppkit.seals.diagnose.mistakes import MISTAKES, Finding, Mistake, Part
-from tppkit.seals.diagnose.refusals import Refusal, Verifier
 from tppkit.seals.diagnose.report import Cause, Diagnosis, Outcome, visible
 from tppkit.seals.diagnose.search import MAX_WORK, Search, find_signed
 from tppkit.seals.diagnose.signature_header import tidy_signature
@@ -83,13 +80,15 @@ def diagnose_request(
     # 4. The search finds what was signed, by which key and how.
     # 5. The digest fits the body, or a body that a known mistake makes of it.
     # 6. What neither explains is reported in the verifier's own words.
-    examination = Examination(message, verifier=Verifier(profile, at, qwac, origin), certificates=certificates)
+    examination = Examination(message, profile=profile, certificates=certificates, at=at, qwac=qwac, origin=origin)
     examine_certificate(examination)  # 1
     judged = examination.message
-    refused = examination.verifier.refusal(judged, examination.certificate)  # 2
+    refused = examination.judge(judged, profile)  # 2
     if refused is None:
-        return _accepted(examination, show_values=show_values)
-    dialects = examination.verifier.other_dialects(message, examination.certificate, refused=refused)
+        right = _right_string(examination.read(judged, profile), profile)
+        outcome = Outcome.EXPLAINED if examination.findings else Outcome.VERIFIES
+        return _report(examination, outcome, expected=shown_bytes(right, show_values=show_values))
+    dialects = examination.other_dialects(refused)
     if dialects:
         return _in_other_dialect(examination, dialects)
     try:  # 3
@@ -98,27 +97,25 @@ def diagnose_request(
         return _without_seal(examination, e)
     if examination.certificate is None:
         return _without_seal(examination, None)
-    right = SigningString.from_bytes(read.signing_string, is_jws=profile.format is Format.JWS)
+    right = _right_string(read, profile)
     search = _search(examination, read, right, text, max_work)  # 4
     body_fits, body_explained = _examine_digest(examination, search)  # 5
     _name_signed(examination, search, right)
     if refused.code == "signature.uncovered":  # 6
         examination.find("uncovered", refused.message)
     elif examination.message is judged and body_fits and refused.code not in _SEARCHED:
-        examination.refusals.append(refused)
-    signed = search.signed
-    is_explained = signed is not None and body_explained and bool(examination.findings or examination.refusals)
-    judge = search.certain if signed is None else None
-    made = judge.made if judge is not None else signed.made if signed is not None else None
-    last = signed.string if signed is not None else right
+        examination.refusal = refused
+    is_found = bool(examination.findings or examination.refusal)
+    is_explained = search.string is not None and body_explained and is_found
+    last = search.string or right
     digest_fits = body_fits and bool(message.values(profile.digest_field))
     return _report(
         examination,
         Outcome.EXPLAINED if is_explained else Outcome.UNEXPLAINED,
         expected=shown_bytes(right, show_values=show_values),
-        signed=None if signed is None else shown_bytes(last, show_values=show_values),
-        made="" if made is None else str(made),
-        recovered_hash="" if made is None else made.recovered.hex(),
+        signed=None if search.string is None else shown_bytes(last, show_values=show_values),
+        made="" if search.made is None else str(search.made),
+        recovered_hash="" if search.made is None else search.made.recovered.hex(),
         excluded=() if is_explained else tuple(_excluded(search, body_fits=digest_fits)),
         advice=() if is_explained else tuple(_advice(examination, search, refused, body_explained=body_explained)),
         tried=search.tried,
@@ -139,17 +136,22 @@ def _read_seal(examination: Examination) -> tuple[ReadSeal, str]:
     """The seal, and the signature as written.
 
     Raises:
-        FormatError: the verifier's own refusal, as from `Verifier.read`.
+        FormatError: the verifier's own refusal, as from `Examination.read`.
         SignatureRejected: the same.
     """
+    message, profile = examination.message, examination.profile
     try:
-        read = examination.verifier.read(examination.message)
+        read = examination.read(message, profile)
     except FormatError:
-        text = tidy_signature(examination) if examination.profile.format is Format.CAVAGE else None
+        text = tidy_signature(examination) if profile.format is Format.CAVAGE else None
         if text is None:
             raise
-        return examination.verifier.read(examination.message), text
+        return examination.read(examination.message, profile), text
     return read, encode_base64(read.parameters.signature)
+
+
+def _right_string(read: ReadSeal, profile: SealProfile) -> SigningString:
+    return SigningString.from_bytes(read.signing_string, is_jws=profile.format is Format.JWS)
 
 
 def _search(examination: Examination, read: ReadSeal, right: SigningString, text: str, max_work: int) -> Search:
@@ -185,10 +187,8 @@ def _was_replaced(examination: Examination, search: Search) -> bool:
     """Another digest was signed than the one that arrived; only the signed one fits the body."""
     name = examination.profile.digest_name
     sent = message_components(examination.message)[0].get(name)
-    signed = None if search.signed is None else search.signed.string.value(name)
-    if sent is None or signed is None:
-        return False
-    return not _holds(sent, examination) and _holds(signed, examination)
+    signed = None if search.string is None else search.string.value(name)
+    return sent is not None and signed is not None and not _holds(sent, examination) and _holds(signed, examination)
 
 
 def _holds(value: str, examination: Examination) -> bool:
@@ -202,26 +202,23 @@ def _holds(value: str, examination: Examination) -> bool:
 
 def _name_signed(examination: Examination, search: Search, right: SigningString) -> None:
     """Name what the signature proves."""
-    signed = search.signed
-    if signed is None:
+    if search.string is None or search.judge is None or search.made is None:
         return
-    owner, written = signed.judge.certificate, signed.judge.written
+    owner, written = search.judge.certificate, search.judge.written
     if owner != examination.certificate:
         row = "key-of-qwac" if "web" in owner.qc.types else "key-of-other"
         examination.find(row, f"it verifies with the key of {owner.subject}, serial {owner.serial:X}")
     if written.name:
         examination.find(f"signature-{written.name}", f"read so, it has {len(written.raw)} bytes")
-    if signed.mistake is not None:
-        is_replaced = signed.mistake.name == "value-digest-other" and _was_replaced(examination, search)
-        row_of_string = MISTAKES["digest-replaced"] if is_replaced else signed.mistake
-        examination.findings.append(Finding(row_of_string, _string_evidence(right, signed.string)))
-    examination.findings += findings_of_making(signed.made, signed.judge.due)
+    if search.mistake is not None:
+        is_replaced = search.mistake.name == "value-digest-other" and _was_replaced(examination, search)
+        row_of_string = MISTAKES["digest-replaced"] if is_replaced else search.mistake
+        examination.findings.append(Finding(row_of_string, _string_evidence(right, search.string)))
+    examination.findings += findings_of_making(search.made, search.judge.due)
 
 
 def _string_evidence(right: SigningString, signed: SigningString) -> str:
     """What a mistake changed in what was signed, without secrets."""
-    if signed.hashed:
-        return f"signed: {signed.hashed} of {len(signed.text())} bytes"
     if signed.instead is not None:
         digest = hashlib.sha256(signed.instead).hexdigest()
         return f"signed: {len(signed.instead)} bytes that are no signing string, with the SHA-256 {digest}"
@@ -231,30 +228,18 @@ def _string_evidence(right: SigningString, signed: SigningString) -> str:
     return f"from byte {place}: signed “{shown[0]}”, right “{shown[1]}”"
 
 
-def _jws_refusals(message: Message, profile: SealProfile) -> list[Refusal]:
-    """Everything that the parser of JSON Web Signatures rejects in a protected header, if that can be read."""
-    value = next(iter(message.values(profile.carrier)), "").strip(" \t")
-    with suppress(FormatError):
-        raw = decode_base64url(value[:MAX_JWS_LENGTH].partition(".")[0], what="the protected header")
-        header = parse_json(raw, what="the protected header", max_bytes=MAX_JWS_LENGTH, max_depth=4)
-        if profile.format is Format.JWS and isinstance(header, dict):
-            return [error for _, error in check_jws_header(header)]
-    return []
-
-
 # ---- the reports
 
 
 def _report(examination: Examination, outcome: Outcome, **fields: Any) -> Diagnosis:
-    """The report of an examination, with one cause for each mistake and all the evidence for it; then the refusals."""
+    """The report of an examination, with one cause for each mistake and all the evidence for it; then the refusal."""
     evidence: dict[Mistake, dict[str, None]] = {}
     for mistake, text in examination.findings:
         evidence.setdefault(mistake, {})[text] = None
     causes = [Cause(row.name, row.part, row.cause, tuple(texts), row.fix) for row, texts in evidence.items()]
-    causes += [
-        Cause(one.code, Part.REFUSED, f"{one.message}.", ("the verifier rejects the request for this",), one.hint)
-        for one in examination.refusals
-    ]
+    if (one := examination.refusal) is not None:
+        proof = ("the verifier rejects the request for this",)
+        causes.append(Cause(one.code, Part.REFUSED, f"{one.message}.", proof, one.hint))
     unusable = [
         f"the public key of {one.subject}, which was given, cannot be read; it was not tried"
         for one in examination.unusable
@@ -263,17 +248,9 @@ def _report(examination: Examination, outcome: Outcome, **fields: Any) -> Diagno
     return Diagnosis(outcome, examination.profile.name, tuple(causes), notes=notes, **fields)
 
 
-def _accepted(examination: Examination, *, show_values: bool) -> Diagnosis:
-    """The verifier accepts the request, as it is or with its certificate repaired."""
-    read = examination.verifier.read(examination.message)
-    right = SigningString.from_bytes(read.signing_string, is_jws=examination.profile.format is Format.JWS)
-    outcome = Outcome.EXPLAINED if examination.findings else Outcome.VERIFIES
-    return _report(examination, outcome, expected=shown_bytes(right, show_values=show_values))
-
-
 def _in_other_dialect(examination: Examination, dialects: Sequence[SealProfile]) -> Diagnosis:
     names = ", ".join(row.name for row in dialects)
-    refused = examination.verifier.refusal(examination.given, examination.certificate)
+    refused = examination.judge(examination.given, examination.profile)
     examination.findings = []
     examination.find("other-dialect", f"it verifies by {names}")
     examination.find("other-dialect", f"by {examination.profile.name}: {refused}")
@@ -281,13 +258,12 @@ def _in_other_dialect(examination: Examination, dialects: Sequence[SealProfile])
 
 
 def _without_seal(examination: Examination, refused: Refusal | None) -> Diagnosis:
-    """The seal cannot be read, or there is no certificate: report the parser's findings."""
-    message, profile = examination.message, examination.profile
-    is_missing = not message.values(profile.carrier)
+    """The seal cannot be read, or there is no certificate."""
+    is_missing = not examination.message.values(examination.profile.carrier)
     if is_missing and refused is not None:
         examination.find("signature-missing", refused.message)
-    elif refused is not None:
-        examination.refusals += _jws_refusals(message, profile) or [refused]
+    else:
+        examination.refusal = refused
     steps = [_NO_CERTIFICATE] if examination.certificate is None else []
     steps += [] if is_missing or refused is None else [_FORM_FIRST]
     return _report(examination, Outcome.EXPLAINED if is_missing else Outcome.UNEXPLAINED, advice=tuple(steps))
@@ -297,30 +273,28 @@ def _excluded(search: Search, *, body_fits: bool) -> Iterator[str]:
     """What was examined and is not the cause."""
     if body_fits:
         yield "the body: its digest is the one in the digest header"
-    if search.signed is not None:
+    if search.string is not None:
         yield "the signature: what it is over and whose key made it is known"
         return
-    if search.certain is not None:
-        yield f"the key: the signature was made with that of {search.certain.certificate.subject}"
-    if search.judges:
+    if search.judge is not None:
+        yield f"the key: the signature was made with that of {search.judge.certificate.subject}"
+    if search.tried:
         bound = "all were tried" if search.is_complete else "not all were tried: the bound on work was reached"
         yield f"each known mistake in the signing string by itself ({bound}): {search.tried} strings, none fits"
 
 
 def _advice(examination: Examination, search: Search, refused: Refusal, *, body_explained: bool) -> Iterator[str]:
     """What to try next."""
-    signed, certain = search.signed, search.certain
-    if signed is None and certain is None:
+    if search.judge is None:
         is_qwac_known = any("web" in one.qc.types for one in examination.candidates)
         yield _GIVE_OTHERS if is_qwac_known else _GIVE_QWAC
     yield f"The verifier reports: {refused.message} [{refused.code}]. {refused.hint}"
     if not body_explained:
         yield _OTHER_BODY
-    if signed is not None:
+    if search.string is not None:
         return
-    if not search.judges:
+    if not search.tried:
         yield "The signature cannot be by a key that was given: its length or its encoding is another."
-    elif certain is not None:
-        made = certain.made
-        yield f"The key is right, but another text was signed, with this {made.hash}: {made.recovered.hex()}"
+    elif search.made is not None:
+        yield f"The key is right, but another text was signed, with this {search.made.hash}: {search.made.recovered.hex()}"
     yield _COMPARE

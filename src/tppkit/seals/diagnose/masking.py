@@ -47,13 +47,13 @@ _DOUBLED = str.maketrans("0123456789", "0246813579")  # each digit doubled, the 
 
 
 def shown_bytes(string: SigningString, *, show_values: bool) -> bytes | None:
-    """The bytes that were signed, without secrets; None if other bytes than a signing string were signed.
+    """The bytes that were signed, without secrets; None if the body was signed.
 
     Args:
         string: what was signed.
         show_values: hide nothing.
     """
-    if show_values or string.hashed:  # a hash reveals nothing
+    if show_values:
         return string.signed()
     if string.instead is not None:
         return None

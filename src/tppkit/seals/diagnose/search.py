@@ -17,41 +17,24 @@ GUESS_COST = 5
 MAX_COVERED = 64  # of a longer list only the right string is tried
 
 
-class Signed(NamedTuple):
-    """What was signed, proven by the signature.
-
-    Attributes:
-        judge: the key that made it, and how the signature is encoded.
-        made: by which scheme and hash.
-        mistake: in the signing string; None if that is right.
-        string: what was signed.
-    """
-
-    judge: Judge
-    made: Made
-    mistake: Mistake | None
-    string: SigningString
-
-
 class Search(NamedTuple):
     """How a search ended.
 
     Attributes:
-        judges: the keys and readings of the signature that were asked about each guess.
-        signed: what was signed; None if it was not found.
         tried: how many byte strings were compared.
         is_complete: the bound on work was not reached.
+        judge: the key that made the signature, and how that is encoded; None if neither a string nor the padding proves it.
+        made: by which scheme and hash.
+        string: what was signed; None if it was not found.
+        mistake: in the signing string; None if that is right.
     """
 
-    judges: Sequence[Judge]
-    signed: Signed | None
     tried: int
     is_complete: bool = True
-
-    @property
-    def certain(self) -> Judge | None:
-        """The key that certainly made the signature, whatever it is over."""
-        return next((judge for judge in self.judges if judge.made.certain), None)
+    judge: Judge | None = None
+    made: Made | None = None
+    string: SigningString | None = None
+    mistake: Mistake | None = None
 
 
 def find_signed(judges: Sequence[Judge], right: SigningString, seen: Seen, *, max_work: int) -> Search:
@@ -64,16 +47,18 @@ def find_signed(judges: Sequence[Judge], right: SigningString, seen: Seen, *, ma
         max_work: the bound.
     """
     cost, left, tried = sum(judge.cost for judge in judges), max_work, 0
+    certain = next((judge for judge in judges if judge.made.certain), None)
+    made = None if certain is None else certain.made
     for mistake, string in _guesses(right, seen) if judges else ():
         if left <= 0:
-            return Search(judges, None, tried, is_complete=False)
+            return Search(tried, False, certain, made)
         data, tried = string.signed(), tried + 1
         left -= GUESS_COST + (len(data) >> 7) + cost * (5 if mistake is None else 1)
         for judge in judges:
-            made = judge.match(data, every_hash=mistake is None)
-            if made is not None:
-                return Search(judges, Signed(judge, made, mistake, string), tried)
-    return Search(judges, None, tried)
+            fitting = judge.match(data, every_hash=mistake is None)
+            if fitting is not None:
+                return Search(tried, True, judge, fitting, string, mistake)
+    return Search(tried, True, certain, made)
 
 
 def _guesses(right: SigningString, seen: Seen) -> Iterator[tuple[Mistake | None, SigningString]]:

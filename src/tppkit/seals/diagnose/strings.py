@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from itertools import islice, permutations, product
 from types import MappingProxyType
 from typing import NamedTuple
@@ -55,8 +54,7 @@ class SigningString(NamedTuple):
         lines: in order.
         joiner: the text between lines.
         after: the text after the last line.
-        instead: other bytes that were signed in its place.
-        hashed: how these were made of it, a name of `WHOLE`; empty if they were not.
+        instead: the body, if that was signed in its place.
         prefix: of a JSON Web Signature, its protected header and the dot after it.
     """
 
@@ -64,7 +62,6 @@ class SigningString(NamedTuple):
     joiner: str = "\n"
     after: str = ""
     instead: bytes | None = None
-    hashed: str = ""
     prefix: str = ""
 
     @classmethod
@@ -112,20 +109,6 @@ class Seen(NamedTuple):
 
 # What may have been signed, given the right signing string.
 Apply = Callable[[SigningString, Seen], Iterator[SigningString]]
-
-
-def _print(form: str, data: bytes) -> bytes:
-    return form.format(digest_by("SHA-256", data).hex()).encode()
-
-
-# What was done to the bytes before they were signed.
-WHOLE: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType({
-    **{name: partial(digest_by, name) for name in ("SHA-256", "SHA-512", "SHA-1")},
-    **{f"SHA-256 as text, written {form.format('<hex>')!r}": partial(_print, form) for form in _PRINTED},
-    "SHA-512 as text": lambda data: digest_by("SHA-512", data).hex().encode(),
-    "SHA-256 in base64": lambda data: encode_base64(digest_by("SHA-256", data)).encode(),
-    "SHA-512 in base64": lambda data: encode_base64(digest_by("SHA-512", data)).encode(),
-})  # fmt: skip
 
 
 def _row(name: str, cause: str, apply: Apply, fix: str = _LINE) -> tuple[Mistake, Apply]:
@@ -230,7 +213,7 @@ def _method_upper_case(string: SigningString, seen: Seen) -> Iterator[SigningStr
         )
 
 
-TARGET_MISTAKES: tuple[tuple[Mistake, Apply], ...] = (
+_TARGET_MISTAKES: tuple[tuple[Mistake, Apply], ...] = (
     _target_row("target-without-query", "The query is missing from the signed target.", _without_query),
     _target_row("target-decoded", "The path (or query) in the signed target was percent-decoded.", _decoded,
          "Use the target as it is sent (the raw path, not the decoded one that frameworks offer)."),
@@ -253,12 +236,21 @@ TARGET_MISTAKES: tuple[tuple[Mistake, Apply], ...] = (
 # ---- lines, and the whole
 
 
-def _after(*texts: str) -> Apply:
-    return lambda string, seen: (string._replace(after=text) for text in texts)
+def _joined(*joints: tuple[str, str]) -> Apply:
+    """The lines with other texts between them, and after the last one."""
+    return lambda string, seen: (string._replace(joiner=joiner, after=after) for joiner, after in joints)
 
 
-def _hashed(*names: str) -> Apply:
-    return lambda string, seen: (string._replace(instead=WHOLE[name](string.text()), hashed=name) for name in names)
+def _hashed(*forms: Callable[[bytes], bytes]) -> Apply:
+    """The hash of the signing string in its place."""
+
+    def apply(string: SigningString, seen: Seen) -> Iterator[SigningString]:
+        text = string.text()
+        for name in ("SHA-256", "SHA-512", "SHA-1"):
+            hashed = digest_by(name, text)
+            yield from (SigningString((), after=form(hashed).decode("latin-1")) for form in forms)
+
+    return apply
 
 
 def _orders(string: SigningString, seen: Seen) -> Iterator[SigningString]:
@@ -291,14 +283,14 @@ def _added(string: SigningString, seen: Seen) -> Iterator[SigningString]:
 
 def _names(string: SigningString, seen: Seen) -> Iterator[SigningString]:
     sent = {name.lower(): name for name, _ in seen.message.headers}
-
-    def spelled(write: Callable[[str], str]) -> SigningString:
+    spellings: tuple[Callable[[str], str], ...] = (lambda name: sent.get(name, name), _capitalised, str.upper)
+    for write in spellings:
         lines = [line if line.name[:1] in '("' else line._replace(name=write(line.name)) for line in string.lines]
-        return string._replace(lines=tuple(lines))
+        yield string._replace(lines=tuple(lines))
 
-    yield spelled(lambda name: sent.get(name, name))
-    yield spelled(lambda name: re.sub(r"(?<![a-z0-9])[a-z]", lambda first: first[0].upper(), name))
-    yield spelled(str.upper)
+
+def _capitalised(name: str) -> str:
+    return re.sub(r"(?<![a-z0-9])[a-z]", lambda first: first[0].upper(), name)
 
 
 def _no_space(string: SigningString, seen: Seen) -> Iterator[SigningString]:
@@ -316,7 +308,7 @@ def _signed_body(string: SigningString, seen: Seen) -> Iterator[SigningString]:
             yield string._replace(instead=before + seen.message.body)
 
 
-LINE_MISTAKES: tuple[tuple[Mistake, Apply], ...] = (
+_LINE_MISTAKES: tuple[tuple[Mistake, Apply], ...] = (
     _row("value-digest-other", "The signature covers another digest than the one that was sent: that of the body, or of a form of it.",
          _digest_other, "Set the digest once, from the bytes that are sent, and sign that value."),
     _row("header-missing", "A header that the headers parameter names is missing from what was signed.", _left_out,
@@ -327,22 +319,19 @@ LINE_MISTAKES: tuple[tuple[Mistake, Apply], ...] = (
          _added, "Name every signed header in the headers parameter."),
     _row("names-not-lower-case", "The names of the headers are not in lower case in what was signed.", _names),
     _row("colon-no-space", "No space follows the colon in what was signed.", _no_space),
-)  # fmt: skip
-
-WHOLE_MISTAKES: tuple[tuple[Mistake, Apply], ...] = (
-    _row("string-newline-after", "A line break follows the last line of what was signed.", _after("\n", "\r\n", "\n\n"), _JOIN),
-    _row("string-crlf", "The lines were joined by CR LF instead of LF.",
-         lambda string, seen: (string._replace(joiner="\r\n", after=after) for after in ("", "\r\n")), _JOIN),
+    _row("string-newline-after", "A line break follows the last line of what was signed.",
+         _joined(("\n", "\n"), ("\n", "\r\n"), ("\n", "\n\n")), _JOIN),
+    _row("string-crlf", "The lines were joined by CR LF instead of LF.", _joined(("\r\n", ""), ("\r\n", "\r\n")), _JOIN),
     _row("string-joined-otherwise", "The lines were not joined by line feeds.",
-         lambda string, seen: (string._replace(joiner=text) for text in ("", "\\n", " ", ", ", ",", "\r")), _JOIN),
+         _joined(*[(text, "") for text in ("", "\\n", " ", ", ", ",", "\r")]), _JOIN),
     _row("signed-body", "The body was signed, not the signing string.", _signed_body,
          "Sign the lines of the signing string; the digest covers the body."),
     _row("hashed-first", "The signature is over the hash of the signing string: it was hashed twice.",
-         _hashed("SHA-256", "SHA-512", "SHA-1"), _ONCE),
+         _hashed(bytes), _ONCE),
     _row("hashed-first-as-hex", "The signature is over the hash of the signing string in hexadecimal text.",
-         _hashed(*[name for name in WHOLE if " as text" in name]), _ONCE),
+         _hashed(*[lambda hashed, form=form: form.format(hashed.hex()).encode() for form in _PRINTED]), _ONCE),
     _row("hashed-first-as-base64", "The signature is over the hash of the signing string in base64 text.",
-         _hashed("SHA-256 in base64", "SHA-512 in base64"), _ONCE),
+         _hashed(lambda hashed: encode_base64(hashed).encode()), _ONCE),
 )  # fmt: skip
 
-STRING_MISTAKES: Mapping[Mistake, Apply] = MappingProxyType(dict((*TARGET_MISTAKES, *LINE_MISTAKES, *WHOLE_MISTAKES)))
+STRING_MISTAKES: Mapping[Mistake, Apply] = MappingProxyType(dict((*_TARGET_MISTAKES, *_LINE_MISTAKES)))
