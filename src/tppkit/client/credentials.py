@@ -125,7 +125,7 @@ class SealCredentials:
         for request_id in ids:
             _require_id(request_id)
         at = self._now()
-        if "date" in seal.layout.covered and not any(message.values("date")):
+        if "date" in seal.profile.covered_names and not any(message.values("date")):
             message = message.with_headers(("Date", format_http_date(at)))
         prepared = prepare_request(message, seal=seal, at=at)
         ready = _Ready(prepared, ", ".join(ids).lower(), _fingerprint(prepared))
@@ -178,10 +178,10 @@ def _require_id(request_id: str) -> None:
 
 def _fingerprint(prepared: PreparedRequest) -> bytes:
     """Hash what identifies a request: method, target, covered fields and digest, without its times."""
-    message, layout = prepared.message, prepared.seal.layout
-    covered = {*layout.covered, *layout.if_present} - {"date"}
+    message, profile = prepared.message, prepared.seal.profile
+    covered = {*profile.covered_names, *profile.if_present} - {"date"}
     lower = [(name.lower(), value) for name, value in message.headers]
-    fields = sorted([(name, value) for name, value in lower if name in covered or name.startswith(layout.prefixes)])
+    fields = sorted([(name, value) for name, value in lower if name in covered or name.startswith(profile.prefixes)])
     # An empty body may have the digest of `{}`.
     what = (message.method, message.target, fields, prepared.digest, bool(message.body))
     return sha256(repr(what).encode("utf-8", "surrogatepass")).digest()

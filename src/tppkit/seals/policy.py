@@ -35,7 +35,6 @@ class Demands(NamedTuple):
         certificate_header: the field with the certificate, or None.
         covered: fields that every signature must cover.
         if_present: fields that a signature must cover if the request has them.
-        prefixes: like `if_present`, for every field whose name begins with a prefix.
         allowed: the only fields that a signature may cover, or None for any.
         digests: beginnings of a digest header with one accepted algorithm.
     """
@@ -46,18 +45,14 @@ class Demands(NamedTuple):
     certificate_header: str | None
     covered: frozenset[str]
     if_present: frozenset[str]
-    prefixes: tuple[str, ...]
     allowed: frozenset[str] | None
     digests: tuple[str, ...]
 
 
 def demands_of(profile: SealProfile) -> Demands:
     """Compute the requirements of a profile."""
-    conditional = [name.lower() for name in profile.covered_if_present]
     optional = frozenset({profile.digest_name} if profile.empty_body is EmptyBody.ABSENT else ())
-    prefixes = tuple([name[:-1] for name in conditional if name.endswith("*")])
-    if_present = frozenset(name for name in conditional if not name.endswith("*"))
-    written = frozenset(name.lower() for name in profile.covered)
+    if_present, written = frozenset(profile.if_present), frozenset(profile.covered_names)
     certificate = None if profile.certificate_header is None else profile.certificate_header.lower()
     sealing = profile.carriers | {profile.digest_name, *([certificate] if certificate else [])}
     begins = [f"{name}=" for name in (profile.digest_algorithm, *profile.digest_algorithms)]
@@ -70,7 +65,6 @@ def demands_of(profile: SealProfile) -> Demands:
         certificate_header=certificate,
         covered=profile.demanded - optional,
         if_present=(if_present - profile.demanded) | optional,
-        prefixes=prefixes,
         allowed=written | if_present if profile.only_these else None,
         digests=tuple(begin for begin in begins if not digest_fault(begin, profile)),
     )

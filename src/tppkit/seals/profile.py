@@ -193,8 +193,7 @@ class SealProfile:
 
     def _check_names(self) -> None:
         """Check that each covered name exists in the format, appears once, and is present before the seal is made."""
-        conditional = [name.removesuffix("*") for name in self.covered_if_present]
-        for name in (*self.covered, *conditional):
+        for name in (*self.covered, *(name.removesuffix("*") for name in self.covered_if_present)):
             if name.endswith("*") or not _can_be_covered(name, self.format):
                 raise self._malformed(f"{name[:40]!r} cannot be covered in a {self.format.value}")
         names = [name.lower() for name in (*self.covered, *self.covered_if_present)]
@@ -209,7 +208,7 @@ class SealProfile:
             )
 
     def _check_times(self) -> None:
-        written = {name.lower() for name in self.covered}
+        written = set(self.covered_names)
         for length in (self.expires_after, self.max_age):
             if length is not None and length <= timedelta():
                 raise self._malformed("expires_after and max_age must be above zero")
@@ -224,7 +223,7 @@ class SealProfile:
             raise self._malformed(f"seals with {', '.join(wire)} cannot cover a time; use hs2019")
 
     def _check_coverage(self) -> None:
-        written = {name.lower() for name in self.covered}
+        written = set(self.covered_names)
         if not self.demanded <= written.union(name.lower() for name in self.covered_if_present):
             raise self._malformed("required names a field that is never covered")
         if (
@@ -274,6 +273,34 @@ class SealProfile:
         return frozenset(name.lower() for name in self.required or self.covered)
 
     @cached_property
+    def covered_names(self) -> tuple[str, ...]:
+        """`covered` in lower case, as in the signing string."""
+        return tuple([name.lower() for name in self.covered])
+
+    @cached_property
+    def if_present(self) -> tuple[str, ...]:
+        """The names of `covered_if_present` in lower case, without `prefixes`."""
+        return tuple([name.lower() for name in self.covered_if_present if not name.endswith("*")])
+
+    @cached_property
+    def prefixes(self) -> tuple[str, ...]:
+        """The lower-case beginnings of names that are covered if the request has such a field."""
+        return tuple([name[:-1].lower() for name in self.covered_if_present if name.endswith("*")])
+
+    @cached_property
+    def spellings(self) -> Mapping[str, str]:
+        """The spelling of covered names that are not in lower case."""
+        return {name.lower(): name for name in (*self.covered, *self.covered_if_present) if name != name.lower()}
+
+    def covered_in(self, values: Collection[str]) -> tuple[str, ...]:
+        """The lower-case names to cover in a request with these fields, in order."""
+        names = [name for name in self.covered_names if name != self.digest_name or name in values]
+        names += [name for name in self.if_present if name in values]
+        if self.prefixes:
+            names += sorted(name for name in values if name.startswith(self.prefixes) and name not in names)
+        return tuple(names if self.order is Order.LISTED else sorted(names))
+
+    @cached_property
     def digest_name(self) -> str:
         """`digest_field` in lower case, as in the signing string."""
         return self.digest_field.lower()
@@ -291,8 +318,7 @@ class SealProfile:
     @cached_property
     def reading(self) -> Reading:
         """The deviations that the parser of the Signature header tolerates."""
-        names = (*self.covered, *self.covered_if_present)
-        return Reading(any_case=any(name != name.lower() for name in names), bare_signature=not self.signature_quoted)
+        return Reading(any_case=bool(self.spellings), bare_signature=not self.signature_quoted)
 
     @property
     def empty_content(self) -> bytes:
@@ -306,7 +332,11 @@ class SealProfile:
 
     def digest_of(self, body: bytes) -> str:
         """The value of the digest header for a body."""
-        return self.digest_function(self.digest_algorithm)(body or self.empty_content)
+        return self._make_digest(body or self.empty_content)
+
+    @cached_property
+    def _make_digest(self) -> Callable[[bytes], str]:
+        return self.digest_function(self.digest_algorithm)
 
     def certificate_headers(self, certificate: EidasCertificate) -> tuple[Header, ...]:
         """The header with this seal certificate; empty if the dialect has none."""

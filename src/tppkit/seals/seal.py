@@ -1,9 +1,9 @@
-"""A seal certificate with its signer, and the headers that sealing reads and writes in a dialect."""
+"""A seal certificate with its signer, prepared for a dialect."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple, Self, TypedDict, Unpack
+from collections.abc import Mapping
+from typing import Self, TypedDict, Unpack
 
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
@@ -11,74 +11,14 @@ from tppkit._encoding import shown
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, SignatureRejected, TppkitError
 from tppkit.httpsig.algorithms import ALGORITHMS, Verify, make_verifiers, verify_signature
-from tppkit.httpsig.cavage import AUTHORIZATION_SCHEME, CREATED, EXPIRES
+from tppkit.httpsig.cavage import AUTHORIZATION_SCHEME
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.signers import KeySigner, Signer
-from tppkit.message import Header
 from tppkit.seals.key_id import make_key_id
-from tppkit.seals.profile import Format, Order, SealProfile
+from tppkit.seals.profile import SealProfile
 from tppkit.seals.profiles import PSD2_V1
 
 _PROBE = b"tppkit: does this signer sign for this certificate?"
-
-
-class Layout(NamedTuple):
-    """The headers that sealing reads and writes in a dialect, computed once; all names are in lower case.
-
-    Attributes:
-        covered: names that are always covered, in order.
-        written: the fields that sealing adds.
-        if_present: fields that are covered if the request has them.
-        prefixes: like `if_present`, for every field whose name begins with a prefix.
-        spellings: the spelling of names that are not written in lower case.
-        certificate: the header with the certificate, or nothing.
-        timed: the seal has a time.
-        digest: the header with the digest, in lower case.
-        order: the order in which names are written.
-        make_digest: returns the value of the header with the digest for the hashed bytes.
-    """
-
-    covered: tuple[str, ...]
-    written: frozenset[str]
-    if_present: tuple[str, ...]
-    prefixes: tuple[str, ...]
-    spellings: Mapping[str, str]
-    certificate: tuple[Header, ...]
-    timed: bool
-    digest: str
-    order: Order
-    make_digest: Callable[[bytes], str]
-
-    def covered_in(self, values: Collection[str]) -> tuple[str, ...]:
-        """The names to cover in a request with these fields, in order."""
-        names = [name for name in self.covered if name != self.digest or name in values]
-        names += [name for name in self.if_present if name in values]
-        if self.prefixes:
-            names += sorted(name for name in values if name.startswith(self.prefixes) and name not in names)
-        return tuple(names if self.order is Order.LISTED else sorted(names))
-
-
-def make_layout(profile: SealProfile, certificate: EidasCertificate) -> Layout:
-    """Compute the layout of a dialect for a certificate."""
-    names = (*profile.covered, *profile.covered_if_present)
-    conditional = [name.lower() for name in profile.covered_if_present]
-    prefixes = tuple([name[:-1] for name in conditional if name.endswith("*")])
-    covered = tuple([name.lower() for name in profile.covered])
-    certificate_header = profile.certificate_headers(certificate)
-    written = profile.carriers | {profile.digest_name, *(name.lower() for name, _ in certificate_header)}
-    timed = not {CREATED, EXPIRES}.isdisjoint(covered) or profile.format is not Format.CAVAGE
-    return Layout(
-        covered=covered,
-        written=written,
-        if_present=tuple([name for name in conditional if not name.endswith("*")]),
-        prefixes=prefixes,
-        spellings={name.lower(): name for name in names if name != name.lower()},
-        certificate=certificate_header,
-        timed=timed,
-        digest=profile.digest_name,
-        order=profile.order,
-        make_digest=profile.digest_function(profile.digest_algorithm),
-    )
 
 
 class SealOptions(TypedDict, total=False):
@@ -112,6 +52,10 @@ class Seal:
         key_id: the client id or address, for a dialect whose keyId cannot be derived from the certificate.
         origin: the origin of the bank, for a dialect that covers scheme or authority.
         verify_own: verify each signature before it is sent, to detect a failing device.
+
+    Attributes:
+        certificate_headers: the header with the certificate, or nothing.
+        written: the lower-case names of the fields that sealing adds.
 
     Raises:
         ConfigurationError: `seal.certificate-type`, the certificate is not for seals, for example a QWAC; `seal.key-mismatch`, the
@@ -183,7 +127,10 @@ class Seal:
         require_seal_type(certificate)
         self.certificate, self.signer, self.profile, self.verify_own = certificate, signer, profile, verify_own
         self.origin = origin
-        self.layout = make_layout(profile, certificate)
+        self.certificate_headers = profile.certificate_headers(certificate)
+        self.written = frozenset(
+            {*profile.carriers, profile.digest_name, *(name.lower() for name, _ in self.certificate_headers)}
+        )
         self._verifiers = _verifiers(certificate)
         self.key_id = make_key_id(certificate, style=profile.key_id, text=key_id)
         self.algorithm = profile.name_of(signer.algorithm)
@@ -229,7 +176,8 @@ class Seal:
 
     def head(self, covered: tuple[str, ...]) -> str:
         """Return keyId, algorithm and covered names as in the Signature header."""
-        names = " ".join([self.layout.spellings.get(name, name) for name in covered])
+        spellings = self.profile.spellings
+        names = " ".join([spellings.get(name, name) for name in covered])
         return f'{self._head},headers="{names}"'
 
 

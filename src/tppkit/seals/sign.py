@@ -31,7 +31,7 @@ from tppkit.httpsig.signing_string import make_signing_string, message_component
 from tppkit.message import Header, Message
 from tppkit.seals.key_id import KeyIdForm
 from tppkit.seals.profile import EmptyBody, Format, SealProfile
-from tppkit.seals.seal import Layout, Seal, require_bytes
+from tppkit.seals.seal import Seal, require_bytes
 
 Headers = tuple[Header, ...]
 Write = Callable[[bytes], Headers]  # returns the headers of a signature
@@ -72,7 +72,7 @@ class PreparedRequest(NamedTuple):
         require_bytes(signature)
         if seal.verify_own:
             _require_own(seal, signature, self.signing_string)
-        headers = message.headers + self.digest + self.write(signature) + seal.layout.certificate
+        headers = message.headers + self.digest + self.write(signature) + seal.certificate_headers
         return Message(message.method, message.target, headers, message.body)
 
 
@@ -102,28 +102,28 @@ def prepare_request(message: Message, *, seal: Seal, at: datetime | None = None)
 
     Source: PSD2 document, part A section 4; draft-cavage-http-signatures-10 and -12.
     """
-    layout, profile = seal.layout, seal.profile
+    profile = seal.profile
     values, doubled = message_components(message)
-    if doubled or not layout.written.isdisjoint(values):
-        _refuse_present(doubled, values, layout)
+    if doubled or not seal.written.isdisjoint(values):
+        _refuse_present(doubled, values, seal)
     digest: Headers = ()
     if message.body or profile.empty_body is not EmptyBody.ABSENT:
-        values[layout.digest] = layout.make_digest(message.body or profile.empty_content)
-        digest = ((profile.digest_field, values[layout.digest]),)
-    covered = layout.covered_in(values)
+        values[profile.digest_name] = written = profile.digest_of(message.body)
+        digest = ((profile.digest_field, written),)
+    covered = profile.covered_in(values)
     if profile.format is Format.CAVAGE:
         signing_string, write = _prepare_cavage(covered, values, seal, at)
     else:
         prepare = _prepare_jws if profile.format is Format.JWS else _prepare_rfc9421
-        whole = message.with_headers(*digest, *layout.certificate)
+        whole = message.with_headers(*digest, *seal.certificate_headers)
         signing_string, write = prepare(whole, covered, seal, _required_time(profile, at))
     return PreparedRequest(message, seal, signing_string, digest, write)
 
 
-def _refuse_present(doubled: tuple[str, ...], values: Mapping[str, str], layout: Layout) -> None:
-    covered = {*layout.covered, *layout.if_present}
-    twice = [n for n in doubled if n in covered or n in layout.written or n.startswith(layout.prefixes)]
-    names = sorted({*twice, *layout.written.intersection(values)})
+def _refuse_present(doubled: tuple[str, ...], values: Mapping[str, str], seal: Seal) -> None:
+    covered, prefixes = {*seal.profile.covered_names, *seal.profile.if_present}, seal.profile.prefixes
+    twice = [n for n in doubled if n in covered or n in seal.written or n.startswith(prefixes)]
+    names = sorted({*twice, *seal.written.intersection(values)})
     if names:
         raise LocalProtocolError(
             "seal.header-present", f"{', '.join(names)}: sealing writes this header, or covers it and found it twice"
@@ -134,7 +134,7 @@ def _prepare_cavage(
     covered: tuple[str, ...], values: dict[str, str], seal: Seal, at: datetime | None
 ) -> tuple[bytes, Write]:
     profile, head = seal.profile, seal.head(covered)
-    if seal.layout.timed:
+    if CREATED in covered or EXPIRES in covered:
         created, expires = _times(profile, at)
         values |= {CREATED: str(created), EXPIRES: str(expires)}
         head += f",created={created}" + (f",expires={expires}" if EXPIRES in covered else "")

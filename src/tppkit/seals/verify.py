@@ -143,7 +143,7 @@ def _verify_head(
     # 7. (in the callers) A covered Date is close to the time of judgement.
     # 8. (in the callers) The digest fits the raw body.
     demands, profile = policy.demands, policy.profile
-    values = _collect(message, demands)  # 1
+    values = _collect(message, demands, profile.prefixes)  # 1
     read = read_seal(message, values, policy)  # 2
     parameters, signing_string, certificates = read
     _check_coverage(parameters.headers, values, demands, profile)  # 3
@@ -293,10 +293,10 @@ def _check_known(key_id: str, certificate: EidasCertificate, policy: SealPolicy)
         )
 
 
-def _collect(message: Message, demands: Demands) -> dict[str, str]:
+def _collect(message: Message, demands: Demands, prefixes: tuple[str, ...]) -> dict[str, str]:
     values, doubled = message_components(message)
     for name in doubled:
-        if name in demands.singletons or name.startswith(demands.prefixes):
+        if name in demands.singletons or name.startswith(prefixes):
             raise FormatError("header.duplicate", f"the {name} header appears more than once")
     if not demands.sealing.issubset(values):
         missing = ", no ".join(sorted(demands.sealing.difference(values)))
@@ -312,8 +312,8 @@ def _check_coverage(
     demanded = demands.covered
     if demands.if_present:
         demanded |= demands.if_present.intersection(values)
-    if demands.prefixes:
-        demanded |= {name for name in values if name.startswith(demands.prefixes)}
+    if profile.prefixes:
+        demanded |= {name for name in values if name.startswith(profile.prefixes)}
     if missing := demanded.difference(covered):
         raise SignatureRejected(
             "signature.uncovered",
@@ -322,7 +322,7 @@ def _check_coverage(
             clause=profile.source,
         )
     if demands.allowed is not None:
-        others = [n for n in covered if n not in demands.allowed and not n.startswith(demands.prefixes)]
+        others = [n for n in covered if n not in demands.allowed and not n.startswith(profile.prefixes)]
         if others:
             raise SignatureRejected(
                 "signature.other-coverage",

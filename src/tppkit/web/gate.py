@@ -247,7 +247,7 @@ class SealGate:
         """Reject names with underscores that a WSGI application would read as those of other headers."""
         for name in [name for name in values if "_" in name]:
             read = name.replace("_", "-")
-            if read in values or read in self._hyphenated or read.startswith(self._seals.demands.prefixes):
+            if read in values or read in self._hyphenated or read.startswith(self._seals.profile.prefixes):
                 raise FormatError("header.underscore", f"an application may read {shown(name)} as {shown(read)}")
 
     def _check_head(self, values: Mapping[str, str]) -> None:
