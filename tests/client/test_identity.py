@@ -16,7 +16,7 @@ from refusals import refused
 from tppkit._clock import utc_now
 from tppkit.certificates import EidasCertificate
 from tppkit.client import Identity
-from tppkit.client.identity_sources import close_signer
+from tppkit.client.identity_material import close_signer
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.seals import KeySigner, Seal, Signer
 from tppkit.testpki import Issued, Pki, certificate_pem, key_pem, make_provider
@@ -129,9 +129,9 @@ def test_a_renewed_certificate_and_seal_are_used_from_the_next_connection_on(
     renewable, new, new_seal, bank_pki, bank_pki_folder
 ):
     identity, folder = renewable
-    before = (identity.seal, identity._contexts)
+    before = identity._present
     assert identity.reload(at=utc_now()) is False  # the files did not change
-    assert (identity.seal, identity._contexts) == before
+    assert identity._present is before
     context = server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem")
     with rogue_bank(context, http(200)) as bank:
         held = identity.tls_context

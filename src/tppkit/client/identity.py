@@ -16,9 +16,9 @@ from tppkit._files import FilePath
 from tppkit._locals import without_locals
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.files import CertificateSource, read_certificates
-from tppkit.client.identity_certificates import IdentityCertificates
-from tppkit.client.identity_sources import (
+from tppkit.client.identity_material import (
     PARTS,
+    IdentityCertificates,
     Material,
     Password,
     Passwords,
@@ -43,11 +43,13 @@ class _Present:
 
     Attributes:
         certificates: the certificates of the identity.
+        contexts: the TLS contexts for new connections.
         seal: the seal for new requests.
         made_signer: the seal's signer, if a function of the caller made it for this identity.
     """
 
     certificates: IdentityCertificates
+    contexts: IdentityContexts
     seal: Seal | None
     made_signer: Signer | None = None
 
@@ -81,8 +83,8 @@ class Identity:
         qseal = None if seal is None else seal.certificate
         certificates = IdentityCertificates(qwac, tuple(chain), qseal, anchors)
         certificates.require_fit(qwac_key)
-        self._present = _Present(certificates, seal)
-        self._contexts = IdentityContexts((qwac, *chain), qwac_key, server_anchors=anchors)
+        contexts = IdentityContexts((qwac, *chain), qwac_key, server_anchors=anchors)
+        self._present = _Present(certificates, contexts, seal)
         self._read: Callable[[datetime], Material] | None = None
         self._renewing = Lock()
 
@@ -107,7 +109,7 @@ class Identity:
             def strict_bank(context: ssl.SSLContext) -> None:
                 context.maximum_version = ssl.TLSVersion.TLSv1_2
         """
-        return IdentityContext(lambda: self._contexts, adjust)
+        return IdentityContext(lambda: self._present.contexts, adjust)
 
     @property
     def qwac(self) -> EidasCertificate:
@@ -278,16 +280,14 @@ class Identity:
     @classmethod
     def _made_of(cls, material: Material, present: _Present | None = None) -> Self:
         """Build an identity. The seal is made last, so that other errors occur before a device or service is used."""
-        found, make_seal = material.certificates, material.make_seal
-        found.require_fit(material.qwac_key)
+        found = material.certificates
         identity = cls(found.qwac, material.qwac_key, chain=found.chain, server_anchors=found.server_anchors)
-        if make_seal is not None:
-            before = None if present is None else present.seal
-            seal = make_seal(before)
+        if material.make_seal is not None:
+            seal = material.make_seal(None if present is None else present.seal)
             made_signer = seal.signer if material.made_signer else None
-            if present is not None and seal is before:
+            if present is not None and seal is present.seal:
                 made_signer = present.made_signer
-            identity._present = _Present(found, seal, made_signer)
+            identity._present = _Present(found, identity._present.contexts, seal, made_signer)
         return identity
 
     def check(self, *, at: datetime, warn_days: int = WARN_DAYS) -> tuple[Finding, ...]:
@@ -327,11 +327,9 @@ class Identity:
                 )
             at = as_utc(at)
             material = self._read(at)
-            certificates = material.certificates
-            certificates.require_fit(material.qwac_key)
-            if certificates == self._present.certificates:
+            if material.certificates == self._present.certificates:
                 return False
-            certificates.require_renewal_of(self._present.certificates, at)
+            material.certificates.require_renewal_of(self._present.certificates, at)
             other = self._made_of(material, self._present)
             self._take(other, made_signer=other._present.made_signer)
         return True
@@ -355,7 +353,6 @@ class Identity:
 
     def _take(self, other: Identity, *, made_signer: Signer | None) -> None:
         before = self._present.made_signer
-        self._contexts = other._contexts
         self._present = replace(other._present, made_signer=made_signer)
         if before is not None and (self.seal is None or self.seal.signer is not before):
             close_signer(before)

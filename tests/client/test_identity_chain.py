@@ -22,7 +22,7 @@ from rogue_bank import server_context
 from tppkit._clock import utc_now
 from tppkit.certificates import EidasCertificate
 from tppkit.client import Identity
-from tppkit.client.identity_certificates import order_chain as order_chain_at
+from tppkit.client.identity_material import order_chain as order_chain_at
 from tppkit.testpki import Issued, certificate_pem, key_pem, make_pki
 
 
