@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 from inboxes import AT, core_url, login, new_prefix, outcome, receiver, scan
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
 from refusals import refused
 from tppkit.callbacks import AsyncInbox, Inbox, Outcome, Unhandled
 from tppkit.errors import ConfigurationError
-from tppkit.inbox import InboxError
 from tppkit.inbox.store import InboxStore, MemoryStore
+from tppkit.inbox.tasks import TaskConnection
 
 MINUTE = timedelta(minutes=1)
 Scenario = Callable[[AsyncInbox, AsyncEngine, "Effects"], Awaitable[Any]]
@@ -35,7 +35,7 @@ class Effects:
             await db.execute(text("DROP TABLE IF EXISTS async_effects"))
             await db.execute(text("CREATE TABLE async_effects (id SERIAL, line TEXT)"))
 
-    async def handler(self, callback: Any, connection: AsyncConnection | AsyncSession) -> None:
+    async def handler(self, callback: Any, connection: TaskConnection | AsyncConnection | AsyncSession) -> None:
         insert = text("INSERT INTO async_effects (line) VALUES (:line)")
         await connection.execute(insert, {"line": callback.request_id})
 
@@ -50,7 +50,7 @@ def run(postgresql_url: str) -> Run:
         engine = create_async_engine(core_url(postgresql_url))
         effects, inbox = (
             Effects(engine),
-            AsyncInbox(receiver(), store := InboxStore(engine, prefix=new_prefix("async"))),
+            AsyncInbox(receiver(), store := InboxStore(core_url(postgresql_url), prefix=new_prefix("async"))),
         )
         await effects.create()
         await inbox.run(store.create_tables)
@@ -58,6 +58,7 @@ def run(postgresql_url: str) -> Run:
             return await scenario(inbox, engine, effects)
         finally:
             await engine.dispose()
+            await inbox.run(store.close)
 
     return lambda scenario: asyncio.run(go(scenario))
 
@@ -73,7 +74,7 @@ def test_a_callback_takes_effect_once_however_often_it_comes(run):
 
 
 def test_a_store_of_an_address_does_not_block_the_event_loop(postgresql_url):
-    async def handler(callback: Any, connection: AsyncConnection) -> None:
+    async def handler(callback: Any, connection: TaskConnection) -> None:
         await connection.execute(text("SELECT pg_sleep(1)"))
 
     async def scenario(store: InboxStore) -> None:
@@ -92,15 +93,12 @@ def test_a_store_of_an_address_does_not_block_the_event_loop(postgresql_url):
     store.close()
 
 
-@pytest.mark.filterwarnings("ignore:coroutine 'AsyncConnection.connect' was never awaited")
-def test_what_would_block_the_event_loop_or_is_no_store_is_refused_with_advice(postgresql_url):
-    url = core_url(postgresql_url)
-    with refused(ConfigurationError, "inbox.setting", match="block the event loop"):
-        AsyncInbox(receiver(), InboxStore(create_engine(url)))
+def test_an_engine_for_asyncio_is_refused_with_advice():
+    engine = create_async_engine("postgresql+psycopg://host/name")
     with refused(ConfigurationError, "inbox.setting", match=r'InboxStore\("postgresql'):
-        AsyncInbox(receiver(), create_async_engine(url))
-    with refused(InboxError, "inbox.unavailable", match="give InboxStore the address"):
-        InboxStore(create_async_engine(url)).create_tables()
+        AsyncInbox(receiver(), engine)
+    with refused(ConfigurationError, "inbox.setting", match="give its address"):
+        InboxStore(engine)
 
 
 def test_of_many_tasks_one_has_the_effect(run):
@@ -114,7 +112,7 @@ def test_of_many_tasks_one_has_the_effect(run):
 
 
 def test_an_accepted_callback_waits_for_a_worker_and_is_tried_again(run):
-    async def fails(callback: Any, connection: AsyncConnection) -> None:
+    async def fails(callback: Any, connection: TaskConnection) -> None:
         raise LookupError
 
     async def scenario(inbox: AsyncInbox, engine: AsyncEngine, effects: Effects) -> None:
@@ -157,7 +155,7 @@ def test_what_is_cancelled_was_never_received(run):
     async def scenario(inbox: AsyncInbox, engine: AsyncEngine, effects: Effects) -> None:
         begun = asyncio.Event()
 
-        async def hangs(callback: Any, connection: AsyncConnection) -> None:
+        async def hangs(callback: Any, connection: TaskConnection) -> None:
             await effects.handler(callback, connection)
             begun.set()
             await asyncio.Event().wait()
@@ -194,8 +192,8 @@ def test_a_handler_that_cannot_be_awaited_to_its_end_has_failed(handler):
 
 
 def test_a_handler_that_ends_the_transaction_is_detected(run):
-    async def ends(callback: Any, connection: AsyncConnection) -> None:
-        await connection.rollback()
+    async def ends(callback: Any, connection: TaskConnection) -> None:
+        await connection.run_sync(lambda db: db.rollback())
 
     async def scenario(inbox: AsyncInbox, engine: AsyncEngine, effects: Effects) -> None:
         with refused(ConfigurationError, "inbox.handler-committed"):

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from inboxes import AT, SERVICE, UUID, Case, core_url, login, new_prefix, open_case, outcome, receiver, scan
 from sqlalchemy import inspect, text
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from tppkit.callbacks import (
     AsyncInbox,
@@ -224,7 +223,7 @@ def test_tasks_use_codes_through_their_inbox(kind, tmp_path, request):
             store = InboxStore(f"sqlite:///{tmp_path}/inbox.sqlite")
         else:
             url = core_url(request.getfixturevalue("postgresql_url"))
-            store = InboxStore(create_async_engine(url), prefix=new_prefix("async"))
+            store = InboxStore(url, prefix=new_prefix("async"))
         inbox = AsyncInbox(receiver(), store)
         codes = LoginCodes(inbox.inbox, name="Bookshop", prefix=new_prefix("codes"))
         await inbox.run(store.create_tables)

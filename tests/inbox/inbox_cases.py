@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from inspect import isawaitable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,13 @@ def entry(
 def apply(one: Entry, db: Any) -> None:
     """A handler that writes the key of its entry."""
     db.execute(_WRITE, {"line": one.key})
+
+
+async def apply_in_task(one: Entry, db: Any) -> None:
+    """As `apply`, for a connection whose statements may have to be awaited."""
+    result = db.execute(_WRITE, {"line": one.key})
+    if isawaitable(result):
+        await result
 
 
 def effects(store: InboxStore) -> list[str]:

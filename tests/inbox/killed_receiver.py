@@ -1,6 +1,6 @@
 """Kill a process that receives entries in many threads, repeatedly, and count the effects.
 
-Arguments: address of the database, kills, seed, and `threads` or `tasks`, which share commits of SQLite. Each run is a process of its
+Arguments: address of the database, kills, seed, and `threads` or `tasks`, whose handlers run on an event loop. Each run is a process of its
 own that handles entries, or accepts and works them, and writes the number of each that it acknowledges to a pipe. The last run is
 not killed. Prints as JSON the acknowledged numbers and the effects in their order.
 """
@@ -19,14 +19,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from hashlib import sha256
+from inspect import isawaitable
 from typing import Any
 
 from sqlalchemy import BigInteger, Column, Integer, MetaData, Table, insert, select
-from sqlalchemy.util import greenlet_spawn
 
 from tppkit._clock import utc_now
 from tppkit.inbox import Entry, InboxError, Retries, Version
 from tppkit.inbox.store import InboxStore
+from tppkit.inbox.tasks import Tasks
 
 EFFECTS = Table("killed_effects", MetaData(), Column("id", Integer, primary_key=True), Column("number", BigInteger))
 WRITE = insert(EFFECTS)
@@ -45,6 +46,12 @@ def apply(one: Entry, db: Any) -> None:
     db.execute(WRITE, {"number": int(one.content)})
 
 
+async def apply_in_task(one: Entry, db: Any) -> None:
+    result = db.execute(WRITE, {"number": int(one.content)})
+    if isawaitable(result):
+        await result
+
+
 def opened(url: str) -> InboxStore:
     store = InboxStore(url, prefix="killed_", wait_s=20)
     store.create_tables()
@@ -58,22 +65,25 @@ def receive_entries(url: str, first: int, seed: int, pipe: int, *, tasks: bool, 
     numbers = list(range(first + NEW)) if finish else list(range(max(0, first - NEW), first + NEW))
     chance.shuffle(numbers)
 
-    def deliver(number: int, store: InboxStore = store) -> None:
+    bridge = Tasks(store)
+    handler: Any = bridge.effect(apply_in_task) if tasks else apply
+
+    def deliver(number: int) -> None:
         with suppress(InboxError):  # the sender repeats it
             if number % 3:
-                store.handle(entry(number), apply, at=utc_now())
+                store.handle(entry(number), handler, at=utc_now())
             else:
                 store.accept(entry(number))
             os.write(pipe, b"%d\n" % number)
 
-    def work(_: int, store: InboxStore = store) -> None:
+    def work(_: int) -> None:
         for _ in range(10):
             with suppress(InboxError):
-                store.work("kills", apply, at=utc_now(), limit=5, lease=LEASE, retries=RETRIES)
+                store.work("kills", handler, at=utc_now(), limit=5, lease=LEASE, retries=RETRIES)
 
     async def run_tasks() -> None:
-        shared = store.for_tasks()
-        await asyncio.gather(*(greenlet_spawn(call, number, shared) for call, number in calls))
+        with suppress(InboxError):
+            await asyncio.gather(*(bridge.run(call, number) for call, number in calls))
 
     calls = [(work if n % 8 == 7 else deliver, number) for n, number in enumerate(numbers * 2)]
     if tasks:
@@ -81,6 +91,7 @@ def receive_entries(url: str, first: int, seed: int, pipe: int, *, tasks: bool, 
     with ThreadPoolExecutor(THREADS) as threads:
         for job in [] if tasks else [threads.submit(call, number) for call, number in calls]:
             job.result()
+    handler = apply
     if finish:
         time.sleep(2 * LEASE.total_seconds())
         for number in numbers:

@@ -192,45 +192,6 @@ def test_a_translated_schema_is_the_handlers_too(sqlite_store):
     assert effects(sqlite_store) == ["a"]
 
 
-@pytest.mark.parametrize(("kind", "connections"), [("sqlite", 1), ("postgresql", 15)])
-def test_a_thread_that_returns_its_connection_does_not_overtake_those_that_wait(kind, connections, request, tmp_path):
-    store, order = open_store(kind, tmp_path, request), list[int]()
-    held = [store.engine.connect() for _ in range(connections)]
-
-    def ask(number: int) -> None:
-        with store.engine.connect():
-            order.append(number)
-
-    with ThreadPoolExecutor(5) as threads:
-        for number in range(5):
-            threads.submit(ask, number)
-            time.sleep(0.05)  # until it waits
-        held.pop().close()
-        ask(5)
-    for one in held:
-        one.close()
-    assert order == [0, 1, 2, 3, 4, 5]
-
-
-def test_a_connection_that_cannot_be_closed_gives_its_place_to_the_next_thread(request, tmp_path):
-    engine = open_store("postgresql", tmp_path, request).engine
-
-    def fail(connection: Any, _: Any) -> None:
-        connection.close()
-        raise RuntimeError
-
-    event.listen(engine, "close", fail)
-    for _ in range(2):  # 5 stay open; the 10 others are closed
-        held, failed = [engine.connect() for _ in range(15)], 0
-        for one in held:
-            try:
-                one.close()
-            except RuntimeError:
-                failed += 1
-        assert failed == 10
-    event.remove(engine, "close", fail)
-
-
 def test_a_thread_that_stopped_waiting_does_not_hold_up_the_next(request, tmp_path):
     store, begun = open_store("sqlite", tmp_path, request, wait_s=0.4), threading.Event()
 

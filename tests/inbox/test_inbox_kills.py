@@ -16,7 +16,9 @@ KILLS = os.environ.get("CRASH_KILLS", "50")
 SEED = "16"
 
 
-@pytest.mark.parametrize(("kind", "how"), [("sqlite", "threads"), ("sqlite", "tasks"), ("postgresql", "threads")])
+@pytest.mark.parametrize(
+    ("kind", "how"), [("sqlite", "threads"), ("sqlite", "tasks"), ("postgresql", "threads"), ("postgresql", "tasks")]
+)
 def test_each_entry_takes_effect_once_however_often_its_receiver_is_killed(kind, how, request, tmp_path):
     url = f"sqlite:///{tmp_path}/killed.sqlite"
     if kind == "postgresql":

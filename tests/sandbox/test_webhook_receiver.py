@@ -320,8 +320,7 @@ async def test_tasks_receive_watch_and_work_as_threads_do(shop, bank_pki):
 
     url, anchors = merchant.bank.addresses.gateway_url, [bank_pki.root.certificate]
     async with AsyncGatewayClient(url, api_key=merchant.api_key, server_anchors=anchors) as client:
-        tasks = InboxStore(engine or store.engine, prefix=store._sql.entries.name.removesuffix("entries"))
-        inbox = AsyncWebhookInbox(tasks, client.order)
+        inbox = AsyncWebhookInbox(store, client.order)
         for outcome in (None, "approved"):
             if outcome is not None:
                 await asyncio.to_thread(merchant.pay, order, outcome=outcome)

@@ -362,8 +362,9 @@ def test_a_handler_that_cannot_be_awaited_is_not_acknowledged(handler):
 
 def test_awaited_effects_can_be_had_in_a_transaction_of_the_caller(postgresql_url):
     async def run() -> tuple[list[int], list[str]]:
-        engine = create_async_engine(postgresql_url.replace("postgresql:", "postgresql+psycopg:"))
-        inbox = AsyncInbox(RECEIVER, store := InboxStore(engine, prefix="gate_"))
+        url = postgresql_url.replace("postgresql:", "postgresql+psycopg:")
+        engine = create_async_engine(url)
+        inbox = AsyncInbox(RECEIVER, store := InboxStore(url, prefix="gate_"))
         await inbox.run(store.create_tables)
         async with engine.begin() as connection:
             await connection.execute(text("CREATE TABLE gate_effects (what TEXT)"))
@@ -380,6 +381,7 @@ def test_awaited_effects_can_be_had_in_a_transaction_of_the_caller(postgresql_ur
         async with engine.connect() as connection:
             effects = list((await connection.execute(text("SELECT what FROM gate_effects"))).scalars())
         await engine.dispose()
+        await inbox.run(store.close)
         return statuses, effects
 
     assert asyncio.run(run()) == ([503, 200, 200], ["r-1"])

@@ -1,11 +1,8 @@
-"""Handlers of the application: dispatch by kind of callback, and checks of what a handler returns."""
+"""Handlers of the application: dispatch by kind of callback."""
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from tppkit._encoding import shown
@@ -62,46 +59,3 @@ def _no_handler(address: CallbackAddress) -> ConfigurationError:
     return ConfigurationError(
         "callback.no-handler", f"{shown(address.url)} takes callbacks of kind {address.kind}, which has no handler"
     )
-
-
-@contextmanager
-def own_cancellation(name: str) -> Iterator[None]:
-    """Convert a CancelledError into an error of the function, unless the current task is being cancelled.
-
-    CancelledError is not an Exception, so it would otherwise end the caller too.
-
-    Args:
-        name: name of the function, for the message.
-
-    Raises:
-        ConfigurationError: `callback.function`, the function was cancelled although the task is not being cancelled.
-    """
-    try:
-        yield
-    except asyncio.CancelledError as e:
-        with suppress(RuntimeError):  # this thread has no event loop
-            if (task := asyncio.current_task()) is not None and task.cancelling():
-                raise
-        raise ConfigurationError(
-            "callback.function", f"{name} ended as cancelled: was a task cancelled that it awaits?"
-        ) from e
-
-
-async def awaited(name: str, function: Callable[..., Awaitable[Result]], *args: Any) -> Result:
-    """Call a coroutine function, and return its awaited result.
-
-    Args:
-        name: name of the function, for the message.
-        function: the coroutine function.
-        args: its arguments.
-
-    Raises:
-        ConfigurationError: `callback.function`, its result cannot be awaited; see `own_cancellation`.
-    """
-    with own_cancellation(name):
-        result = function(*args)
-        if not inspect.isawaitable(result):
-            raise ConfigurationError(
-                "callback.function", f"{name} did not return an awaitable: use a coroutine function"
-            )
-        return await result

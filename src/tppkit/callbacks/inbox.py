@@ -103,7 +103,7 @@ class Inbox:
             ConfigurationError: `time.naive`.
         """
         incoming = self._entries.verify(received, at=at)
-        return self._receipt_without_handler(incoming) or _receipt(self.store.accept(incoming.entry), incoming)
+        return self._receipt_without_handler(incoming) or receipt_of(self.store.accept(incoming.entry), incoming)
 
     def handle(self, received: Message, handler: Handler, *, at: datetime) -> Receipt:
         """Verify a callback and handle it now: APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY, LOGIN or UNREADABLE.
@@ -128,7 +128,7 @@ class Inbox:
         outcome = self.store.handle(
             entry, lambda _, db: handler(callback, db), at=callback.received_at, retries=self._settings.retries
         )
-        return _receipt(outcome, incoming)
+        return receipt_of(outcome, incoming)
 
     def once(self, received: Message, *, at: datetime, within: Any) -> Receipt:
         """Verify a callback and set its done flag in the transaction of the caller.
@@ -153,7 +153,7 @@ class Inbox:
             return Receipt(Unhandled.LOGIN, callback)
         if fault is not None:
             raise fault
-        return _receipt(self.store.handle_within(entry, None, at=callback.received_at, within=within), incoming)
+        return receipt_of(self.store.handle_within(entry, None, at=callback.received_at, within=within), incoming)
 
     def handle_within(self, received: Message, handler: Handler, *, at: datetime, within: Transaction) -> Receipt:
         """Verify a callback, then handle it in a transaction of the caller.
@@ -182,7 +182,7 @@ class Inbox:
             )
         if outcome is None:
             raise ConfigurationError("inbox.no-transaction", "the context manager of `within` suppressed an exception")
-        return _receipt(outcome, incoming)
+        return receipt_of(outcome, incoming)
 
     def work(self, handler: Handler, *, at: datetime, limit: int = 100) -> list[Worked]:
         """Handle stored callbacks that are due, oldest first, each in its own transaction.
@@ -261,7 +261,7 @@ class Inbox:
         outcome = self.store.accept(entry._replace(fault=fault))
         if outcome is Outcome.FAILED:
             return Receipt(Unhandled.UNREADABLE, callback, fault)
-        return _receipt(outcome, incoming)
+        return receipt_of(outcome, incoming)
 
 
 class EntryHandler:
@@ -299,7 +299,7 @@ def manager_of(within: Callable[[], T], kind: type[Any]) -> T:
     return manager
 
 
-def _receipt(outcome: Outcome, incoming: IncomingCallback) -> Receipt:
+def receipt_of(outcome: Outcome, incoming: IncomingCallback) -> Receipt:
     """Return the receipt for an outcome of the store.
 
     Raises:

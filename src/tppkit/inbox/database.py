@@ -43,7 +43,8 @@ _CLOSED_TEXTS = ("Cannot operate on a closed database", "the connection is close
 
 # What a SQLSTATE means, or a part of an error's text without one: SQLite's, and libpq's if a connection fails.
 _MEANINGS = {
-    "greenlet_spawn": "give InboxStore the address instead of an AsyncEngine, or call this by `await inbox.run(...)`",
+    "greenlet_spawn": "call this by `await connection.run_sync(...)`",
+    "QueuePool limit": "no connection became free: too many threads wait, or a handler hangs",
     "42P01|no such table": "call create_tables() first, or correct the address or the prefix",
     "failed: (Connection refused|No such file)": "no server listens at this port or socket",
     "(resolve|translate) host": "the host name cannot be resolved",
@@ -108,7 +109,7 @@ class Database:
     """Transactions on an engine, and on connections of callers.
 
     Args:
-        engine: of SQLite or PostgreSQL; one for asyncio gives its `sync_engine`.
+        engine: of SQLite or PostgreSQL.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -218,15 +219,13 @@ class Database:
         """Yield the connection to execute statements in the transaction of a caller.
 
         Args:
-            within: a connection or session of SQLAlchemy, also one for asyncio, or a connection of `sqlite3` or `psycopg`.
+            within: a connection or session of SQLAlchemy, or a connection of `sqlite3` or `psycopg`.
 
         Raises:
             ConfigurationError: `inbox.no-transaction`, it is something else, commits each statement by itself, or is in psycopg's pipeline
                 mode.
             InboxError: `inbox.unavailable`.
         """
-        for name in ("sync_connection", "sync_session"):
-            within = getattr(within, name, within)
         with self.typed_errors():
             if hasattr(within, "get_bind"):  # a session
                 within = within.connection()
@@ -245,6 +244,33 @@ class Database:
                 message = "the connection is in psycopg's pipeline mode, which returns no rows before its end"
                 raise ConfigurationError("inbox.no-transaction", message)
             yield within if is_core else _driver_connection(driver, self.engine.dialect)
+
+    def begin_effect(self, within: Any) -> Savepoint:
+        """Begin the savepoint of a handler in the transaction of a caller.
+
+        Raises:
+            ConfigurationError, InboxError: see `of_caller`.
+        """
+        with self.of_caller(within) as db:
+            savepoint = Savepoint(db)
+            savepoint.__enter__()
+        return savepoint
+
+    def end_effect(self, savepoint: Savepoint, error: BaseException | None) -> None:
+        """End the savepoint of a handler, which may have raised an error.
+
+        Raises:
+            ConfigurationError: see `Savepoint`.
+            InboxError: `inbox.unavailable`.
+        """
+        failed = EffectFailed(error) if isinstance(error, Exception) else error
+        try:
+            with self.typed_errors():
+                savepoint.__exit__(type(failed), failed, None)
+            return
+        except EffectFailed as e:
+            found = e.error
+        raise found
 
 
 class Savepoint:

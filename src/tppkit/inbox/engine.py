@@ -9,19 +9,19 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
-from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Engine, QueuePool, create_engine, event, make_url
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from tppkit._extras import missing_extra
 from tppkit._files import as_path, is_private_sqlite_file, is_still_there, make_private, require_wait
 from tppkit.errors import ConfigurationError
 from tppkit.inbox.entry import InboxError
-from tppkit.inbox.pool import FairPool
 
+_WAIT = "tppkit_wait_s"  # an option of engines that were made from the address of a SQLite file
 # Without the value, which may have a password.
 _NO_ADDRESS = (
     "SQLAlchemy cannot use the address of the inbox's database: give for example sqlite:///inbox.sqlite or"
-    " postgresql+psycopg://host/name, or an engine of your own, which may be one for asyncio"
+    " postgresql+psycopg://host/name, or an engine of your own"
 )
 
 
@@ -31,25 +31,28 @@ def make_engine(database: Any, wait_s: float) -> Engine:
     A SQLite file gets one connection, so that threads wait for each other in the pool and not for the file's lock.
 
     Args:
-        database: a SQLAlchemy address, or an engine, also one for asyncio. A new SQLite file is readable only for its owner.
+        database: a SQLAlchemy address, or an engine. A new SQLite file is readable only for its owner.
         wait_s: for an address: seconds to wait, half of them for other threads, half for other processes or the server.
 
     Raises:
         ConfigurationError: `inbox.setting`, `inbox.sqlite`, `inbox.dialect`, `extra.missing`.
         InboxError: `inbox.unavailable`.
     """
-    engine = getattr(database, "sync_engine", database)
-    if not isinstance(engine, Engine | str):
-        raise ConfigurationError("inbox.setting", f"a {type(database).__name__} is neither an address nor an engine")
+    if not isinstance(database, Engine | str):
+        raise ConfigurationError(
+            "inbox.setting",
+            f"an object of class {type(database).__name__} is neither an address nor an engine. In place of an AsyncEngine, give"
+            " its address: AsyncInbox runs the store in threads",
+        )
     try:
-        url = make_url(engine) if isinstance(engine, str) else engine.url
+        url = make_url(database) if isinstance(database, str) else database.url
     except (SQLAlchemyError, ValueError) as e:  # ValueError: the port
         raise ConfigurationError("inbox.setting", _NO_ADDRESS) from e
     dialect = url.get_backend_name()
     if dialect not in ("sqlite", "postgresql"):
         raise ConfigurationError("inbox.dialect", f"the inbox has no SQL for {dialect}; it knows sqlite, postgresql")
-    if isinstance(engine, Engine):
-        return engine
+    if isinstance(database, Engine):
+        return database
     half_s = require_wait(wait_s, code="inbox.setting") / 2
     try:
         url.get_dialect()().create_connect_args(url)  # converts the arguments, before the first connection does
@@ -59,7 +62,7 @@ def make_engine(database: Any, wait_s: float) -> Engine:
         if url.get_driver_name() in ("psycopg", "psycopg2") and "connect_timeout" not in url.query:
             arguments["connect_timeout"] = max(1, int(half_s))  # psycopg waits at least 2 seconds
         return create_engine(
-            url, hide_parameters=True, poolclass=FairPool, pool_pre_ping=True, pool_timeout=half_s, connect_args=arguments,
+            url, hide_parameters=True, poolclass=QueuePool, pool_pre_ping=True, pool_timeout=half_s, connect_args=arguments,
         )  # fmt: skip
     except ImportError as e:
         if url.get_driver_name() == "psycopg":
@@ -72,25 +75,6 @@ def make_engine(database: Any, wait_s: float) -> Engine:
         raise InboxError("inbox.unavailable", f"the inbox's file cannot be created: {e.strerror}") from e
 
 
-def make_task_engine(engine: Engine, wait_s: float) -> Engine:
-    """Make an engine for asyncio with the address of another one, whose statements would block the event loop.
-
-    Raises:
-        ConfigurationError: `inbox.setting`, the engine is the application's own, or its driver has no asyncio.
-    """
-    from sqlalchemy.ext.asyncio import create_async_engine  # needs greenlet
-
-    try:
-        if not isinstance(engine.pool, FairPool):
-            raise ConfigurationError("inbox.setting", f"this engine would block the event loop. {_NO_ADDRESS}")
-        limit = {} if "connect_timeout" in engine.url.query else {"connect_timeout": max(1, int(wait_s / 2))}
-        return create_async_engine(
-            engine.url, hide_parameters=True, pool_pre_ping=True, pool_timeout=wait_s / 2, connect_args=limit
-        ).sync_engine
-    except SQLAlchemyError as e:
-        raise ConfigurationError("inbox.setting", f"this driver would block the event loop. {_NO_ADDRESS}") from e
-
-
 def _make_file_engine(url: URL, wait_s: float) -> Engine:
     if not is_private_sqlite_file(url.database):
         raise ConfigurationError(
@@ -98,6 +82,7 @@ def _make_file_engine(url: URL, wait_s: float) -> Engine:
             "a database in memory is lost with its process, and one named by a URI is not private: give a path",
         )
     engine = make_sqlite_engine(url, wait_s, timeout=wait_s)
+    engine.update_execution_options(**{_WAIT: wait_s})
     file = as_path(str(url.database))
     identity = make_private(file)
 
@@ -123,9 +108,9 @@ def use_wal(engine: Engine) -> None:
     Raises:
         SQLAlchemyError: the database fails.
     """
-    if engine.dialect.name != "sqlite" or not isinstance(engine.pool, FairPool):
+    if (wait_s := engine.get_execution_options().get(_WAIT)) is None:
         return
-    end = time.monotonic() + engine.pool.timeout()
+    end = time.monotonic() + wait_s
     with engine.connect() as db:
         while True:
             try:
@@ -142,7 +127,7 @@ def use_wal(engine: Engine) -> None:
 def make_sqlite_engine(url: str | URL, wait_s: float, **arguments: Any) -> Engine:
     """Make an engine with one connection, which all threads share."""
     return create_engine(
-        url, hide_parameters=True, poolclass=FairPool, pool_size=1, max_overflow=0, pool_timeout=wait_s,
+        url, hide_parameters=True, poolclass=QueuePool, pool_size=1, max_overflow=0, pool_timeout=wait_s,
         connect_args=arguments,
     )  # fmt: skip
 

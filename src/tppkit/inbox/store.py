@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,7 +20,7 @@ from tppkit._handlers import require_finished
 from tppkit._locals import without_locals
 from tppkit.errors import code_of
 from tppkit.inbox.database import Database, EffectFailed, Savepoint, effect, reason_of
-from tppkit.inbox.engine import make_engine, make_sqlite_engine, make_task_engine
+from tppkit.inbox.engine import make_engine, make_sqlite_engine
 from tppkit.inbox.entry import Entry, Failure, InboxError, Outcome, State, Worked
 from tppkit.inbox.settings import LEASE, MAX_BATCH, RETENTION, RETRIES, Retention, Retries, require_limit
 from tppkit.inbox.statements import LEASE_ENDED, Parameters, Statements, read_entry, read_failure, values_of
@@ -43,15 +42,15 @@ class InboxStore:
     (`inbox.unavailable`) if the database fails; then do not acknowledge the event.
 
     Args:
-        database: a SQLAlchemy address such as `sqlite:///tpp.sqlite` or `postgresql+psycopg://host/name`, or an engine. If that is
-            for asyncio, call the methods through `run_sync`.
+        database: a SQLAlchemy address such as `sqlite:///tpp.sqlite` or `postgresql+psycopg://host/name`, or an engine.
         prefix: of the tables' names; lower-case letters, digits and `_`, at most 30.
-        wait_s: for an address: seconds to wait, half of them for other threads, half for other processes or the server. Tasks that share
-            SQLite's transactions wait so long in all, also with an engine.
+        wait_s: for an address: seconds to wait, half of them for other threads, half for other processes or the server. Tasks wait
+            so long for a thread, also with an engine.
 
     Attributes:
         engine: the engine.
         database: its transactions, for other tables in the same database.
+        wait_s: as given.
 
     Raises:
         ConfigurationError: `inbox.prefix`, `inbox.dialect`, `inbox.sqlite`, `inbox.setting`, `extra.missing`.
@@ -64,7 +63,7 @@ class InboxStore:
 
     @without_locals
     def __init__(self, database: Any, *, prefix: str = "tppkit_inbox_", wait_s: float = WAIT_S) -> None:
-        self._sql, self._wait_s = Statements(prefix), wait_s
+        self._sql, self.wait_s = Statements(prefix), wait_s
         self.database = Database(make_engine(database, wait_s))
         self.engine = self.database.engine
 
@@ -76,20 +75,6 @@ class InboxStore:
             InboxError: `inbox.unavailable`.
         """
         self.database.create_tables(self._sql.metadata)
-
-    def for_tasks(self) -> InboxStore:
-        """Return the store for tasks of an event loop. On SQLite without an engine for asyncio, the tasks share commits."""
-        if self.engine.dialect.is_async:
-            return self
-        from tppkit.inbox.shared_transactions import SharedDatabase  # needs greenlet
-
-        store = copy(self)
-        if self.database.is_sqlite:
-            store.database = SharedDatabase(self.engine, wait_s=self._wait_s)
-        else:
-            store.database = Database(make_task_engine(self.engine, self._wait_s))
-            store.engine = store.database.engine
-        return store
 
     def close(self) -> None:
         """Close the connections that are not in use; the next call opens new ones."""

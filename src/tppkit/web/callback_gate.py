@@ -18,7 +18,7 @@ from typing import Any
 
 from tppkit._clock import Clock, utc_now
 from tppkit._encoding import shown
-from tppkit._handlers import require_finished
+from tppkit._handlers import awaited, own_cancellation, require_finished
 from tppkit.callbacks import (
     AsyncInbox,
     CallbackKind,
@@ -30,7 +30,7 @@ from tppkit.callbacks import (
     VerifiedCallback,
     handler_by_kind,
 )
-from tppkit.callbacks.handlers import EventHandler, awaited, own_cancellation
+from tppkit.callbacks.handlers import EventHandler
 from tppkit.callbacks.inbox import Count, Handler, manager_of
 from tppkit.callbacks.inbox import Transaction as OpenTransaction
 from tppkit.callbacks.inbox_async import AsyncHandler, AsyncTransaction

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from tppkit._clock import as_utc, shift, to_microseconds
 from tppkit.callbacks.inbox import Count
-from tppkit.callbacks.inbox_async import Tasks
 from tppkit.errors import ConfigurationError, RemoteProtocolError, RequestRefused, TransportError
 from tppkit.inbox import Entry, Outcome, Retries, Version, Worked
 from tppkit.inbox.settings import require_span
+from tppkit.inbox.tasks import Tasks
 from tppkit.protocol.gateway import ORDER, TRANSACTION, Order
 from tppkit.protocol.gateway.values import read_timestamp
 from tppkit.protocol.gateway.webhooks import StatusChanged
@@ -222,10 +222,10 @@ class WebhookInbox:
 
 
 class AsyncWebhookInbox(Tasks):
-    """Receives webhooks into a store on an engine for asyncio, or into SQLite, whose commits its tasks share.
+    """Receives webhooks into a store, without blocking the event loop; see `AsyncInbox` for the connections that handlers get.
 
     Args:
-        store: an `InboxStore(async_engine)`, or `InboxStore("sqlite:///tpp.sqlite")`, whose handlers get SQLAlchemy's `Connection`.
+        store: an `InboxStore`.
         fetch: `AsyncGatewayClient.order`.
         settings: see `WebhookInbox`.
 
@@ -250,7 +250,7 @@ class AsyncWebhookInbox(Tasks):
 
     async def watch(self, order_id: str, *, at: datetime, within: Any) -> None:
         """Fetch an order regularly until it is final; see `WebhookInbox.watch`."""
-        await self.run(self.inbox.watch, order_id, at=at, within=within)
+        await self.within(within, lambda db: self.inbox.watch(order_id, at=at, within=db))
 
     async def work(self, handler: AsyncHandler, *, at: datetime, limit: int = 100) -> list[Worked]:
         """Fetch the orders that are due, and handle each state once; see `WebhookInbox.work`."""
