@@ -11,15 +11,26 @@ from types import SimpleNamespace
 from typing import Any
 
 from tppkit._extras import missing_extra
+from tppkit._files import is_private_sqlite_file, require_wait
 from tppkit._locals import without_locals
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.inbox.entry import InboxError
 
 try:
-    from sqlalchemy import Connection, Engine, MetaData, RootTransaction, inspect, text
+    from sqlalchemy import (
+        Connection,
+        Engine,
+        MetaData,
+        QueuePool,
+        RootTransaction,
+        create_engine,
+        inspect,
+        make_url,
+        text,
+    )
     from sqlalchemy.exc import DBAPIError, IntegrityError, ResourceClosedError, SQLAlchemyError
 
-    from tppkit.inbox.engine import close_at_fork, use_wal
+    from tppkit.sql.engine import close_at_fork, make_engine, use_wal
     from tppkit.sql.statement import Statement
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
@@ -41,6 +52,11 @@ _ENDED, _ABORTED = ("25P01", "3B001"), "25P02"
 _OWN_FAULTS = ("", "08", "25", "40", "53", "54", "55", "57", "58", "XX")
 _CLOSED_TEXTS = ("Cannot operate on a closed database", "the connection is closed")  # the drivers have no code for this
 
+# Without the value, which may have a password.
+_NO_ADDRESS = (
+    "SQLAlchemy cannot use the address of the inbox's database: give for example sqlite:///inbox.sqlite or"
+    " postgresql+psycopg://host/name, or an engine of your own"
+)
 # What a SQLSTATE means, or a part of an error's text without one: SQLite's, and libpq's if a connection fails.
 _MEANINGS = {
     "greenlet_spawn": "call this by `await connection.run_sync(...)`",
@@ -105,14 +121,67 @@ def _driver_connection(connection: Any, dialect: Any) -> Any:
     return db
 
 
+def _engine_of(database: Any, wait_s: float) -> Engine:
+    """Make an engine for an address, or return the given one."""
+    if not isinstance(database, Engine | str):
+        raise ConfigurationError(
+            "inbox.setting",
+            f"an object of class {type(database).__name__} is neither an address nor an engine. In place of an AsyncEngine, give"
+            " its address: AsyncInbox runs the store in threads",
+        )
+    try:
+        url = make_url(database) if isinstance(database, str) else database.url
+        dialect = url.get_backend_name()
+        if dialect not in ("sqlite", "postgresql"):
+            raise ConfigurationError(
+                "inbox.dialect", f"the inbox has no SQL for {dialect}; it knows sqlite, postgresql"
+            )
+        if isinstance(database, Engine):
+            return database
+        options: dict[str, Any] = {}
+        if dialect == "sqlite":
+            if not is_private_sqlite_file(url.database):
+                raise ConfigurationError(
+                    "inbox.sqlite",
+                    "a database in memory is lost with its process, and one named by a URI is not private: give a path",
+                )
+            options = {"pool_size": 1, "max_overflow": 0}
+        # A handler may take any time.
+        return make_engine(url, code="inbox.setting", wait_s=wait_s, limits_statements=False, **options)
+    except (SQLAlchemyError, ValueError) as e:  # ValueError: the port
+        raise ConfigurationError("inbox.setting", _NO_ADDRESS) from e
+    except OSError as e:
+        raise InboxError("inbox.unavailable", f"the inbox's file cannot be created: {e.strerror}") from e
+
+
+def make_memory_engine(wait_s: float) -> Engine:
+    """Make an engine for a SQLite database in memory. Threads take turns with its connection: another one would have another database."""
+    return create_engine(
+        "sqlite://", hide_parameters=True, poolclass=QueuePool, pool_size=1, max_overflow=0, pool_timeout=wait_s,
+        connect_args={"check_same_thread": False},
+    )  # fmt: skip
+
+
 class Database:
     """Transactions on an engine, and on connections of callers.
 
     Args:
-        engine: of SQLite or PostgreSQL.
+        database: a SQLAlchemy address, or an engine.
+        wait_s: for an address: seconds to wait, half of them for other threads, half for other processes or the server.
+
+    Attributes:
+        engine: the engine. For the address of a SQLite file it has one connection, so that threads wait for each other in the pool and
+            not for the file's lock.
+
+    Raises:
+        ConfigurationError: `inbox.setting`, `inbox.sqlite`, `inbox.dialect`, `extra.missing`.
+        InboxError: `inbox.unavailable`.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, database: Any, *, wait_s: float) -> None:
+        half_s = require_wait(wait_s, code="inbox.setting") / 2
+        engine = _engine_of(database, half_s)
+        self._wal_wait_s = half_s if isinstance(database, str) else None  # with an engine, the application decides
         self.is_sqlite = engine.dialect.name == "sqlite"
         # In READ COMMITTED, a conflicting transaction waits; at stricter levels it would be aborted.
         self.engine = engine if self.is_sqlite else engine.execution_options(isolation_level="READ COMMITTED")
@@ -138,14 +207,15 @@ class Database:
 
     @without_locals
     def create_tables(self, metadata: MetaData) -> None:
-        """Create the tables that are absent; see `use_wal`.
+        """Create the tables that are absent; and switch the SQLite file of an address to WAL mode.
 
         Raises:
             ConfigurationError: `inbox.schema`.
             InboxError: `inbox.unavailable`.
         """
         with self.typed_errors():
-            use_wal(self.engine)
+            if self._wal_wait_s is not None:
+                use_wal(self.engine, wait_s=self._wal_wait_s)
             for table in metadata.sorted_tables:
                 try:
                     table.create(self.engine, checkfirst=True)

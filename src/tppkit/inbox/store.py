@@ -19,8 +19,7 @@ from tppkit._clock import as_utc, shift, to_microseconds
 from tppkit._handlers import require_finished
 from tppkit._locals import without_locals
 from tppkit.errors import code_of
-from tppkit.inbox.database import Database, EffectFailed, Savepoint, effect, reason_of
-from tppkit.inbox.engine import make_engine, make_sqlite_engine
+from tppkit.inbox.database import Database, EffectFailed, Savepoint, effect, make_memory_engine, reason_of
 from tppkit.inbox.entry import Entry, Failure, InboxError, Outcome, State, Worked
 from tppkit.inbox.settings import LEASE, MAX_BATCH, RETENTION, RETRIES, Retention, Retries, require_limit
 from tppkit.inbox.statements import LEASE_ENDED, Parameters, Statements, read_entry, read_failure, values_of
@@ -64,7 +63,7 @@ class InboxStore:
     @without_locals
     def __init__(self, database: Any, *, prefix: str = "tppkit_inbox_", wait_s: float = WAIT_S) -> None:
         self._sql, self.wait_s = Statements(prefix), wait_s
-        self.database = Database(make_engine(database, wait_s))
+        self.database = Database(database, wait_s=wait_s)
         self.engine = self.database.engine
 
     def create_tables(self) -> None:
@@ -358,5 +357,5 @@ class MemoryStore(InboxStore):
     """
 
     def __init__(self) -> None:
-        super().__init__(make_sqlite_engine("sqlite://", WAIT_S, check_same_thread=False))
+        super().__init__(make_memory_engine(WAIT_S))
         self.create_tables()
