@@ -27,7 +27,7 @@ LIMITS = {
     "a request body of the PSD2 interface": ("protocol.wire:MAX_BODY_BYTES", "_encoding:MAX_JSON_DEPTH"),
     "a path": ("protocol.endpoint:MAX_PATH", "protocol.endpoint:MAX_QUERY_NAMES"),
     "jobs that share a commit": (
-        "sandbox.database:MAX_BATCH", "sandbox.database:BUSY_TIMEOUT_S", "sandbox.database:WAIT_S",
+        "sql.transaction:MAX_BATCH", "sql.transaction:BUSY_TIMEOUT_S", "sandbox.database:WAIT_S",
     ),
     "a chain": ("trust.path.candidates:MAX_CHAIN_DEPTH",),
     "a request's head": ("sandbox.http1:MAX_HEAD_BYTES", "sandbox.http1:REQUEST_TIMEOUT_S"),

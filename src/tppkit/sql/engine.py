@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from typing import Any
 from weakref import WeakSet
 
-from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Engine, MetaData, create_engine, event, inspect, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from tppkit._extras import missing_extra
@@ -123,6 +123,34 @@ def use_wal(engine: Engine, *, wait_s: float) -> None:
                 if e.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
                     raise
                 time.sleep(_RETRY_S)
+
+
+def create_tables(engine: Engine, *tables: MetaData) -> str | None:
+    """Create the tables that are absent, in one transaction.
+
+    Returns:
+        The name of a table that existed and lacks a column, because it is another one or of another version; None if there is none.
+
+    Raises:
+        SQLAlchemyError: the database fails.
+    """
+    try:
+        _create(engine, tables)
+    except SQLAlchemyError:  # another process may have made them at the same time
+        _create(engine, tables)
+    with engine.connect() as db:
+        inspector = inspect(db)
+        for table in [table for metadata in tables for table in metadata.sorted_tables]:
+            found = {column["name"] for column in inspector.get_columns(table.name)}
+            if not found.issuperset(table.columns.keys()):
+                return table.name
+    return None
+
+
+def _create(engine: Engine, tables: tuple[MetaData, ...]) -> None:
+    with engine.begin() as db:
+        for metadata in tables:
+            metadata.create_all(db)
 
 
 # Connections must not cross a fork: two processes would write to one socket, and SQLite in the child would rely on locks that only

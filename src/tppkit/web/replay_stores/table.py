@@ -38,7 +38,7 @@ try:
     from sqlalchemy.dialects import postgresql, sqlite
     from sqlalchemy.exc import SQLAlchemyError
 
-    from tppkit.sql.engine import make_engine
+    from tppkit.sql.engine import create_tables, make_engine
     from tppkit.sql.statement import Statement
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
@@ -107,20 +107,11 @@ class RequestTable:
             .returning(columns.attempt)
         )
         self._known = select(columns.digest, columns.answer).where(columns.key == key, columns.first_at > forget)
-        self._columns = select(table).limit(0)
         self._settle = Statement(update(table).where(mine).values(answer=bindparam("kept")))
         self._free = Statement(update(table).where(mine).values(claimed_at=0))
         over = select(columns.key).where(columns.first_at <= forget).order_by(columns.first_at)
         over = over.limit(bindparam("most", type_=BigInteger)).with_for_update(skip_locked=True)
         self._purge = delete(table).where(columns.key.in_(over))
-
-    def require_columns(self, db: Connection) -> None:
-        """Check that the table has these columns; with others, every request would fail.
-
-        Raises:
-            SQLAlchemyError: it has others, or the database fails.
-        """
-        db.execute(self._columns)
 
     def claim(self, db: Connection, key: bytes, digest: bytes, bounds: Bounds) -> Claim:
         """Claim an id for a request; see `ReplayStore.claim`.
@@ -188,13 +179,11 @@ class TableReplayStore:
         self._requests = RequestTable(metadata, name=table)
         try:
             self._engine = make_engine(url, code="web.setting", wait_s=wait_s, isolation_level="AUTOCOMMIT")
-            try:
-                metadata.create_all(self._engine)
-            except SQLAlchemyError:  # another process may have made it at the same time
-                metadata.create_all(self._engine)
+            is_other = create_tables(self._engine, metadata) is not None
         except (SQLAlchemyError, OSError) as e:
             raise unavailable("database", e) from e
-        self._run(self._requests.require_columns)
+        if is_other:  # every request would fail
+            raise TransportError("replay.unavailable", f"the database has another table {table}: give another name")
 
     def close(self) -> None:
         """Close the connections; the next call opens new ones."""
