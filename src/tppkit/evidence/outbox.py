@@ -46,6 +46,7 @@ try:
     )
 
     from tppkit.sql.statement import Statement
+    from tppkit.sql.transaction import begins_late, is_in_transaction
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 
@@ -215,18 +216,13 @@ def _require_transaction(db: Connection) -> None:
     Raises:
         ConfigurationError: `outbox.misused`.
     """
-    if db.dialect.name != "sqlite":
-        commits = getattr(db.connection.dbapi_connection, "autocommit", False) is True
-    else:
-        raw: Any = db.connection.driver_connection  # that of aiosqlite, too, has these attributes
-        mode = getattr(raw, "autocommit", -1)  # from Python 3.12 on; -1: isolation_level decides
-        begins = mode == -1 and raw.isolation_level is not None  # before the first write, but not before a savepoint
-        if begins and db.in_nested_transaction():
-            raise ConfigurationError(
-                "outbox.misused",
-                "a record is added in a savepoint, before which sqlite3 begins no transaction: let SQLAlchemy send BEGIN",
-            )
-        # An application may also send BEGIN itself.
-        commits = not begins and mode is not False and not raw.in_transaction
-    if commits:
+    is_sqlite = db.dialect.name == "sqlite"
+    # That of aiosqlite, too, has the attributes of sqlite3; asyncpg's has none, but SQLAlchemy's around it.
+    driver: Any = db.connection.driver_connection if is_sqlite else db.connection.dbapi_connection
+    if is_sqlite and begins_late(driver) and db.in_nested_transaction():
+        raise ConfigurationError(
+            "outbox.misused",
+            "a record is added in a savepoint, before which sqlite3 begins no transaction: let SQLAlchemy send BEGIN",
+        )
+    if not is_in_transaction(driver, is_sqlite=is_sqlite):
         raise ConfigurationError("outbox.misused", "a record is added to a connection in AUTOCOMMIT")
