@@ -15,7 +15,7 @@ from tppkit.protocol.gateway.bodies import PaymentLinkRequest
 from tppkit.protocol.gateway.orders import OrderTerms
 from tppkit.protocol.gateway.states import LinkStatus, OrderStatus
 from tppkit.sandbox.gateway.cipher import CardCipher
-from tppkit.sandbox.gateway.link_tables import StoredLink, add_link, find_link, next_due
+from tppkit.sandbox.gateway.link_tables import LINKS, StoredLink, next_due
 from tppkit.sandbox.gateway.links import follow_order
 from tppkit.sandbox.gateway.projects import Projects
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
@@ -156,9 +156,9 @@ def test_an_attempt_that_fails_when_its_link_ends_leaves_no_open_link(seconds, s
     )  # fmt: skip
     with create_engine("sqlite://").begin() as db:
         TABLES.create_all(db)
-        add_link(db, link)
+        LINKS.add(db, link)
         follow_order(Job(db, settings, at), order)
-        found = find_link(db, "l")
+        found = LINKS.find(db, "l")
         assert found is not None
         assert found.status == status
 

@@ -23,7 +23,7 @@ from tppkit.sandbox.delivery_tables import latest_deliveries
 from tppkit.sandbox.gateway import captures
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.hosted import Choice, pay, pay_link
-from tppkit.sandbox.gateway.link_tables import find_link, lock_link
+from tppkit.sandbox.gateway.link_tables import LINKS
 from tppkit.sandbox.gateway.links import link_answer, new_link
 from tppkit.sandbox.gateway.orders import order_answer
 from tppkit.sandbox.gateway.projects import MAX_METHODS, METHODS, Project
@@ -125,11 +125,11 @@ class GatewayControl:
         del body  # a tool that reports errors shows local variables
 
         def change(job: Job) -> PaymentLink:
-            link = lock_link(job.db, parameters["id"].lower())
+            link = LINKS.lock(job.db, parameters["id"].lower())
             if link is None:
                 raise LocalProtocolError("payment-link.unknown", "there is no payment link with this id")
             pay_link(job, link, **_choice(job, fields))
-            return link_answer(job, find_link(job.db, link.id) or link)
+            return link_answer(job, LINKS.find(job.db, link.id) or link)
 
         return await self._write(change)
 

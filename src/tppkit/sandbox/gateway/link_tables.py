@@ -7,62 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Annotated
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Index,
-    LargeBinary,
-    String,
-    Table,
-    bindparam,
-    func,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import BigInteger, Column, Connection, Index, String, bindparam, func, select, update
 
 from tppkit._clock import from_microseconds, optional_microseconds, optional_time, to_microseconds
 from tppkit.protocol.gateway.bodies import PaymentLinkRequest
 from tppkit.protocol.gateway.states import LinkStatus
 from tppkit.sandbox.gateway.tables import ORDERS, TABLES
+from tppkit.sql.records import KEY, UNIQUE, Records
 from tppkit.sql.statement import Statement
-
-LINKS = Table(
-    "gateway_links", TABLES,
-    Column("id", String(36), primary_key=True),
-    Column("project_id", String(36), nullable=False),
-    Column("page_token", String(64), nullable=False, unique=True),
-    Column("terms", LargeBinary, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("ends_at", BigInteger, nullable=False),
-    Column("status", String(16), nullable=False),
-    Column("modified_at", BigInteger, nullable=False),
-    Column("completed_order_id", String(36)),
-    Column("due_at", BigInteger),
-)  # fmt: skip
-Index("gateway_links_due", LINKS.c.due_at, sqlite_where=LINKS.c.due_at.is_not(None))
-_ADD_LINK = Statement(insert(LINKS).inline())
-_ONE_LINK = select(LINKS).where(LINKS.c.id == bindparam("of_id"))
-_FIND_LINK, _LOCK_LINK = Statement(_ONE_LINK), Statement(_ONE_LINK.with_for_update())
-_CHANGING = ("status", "modified_at", "completed_order_id", "due_at")
-_SET_LINK = Statement(
-    update(LINKS).where(LINKS.c.id == bindparam("of_id")).values({name: bindparam(f"to_{name}") for name in _CHANGING})
-)
-_ORDERS_OF_LINK = Statement(
-    select(ORDERS.c.status, ORDERS.c.id)
-    .where(ORDERS.c.link_id == bindparam("of_id"))
-    .order_by(ORDERS.c.created_at, ORDERS.c.id)
-)
-_NEXT_DUE = Statement(select(func.min(LINKS.c.due_at)).where(LINKS.c.due_at.is_not(None)))  # for the index
-_DUE_LINKS = Statement(
-    select(LINKS.c.id).where(LINKS.c.due_at <= bindparam("until")).order_by(LINKS.c.due_at, LINKS.c.id)
-)
-_STOP_LINK = update(LINKS).where(LINKS.c.id == bindparam("of_id")).values(due_at=None)
-_LATEST_LINKS = select(LINKS).order_by(LINKS.c.created_at.desc(), LINKS.c.id).limit(bindparam("most"))
-_LATEST = select(func.max(LINKS.c.modified_at))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +35,15 @@ class StoredLink:
         completed_order_id: id of the paid order, or None.
     """
 
-    id: str
-    project_id: str
-    page_token: str = field(repr=False)
+    id: Annotated[str, String(36), KEY]
+    project_id: Annotated[str, String(36)]
+    page_token: Annotated[str, String(64), UNIQUE] = field(repr=False)
     terms: PaymentLinkRequest
     created_at: datetime
     ends_at: datetime
-    status: LinkStatus
+    status: Annotated[LinkStatus, String(16)]
     modified_at: datetime
-    completed_order_id: str | None = None
+    completed_order_id: Annotated[str | None, String(36)] = None
 
     @property
     def due_at(self) -> datetime | None:
@@ -97,28 +51,23 @@ class StoredLink:
         return self.ends_at if self.status in (LinkStatus.NEW, LinkStatus.ALL_UNSUCCESSFUL) else None
 
 
-def add_link(db: Connection, link: StoredLink) -> None:
-    """Store a new link."""
-    fixed = {
-        "id": link.id, "project_id": link.project_id, "page_token": link.page_token, "terms": link.terms.to_wire(),
-        "created_at": to_microseconds(link.created_at), "ends_at": to_microseconds(link.ends_at),
-    }  # fmt: skip
-    _ADD_LINK.run_one(db, fixed | _changing(link))
-
-
-def find_link(db: Connection, link_id: str) -> StoredLink | None:
-    """Return the link with this id without a lock, or None."""
-    return _link(_FIND_LINK.first(db, {"of_id": link_id}))
-
-
-def lock_link(db: Connection, link_id: str) -> StoredLink | None:
-    """Return the link with this id, locked for a change, or None."""
-    return _link(_LOCK_LINK.first(db, {"of_id": link_id}))
-
-
-def set_link(db: Connection, link: StoredLink) -> None:
-    """Store the columns of a link that can change."""
-    _SET_LINK.run_one(db, {"of_id": link.id} | {f"to_{name}": value for name, value in _changing(link).items()})
+LINKS = Records(
+    StoredLink, "gateway_links", TABLES, changing=["status", "modified_at", "completed_order_id", "due_at"],
+    derived={Column("due_at", BigInteger): lambda link: optional_microseconds(link.due_at)},
+)  # fmt: skip
+Index("gateway_links_due", LINKS.c.due_at, sqlite_where=LINKS.c.due_at.is_not(None))
+_ORDERS_OF_LINK = Statement(
+    select(ORDERS.c.status, ORDERS.c.id)
+    .where(ORDERS.c.link_id == bindparam("of_id"))
+    .order_by(ORDERS.c.created_at, ORDERS.c.id)
+)
+_NEXT_DUE = Statement(select(func.min(LINKS.c.due_at)).where(LINKS.c.due_at.is_not(None)))  # for the index
+_DUE_LINKS = Statement(
+    select(LINKS.c.id).where(LINKS.c.due_at <= bindparam("until")).order_by(LINKS.c.due_at, LINKS.c.id)
+)
+_STOP_LINK = update(LINKS.table).where(LINKS.c.id == bindparam("of_id")).values(due_at=None)
+_LATEST_LINKS = Statement(select(LINKS.table).order_by(LINKS.c.created_at.desc(), LINKS.c.id).limit(bindparam("most")))
+_LATEST = select(func.max(LINKS.c.modified_at))
 
 
 def orders_of_link(db: Connection, link_id: str) -> dict[str, tuple[str, ...]]:
@@ -147,27 +96,9 @@ def stop_link(db: Connection, link_id: str) -> None:
 
 def latest_links(db: Connection, most: int) -> tuple[StoredLink, ...]:
     """Return the latest links of all projects, newest first."""
-    return tuple(link for row in db.execute(_LATEST_LINKS, {"most": most}) if (link := _link(row)) is not None)
+    return LINKS.all(db, _LATEST_LINKS, {"most": most})
 
 
 def latest_time(db: Connection) -> datetime:
     """Return the latest virtual time at which a link changed."""
     return from_microseconds(db.execute(_LATEST).scalar_one() or 0)
-
-
-def _link(row: Any) -> StoredLink | None:
-    if row is None:
-        return None
-    id_, project_id, page_token, terms, created_at, ends_at, status, modified_at, completed_order_id, _ = row
-    return StoredLink(
-        id=id_, project_id=project_id, page_token=page_token, terms=PaymentLinkRequest.from_wire(bytes(terms), tolerant=True),
-        created_at=from_microseconds(created_at), ends_at=from_microseconds(ends_at), status=LinkStatus(status),
-        modified_at=from_microseconds(modified_at), completed_order_id=completed_order_id,
-    )  # fmt: skip
-
-
-def _changing(link: StoredLink) -> dict[str, Any]:
-    return {
-        "status": link.status.value, "modified_at": to_microseconds(link.modified_at), "completed_order_id": link.completed_order_id,
-        "due_at": optional_microseconds(link.due_at),
-    }  # fmt: skip

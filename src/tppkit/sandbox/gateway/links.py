@@ -13,16 +13,7 @@ from tppkit.protocol.gateway.states import PAYMENT_LINK, LinkStatus, LinkTrigger
 from tppkit.protocol.gateway.values import write_timestamp
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.clock import run_contained
-from tppkit.sandbox.gateway.link_tables import (
-    StoredLink,
-    add_link,
-    due_links,
-    find_link,
-    lock_link,
-    orders_of_link,
-    set_link,
-    stop_link,
-)
+from tppkit.sandbox.gateway.link_tables import LINKS, StoredLink, due_links, orders_of_link, stop_link
 from tppkit.sandbox.gateway.settings import Work
 from tppkit.sandbox.gateway.tables import StoredOrder
 
@@ -43,7 +34,7 @@ def create_link(call: HostCall[PaymentLinkRequest]) -> Answer[PaymentLink]:
 
 def link_details(call: HostCall[None]) -> Answer[PaymentLink]:
     """GET /v1/paymentlinks/{payment_link_id}/."""
-    link = find_link(call.db, call.parameters["payment_link_id"].lower())
+    link = LINKS.find(call.db, call.parameters["payment_link_id"].lower())
     if link is None or link.project_id != call.caller:
         raise LocalProtocolError("payment-link.unknown", "the project has no payment link with this id")
     return Answer(link_answer(call, link))
@@ -67,7 +58,7 @@ def new_link(work: Work, request: PaymentLinkRequest, project_id: str) -> Stored
         terms=PaymentLinkRequest.model_construct(**listed), created_at=at, modified_at=at,
         ends_at=ends_at(at, request.expiration_period, default=LINK_PERIOD),
     )  # fmt: skip
-    add_link(work.db, link)
+    LINKS.add(work.db, link)
     return link
 
 
@@ -85,7 +76,7 @@ def link_answer(work: Work, link: StoredLink) -> PaymentLink:
 
 def follow_order(work: Work, order: StoredOrder) -> None:
     """Change the link of an order whose status has just changed; each order of a link is one attempt."""
-    link = None if order.link_id is None else lock_link(work.db, order.link_id)
+    link = None if order.link_id is None else LINKS.lock(work.db, order.link_id)
     if link is None:
         return
     if order.status is OrderStatus.PROCESSING:
@@ -106,12 +97,12 @@ def run_due(work: Work) -> None:
 
 
 def _expire(work: Work, link_id: str) -> None:
-    link = lock_link(work.db, link_id)
+    link = LINKS.lock(work.db, link_id)
     if link is not None and link.due_at is not None:
         _move(work, link, LinkTrigger.EXPIRED)
 
 
 def _move(work: Work, link: StoredLink, trigger: LinkTrigger) -> StoredLink:
     moved = replace(link, status=PAYMENT_LINK.move(link.status, trigger), modified_at=work.at)
-    set_link(work.db, moved)
+    LINKS.set(work.db, moved)
     return moved

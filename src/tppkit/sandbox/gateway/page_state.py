@@ -12,7 +12,7 @@ from tppkit.errors import LocalProtocolError
 from tppkit.protocol.gateway.bodies import PaymentLinkRequest
 from tppkit.protocol.gateway.orders import OrderTerms
 from tppkit.protocol.gateway.states import LinkStatus, OrderStatus, TransactionStatus
-from tppkit.sandbox.gateway.link_tables import LINKS, StoredLink, find_link, lock_link, orders_of_link
+from tppkit.sandbox.gateway.link_tables import LINKS, StoredLink, orders_of_link
 from tppkit.sandbox.gateway.projects import Project
 from tppkit.sandbox.gateway.settings import GatewaySettings
 from tppkit.sandbox.gateway.tables import (
@@ -119,7 +119,7 @@ def page_state(db: Connection, settings: GatewaySettings, place: Place, token: s
     """
     found: str | None = db.execute(_OF_PAGE[place], {"of_token": token}).scalar_one_or_none()
     if found is not None and place is Place.LINK:
-        link = (lock_link if lock else find_link)(db, found)
+        link = (LINKS.lock if lock else LINKS.find)(db, found)
         if link is not None:
             return _of_link(db, settings.project(link.project_id), link)
     order = None if found is None else (lock_order if lock else find_order)(db, found)
@@ -141,7 +141,7 @@ def _of_order(db: Connection, project: Project, order: StoredOrder) -> PageState
         methods = tuple(one.shown.payment_method or "" for one in open_)
     elif open_:  # what the merchant or the customer has chosen comes first
         methods = tuple(dict.fromkeys((open_[0].shown.payment_method or "", *methods)))
-    link = None if order.link_id is None else find_link(db, order.link_id)
+    link = None if order.link_id is None else LINKS.find(db, order.link_id)
     last = transactions[-1] if transactions and not transactions[-1].is_open else None
     return PageState(
         place=Place.ORDER, terms=order.terms, order=order, link=link, asked=asked, methods=methods, result=_result(order, transactions),
