@@ -1,4 +1,4 @@
-"""Addresses that browsers are sent to after an approval or a payment."""
+"""Addresses that browsers are sent to for an approval or a payment, and after it."""
 
 from __future__ import annotations
 
@@ -36,6 +36,16 @@ def browser_address_fault(text: str) -> str | None:
     if usable and is_plain and _has_authority_form(text):
         return None
     return "not an https address, an application's own scheme, or http on loopback"
+
+
+def is_web_address(text: str) -> bool:
+    """Whether it is an absolute http or https address without user information."""
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.username is None and parts.port != 0
+    except ValueError:
+        return False
+    return bool(usable) and text.isprintable() and " " not in text
 
 
 def _is_of_application(text: str) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
@@ -55,6 +56,33 @@ def written(check: Callable[[Value], Value]) -> AfterValidator:
         return value if info.context and info.context.get("tolerant") else check(value)
 
     return AfterValidator(validate)
+
+
+def rule(holds: Callable[[Any], object], reason: str) -> AfterValidator:
+    """Make a rule as `written` does, from what must hold for a value.
+
+    Args:
+        holds: called with the value; a false result breaks the rule.
+        reason: why, without the value.
+    """
+
+    def check(value: Any) -> Any:
+        if not holds(value):
+            raise ValueError(reason)
+        return value
+
+    return written(check)
+
+
+def known(kind: type[StrEnum]) -> AfterValidator:
+    """Make a rule as `written` does: one of these values. Another value of a peer is kept."""
+
+    def check(value: str) -> str:
+        if value not in tuple(kind):
+            raise ValueError(f"not one of {', '.join(kind)}")
+        return kind(value)
+
+    return written(check)
 
 
 class NullAsEmpty:

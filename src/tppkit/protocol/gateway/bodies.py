@@ -29,9 +29,8 @@ from tppkit.protocol.gateway.values import (
     Text,
     Timestamp,
     Uuid,
-    known,
 )
-from tppkit.protocol.wire import NullAsEmpty
+from tppkit.protocol.wire import NullAsEmpty, known
 
 _IN_REQUESTS = {name.field: name.request for name in EXTERNAL_NAMES}
 

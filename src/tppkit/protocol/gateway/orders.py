@@ -29,9 +29,8 @@ from tppkit.protocol.gateway.values import (
     Text,
     Timestamp,
     Uuid,
-    known,
 )
-from tppkit.protocol.wire import EmptyArrayAsObject, NullAsEmpty, written
+from tppkit.protocol.wire import EmptyArrayAsObject, NullAsEmpty, known, rule
 
 CREDIT_CARD = "credit-card"
 AFT = "aft"
@@ -86,10 +85,9 @@ EXTERNAL_NAMES = (
 _IN_ANSWERS = {name.field: name.answer for name in EXTERNAL_NAMES}
 
 
-def _check_flag(value: Any) -> Any:
-    if not isinstance(value, bool):
-        raise ValueError("not a boolean")
-    return value
+_Flag = Annotated[
+    bool | Any, rule(lambda value: isinstance(value, bool), "not a boolean"), WithJsonSchema({"type": "boolean"})
+]
 
 
 class ExternalAuthentication(GatewayModel):
@@ -99,7 +97,14 @@ class ExternalAuthentication(GatewayModel):
 
     cavv: Private = None
     three_ds_version: Text | None = None
-    three_ds_method_used: Annotated[bool | Any, written(_check_flag), WithJsonSchema({"type": "boolean"})] | None = None
+    three_ds_method_used: (
+        Annotated[
+            bool | Any,
+            rule(lambda value: isinstance(value, bool), "not a boolean"),
+            WithJsonSchema({"type": "boolean"}),
+        ]
+        | None
+    ) = None
     ds_transaction_id: Text | None = None
 
 

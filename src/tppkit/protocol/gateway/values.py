@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from tppkit._currency import MINOR_UNITS
 from tppkit.errors import FormatError
-from tppkit.protocol.browser_addresses import browser_address_fault
+from tppkit.protocol.browser_addresses import browser_address_fault, is_web_address
 from tppkit.protocol.gateway.card_data import Purpose
-from tppkit.protocol.wire import WireModel, written
+from tppkit.protocol.wire import WireModel, rule, written
 
 MAX_AMOUNT = 2**63 - 1  # what a database column holds
 MAX_PERIOD = timedelta(days=3650)
@@ -36,6 +34,7 @@ _REST = "(:[1-9][0-9]{0,3}|:[1-5][0-9]{4})?([/?#][!-~]*)?$"
 _USUAL_ADDRESS = f"^https?://[A-Za-z0-9.-]+{_REST}"
 _USUAL_PAGE = f"^(https://[A-Za-z0-9.-]+|http://localhost){_REST}"
 _DOMAIN = "(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)*[A-Za-z](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_METHOD_NAME = re.compile("[a-z0-9-]{1,40}")
 _CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
 CONTROL = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")  # and what UTF-8 has no form of
 NO_CONTROLS = rf"^[^{_CONTROLS}]*$"  # without surrogates, which some engines of patterns do not know
@@ -107,18 +106,6 @@ def amount_with_decimals(amount: int, currency: str) -> str | None:
     return f"{digits[:-decimals]}.{digits[-decimals:]}" if decimals else digits
 
 
-def _check_currency(value: str) -> str:  # assumption gateway-currencies
-    if value not in MINOR_UNITS:
-        raise ValueError("not a currency of ISO 4217 with minor units")
-    return value
-
-
-def _check_uuid(value: str) -> str:
-    if not _UUID.fullmatch(value):
-        raise ValueError("not a UUID")
-    return value
-
-
 def require_uuid(text: str, what: str) -> str:
     """The id, if it is a UUID, so that it can be part of a path.
 
@@ -144,77 +131,11 @@ def _check_timestamp(value: str) -> str:
     return value
 
 
-def _check_text(value: str) -> str:  # assumption gateway-texts
-    if not 1 <= len(value) <= MAX_TEXT or CONTROL.search(value):
-        raise ValueError(f"not 1 to {MAX_TEXT} characters without control characters")
-    return value
-
-
-def _check_holder(value: str) -> str:  # assumption card-numbers-in-texts
-    if len(value) > MAX_HOLDER or sum(map(str.isdigit, value)) >= 12:
-        raise ValueError(f"not 1 to {MAX_HOLDER} characters with fewer than 12 digits")
-    return value
-
-
-def _check_reference(value: str) -> str:
-    if len(value) > MAX_REFERENCE:
-        raise ValueError(f"not 1 to {MAX_REFERENCE} characters")
-    return value
-
-
-def _check_address(value: str) -> str:  # assumption gateway-addresses
-    if len(value) > MAX_ADDRESS:
-        raise ValueError(f"longer than {MAX_ADDRESS} characters")
-    try:
-        parts = urlsplit(value)
-        usable = parts.scheme in ("http", "https") and parts.hostname and parts.username is None and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or not value.isascii() or not value.isprintable() or " " in value:
-        raise ValueError("not an absolute http or https address without user information")
-    return value
-
-
-def _check_https(value: str) -> str:
-    if not value.lower().startswith("https://"):
-        raise ValueError("not an https address")
-    return value
-
-
-def _check_domain(value: str) -> str:
-    if len(value) > MAX_DOMAIN or not re.fullmatch(_DOMAIN, value):
-        raise ValueError("not a domain such as shop.example, without scheme, port and path")
-    return value
-
-
 def _check_page(value: str) -> str:  # assumption return-addresses
     why = browser_address_fault(value)
     if why is not None:
         raise ValueError(why)
     return value
-
-
-def _check_country(value: str) -> str:
-    if not re.fullmatch("[A-Z]{2}", value):
-        raise ValueError("not two upper-case letters")
-    return value
-
-
-def _check_names(value: tuple[Any, ...]) -> tuple[Any, ...]:  # assumption payment-method-names
-    if not value or not all(isinstance(name, str) and re.fullmatch("[a-z0-9-]{1,40}", name) for name in value):
-        raise ValueError("not an array of names of payment methods")
-    return value
-
-
-def known(kind: type[StrEnum]) -> AfterValidator:
-    """A rule for requests and for what we construct: one of these values. Another value of a peer is kept."""
-
-    def check(value: str) -> str:
-        if value not in tuple(kind):
-            raise ValueError(f"not one of {', '.join(kind)}")
-        return kind(value)
-
-    return written(check)
 
 
 Amount = Annotated[int, Field(ge=0, le=MAX_AMOUNT)]
@@ -225,37 +146,70 @@ def _form(**schema: Any) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", **schema})
 
 
-Currency = Annotated[str, written(_check_currency), _form(pattern=f"^({'|'.join(sorted(MINOR_UNITS))})$")]
-Uuid = Annotated[str, written(_check_uuid), _form(format="uuid")]
-Duration = Annotated[
-    str,
-    written(_check_duration),
-    _form(pattern=_USUAL_DURATION),
-]
+Currency = Annotated[  # assumption gateway-currencies
+    str, rule(MINOR_UNITS.__contains__, "not a currency of ISO 4217 with minor units"),
+    _form(pattern=f"^({'|'.join(sorted(MINOR_UNITS))})$"),
+]  # fmt: skip
+Uuid = Annotated[str, rule(_UUID.fullmatch, "not a UUID"), _form(format="uuid")]
+Duration = Annotated[str, written(_check_duration), _form(pattern=_USUAL_DURATION)]
 Timestamp = Annotated[str, written(_check_timestamp), _form(format="date-time")]
-Text = Annotated[str, written(_check_text), _form(minLength=1, maxLength=MAX_TEXT, pattern=NO_CONTROLS)]
-HolderName = Annotated[  # the name of a cardholder
-    Text, written(_check_holder),
-    _form(minLength=1, maxLength=MAX_HOLDER, pattern=rf"^(?:[^{_CONTROLS}0-9]*[0-9]){{0,11}}[^{_CONTROLS}0-9]*$"),
-]  # fmt: skip
-Reference = Annotated[  # of a merchant
-    Text, written(_check_reference), _form(minLength=1, maxLength=MAX_REFERENCE, pattern=NO_CONTROLS)
+Text = Annotated[  # assumption gateway-texts
+    str,
+    rule(
+        lambda text: 1 <= len(text) <= MAX_TEXT and not CONTROL.search(text),
+        f"not 1 to {MAX_TEXT} characters without control characters",
+    ),
+    _form(minLength=1, maxLength=MAX_TEXT, pattern=NO_CONTROLS),
 ]
-Address = Annotated[
-    str, written(_check_address),
+HolderName = Annotated[  # the name of a cardholder; assumption card-numbers-in-texts
+    Text,
+    rule(
+        lambda name: len(name) <= MAX_HOLDER and sum(map(str.isdigit, name)) < 12,
+        f"not 1 to {MAX_HOLDER} characters with fewer than 12 digits",
+    ),
+    _form(minLength=1, maxLength=MAX_HOLDER, pattern=rf"^(?:[^{_CONTROLS}0-9]*[0-9]){{0,11}}[^{_CONTROLS}0-9]*$"),
+]
+Reference = Annotated[  # of a merchant
+    Text,
+    rule(lambda text: len(text) <= MAX_REFERENCE, f"not 1 to {MAX_REFERENCE} characters"),
+    _form(minLength=1, maxLength=MAX_REFERENCE, pattern=NO_CONTROLS),
+]
+Address = Annotated[  # assumption gateway-addresses
+    str,
+    rule(lambda text: len(text) <= MAX_ADDRESS, f"longer than {MAX_ADDRESS} characters"),
+    rule(
+        lambda text: text.isascii() and is_web_address(text),
+        "not an absolute http or https address without user information",
+    ),
     _form(maxLength=MAX_ADDRESS, pattern=_USUAL_ADDRESS),
-]  # fmt: skip
+]
 HttpsAddress = Annotated[  # assumption wallet-session, as Domain
-    Address, written(_check_https), _form(maxLength=MAX_ADDRESS, pattern=_USUAL_ADDRESS.replace("https?", "https")),
-]  # fmt: skip
-Domain = Annotated[str, written(_check_domain), _form(maxLength=MAX_DOMAIN, pattern=f"^{_DOMAIN}$")]
-PageAddress = Annotated[  # where browsers are sent
-    str, written(_check_page),
-    _form(maxLength=MAX_ADDRESS, pattern=_USUAL_PAGE),
-]  # fmt: skip
-Country = Annotated[str, written(_check_country), _form(pattern="^[A-Z]{2}$")]
-MethodNames = Annotated[
-    tuple[Any, ...], Field(strict=False), written(_check_names),  # lists of callers
-    WithJsonSchema({"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[a-z0-9-]{1,40}$"}}),
-]  # fmt: skip
+    Address,
+    rule(lambda text: text.lower().startswith("https://"), "not an https address"),
+    _form(maxLength=MAX_ADDRESS, pattern=_USUAL_ADDRESS.replace("https?", "https")),
+]
+Domain = Annotated[
+    str,
+    rule(
+        lambda text: len(text) <= MAX_DOMAIN and re.fullmatch(_DOMAIN, text),
+        "not a domain such as shop.example, without scheme, port and path",
+    ),
+    _form(maxLength=MAX_DOMAIN, pattern=f"^{_DOMAIN}$"),
+]
+# Where browsers are sent.
+PageAddress = Annotated[str, written(_check_page), _form(maxLength=MAX_ADDRESS, pattern=_USUAL_PAGE)]
+Country = Annotated[
+    str, rule(re.compile("[A-Z]{2}").fullmatch, "not two upper-case letters"), _form(pattern="^[A-Z]{2}$")
+]
+MethodNames = Annotated[  # assumption payment-method-names
+    tuple[Any, ...],
+    Field(strict=False),  # lists of callers
+    rule(
+        lambda names: names and all(isinstance(name, str) and _METHOD_NAME.fullmatch(name) for name in names),
+        "not an array of names of payment methods",
+    ),
+    WithJsonSchema(
+        {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": f"^{_METHOD_NAME.pattern}$"}}
+    ),
+]
 Private = Annotated[Text | None, Field(repr=False)]

@@ -31,7 +31,7 @@ from tppkit._text import hidden_character
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.protocol.legacy.money import Amount, check_amounts, read_number, write_amounts
 from tppkit.protocol.legacy.rules import category, is_token, read_local_time, read_time_stamp, write_local_time
-from tppkit.protocol.wire import MAX_BODY_BYTES, WireModel, written
+from tppkit.protocol.wire import MAX_BODY_BYTES, WireModel, rule, written
 
 _DECIMAL = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,6})?")
 _COUNTRY = re.compile(r"[A-Z]{3}")
@@ -78,14 +78,6 @@ def _write_amounts(value: tuple[Amount, ...]) -> list[str] | None:
     return [str(one) for one in value] or None
 
 
-def _check_account(value: str) -> str:  # assumption account-form
-    if not is_iban(value) and not is_phone(value):
-        raise ValueError(
-            "neither an IBAN in electronic form with its country's length and correct check digits nor a phone number of 7 to 15 digits"
-        )
-    return value
-
-
 def _is_decimal(value: Any) -> bool:
     return isinstance(value, str) and _DECIMAL.fullmatch(value) is not None
 
@@ -105,23 +97,15 @@ def _check_order_amounts(value: Any) -> dict[str, Decimal]:  # assumptions tx-am
     return amounts
 
 
-def _check_text(limit: int) -> Any:
-    def check(value: str) -> str:  # assumption tx-texts
-        if not 1 <= len(value) <= limit or not value.isprintable() or value.isspace():
-            raise ValueError(f"not 1 to {limit} printable characters, or blank")
-        return value
-
-    return written(check)
+def _text(limit: int) -> AfterValidator:  # assumption tx-texts
+    return rule(
+        lambda text: 1 <= len(text) <= limit and text.isprintable() and not text.isspace(),
+        f"not 1 to {limit} printable characters, or blank",
+    )
 
 
 def _is_visible(text: str, limit: int) -> bool:  # assumption login-fields
     return 1 <= len(text) <= limit and not text.isspace() and hidden_character(text) is None
-
-
-def _check_country(value: str) -> str:
-    if not _COUNTRY.fullmatch(value):
-        raise ValueError("not three upper-case letters")
-    return value
 
 
 Identifier = Annotated[str, AfterValidator(_check_identifier)]
@@ -129,7 +113,13 @@ Token = Annotated[str, AfterValidator(_check_token)]
 Integer = Annotated[int, Field(ge=0, le=2**63 - 1)]  # the range of a database column
 Amounts = Annotated[tuple[Amount, ...], PlainValidator(_read_amounts), PlainSerializer(_write_amounts)]
 Fees = Annotated[tuple[Amount, ...], PlainValidator(_read_fees), PlainSerializer(_write_amounts)]
-Account = Annotated[str, written(_check_account)]
+Account = Annotated[  # assumption account-form
+    str,
+    rule(
+        lambda text: is_iban(text) or is_phone(text),
+        "neither an IBAN in electronic form with its country's length and correct check digits nor a phone number of 7 to 15 digits",
+    ),
+]
 Private = Annotated[str | None, Field(repr=False)]
 
 
@@ -168,13 +158,13 @@ class PaymentOrder(LegacyModel):
 
     acc: Annotated[Account, Field(repr=False)]
     amts: Annotated[Mapping[str, Decimal], PlainValidator(_check_order_amounts)]
-    name: Annotated[str, _check_text(70)] | None = Field(default=None, repr=False)
-    street: Annotated[str, _check_text(70)] | None = Field(default=None, repr=False)
-    city: Annotated[str, _check_text(35)] | None = Field(default=None, repr=False)
-    country: Annotated[str, written(_check_country)] | None = None
-    msg: Annotated[str, _check_text(140)] | None = Field(default=None, repr=False)
+    name: Annotated[str, _text(70)] | None = Field(default=None, repr=False)
+    street: Annotated[str, _text(70)] | None = Field(default=None, repr=False)
+    city: Annotated[str, _text(35)] | None = Field(default=None, repr=False)
+    country: Annotated[str, rule(_COUNTRY.fullmatch, "not three upper-case letters")] | None = None
+    msg: Annotated[str, _text(140)] | None = Field(default=None, repr=False)
     time: Annotated[str, written(_check_time)] | None = None
-    tcc: Annotated[str, _check_text(35)] | None = None
+    tcc: Annotated[str, _text(35)] | None = None
 
     if TYPE_CHECKING:
 

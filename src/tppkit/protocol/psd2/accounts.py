@@ -15,16 +15,14 @@ from pydantic import (
     AliasChoices,
     BeforeValidator,
     Field,
-    GetCoreSchemaHandler,
     ValidationInfo,
     model_validator,
 )
-from pydantic_core import CoreSchema, core_schema
 
 from tppkit._currency import is_currency
 from tppkit.protocol.psd2.consent import ConsentStatus
 from tppkit.protocol.psd2.models import AccountReference, ApprovalLinks, Href, Psd2Model
-from tppkit.protocol.wire import written
+from tppkit.protocol.wire import NullAsEmpty, rule
 
 ALL_ACCOUNTS = "allAccounts"
 SEVERAL_CURRENCIES = "XXX"  # assumption account-currency
@@ -60,28 +58,12 @@ def _read_status(value: str) -> str:
         return _BERLIN_GROUP.get(value, value)
 
 
-def _check_all_accounts(value: str) -> str:  # assumption consent-form
-    if value != ALL_ACCOUNTS:
-        raise ValueError(f"not {ALL_ACCOUNTS}")
-    return value
-
-
-def _check_currency(value: str) -> str:
-    if not is_currency(value) and value != SEVERAL_CURRENCIES:
-        raise ValueError("not a currency of ISO 4217")
-    return value
-
-
-def _check_signed_amount(value: str) -> str:
-    if not _AMOUNT.fullmatch(value):
-        raise ValueError("not a decimal, negative for a debit")
-    return value
-
-
 Day = Annotated[date, BeforeValidator(_read_date)]
-AllAccounts = Annotated[str, written(_check_all_accounts)]
-Currency = Annotated[str, written(_check_currency)]
-SignedAmount = Annotated[str, written(_check_signed_amount)]
+AllAccounts = Annotated[str, rule(lambda text: text == ALL_ACCOUNTS, f"not {ALL_ACCOUNTS}")]  # assumption consent-form
+Currency = Annotated[
+    str, rule(lambda code: is_currency(code) or code == SEVERAL_CURRENCIES, "not a currency of ISO 4217")
+]
+SignedAmount = Annotated[str, rule(_AMOUNT.fullmatch, "not a decimal, negative for a debit")]
 ConsentId = Annotated[str, Field(min_length=1)]
 # A member of ConsentStatus, or the text of an unknown status.
 Status = Annotated[
@@ -256,15 +238,7 @@ class PageLinks(Psd2Model):
     next: Href | None = None
 
 
-class _NullIsEmpty:
-    """Reads null as an empty tuple. A validator before the tuple gives it a Python list, which strict mode rejects."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        nullable = core_schema.nullable_schema(handler(source))
-        return core_schema.no_info_after_validator_function(lambda value: value or (), nullable)
-
-
-Transactions = Annotated[tuple[Transaction, ...], _NullIsEmpty()]
+Transactions = Annotated[tuple[Transaction, ...], NullAsEmpty]
 
 
 class TransactionPage(Psd2Model):

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -24,8 +23,9 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from tppkit._iban import is_iban
+from tppkit.protocol.browser_addresses import is_web_address
 from tppkit.protocol.psd2.payment import TransactionStatus
-from tppkit.protocol.wire import WireModel, written
+from tppkit.protocol.wire import WireModel, known, rule
 
 
 class PaymentProduct(StrEnum):
@@ -45,55 +45,32 @@ class Psd2Model(WireModel):
 _SEPA_AMOUNT = re.compile(r"0\.(?:0[1-9]|[1-9][0-9]?)|[1-9][0-9]{0,8}(?:\.[0-9]{1,2})?")
 
 
-def _check_iban(value: str) -> str:
-    if not is_iban(value):
-        raise ValueError("not an IBAN in electronic form with its country's length and correct check digits")
-    return value
-
-
 def _as_text(value: Any) -> Any:
     return f"{value:f}" if isinstance(value, Decimal) else value
 
 
-def _check_amount(value: str) -> str:
-    if not _SEPA_AMOUNT.fullmatch(value):
-        raise ValueError("not a decimal from 0.01 to 999999999.99 with at most two decimals")
-    return value
-
-
-def _check_euro(value: str) -> str:  # assumption payment-currency
-    if value != "EUR":
-        raise ValueError("not EUR")
-    return value
-
-
-def _check_name(value: str) -> str:  # assumption creditor-name
-    if not 1 <= len(value) <= 70 or not value.isprintable() or value.isspace():
-        raise ValueError("not 1 to 70 printable characters, or blank")
-    return value
-
-
-def _check_remittance(value: str) -> str:
-    if len(value) > 140 or not value.isprintable():
-        raise ValueError("not at most 140 printable characters")
-    return value
-
-
-def _check_status(value: str) -> str:
-    try:
-        return TransactionStatus(value)
-    except ValueError:
-        raise ValueError("not a status of the document") from None
-
-
-Iban = Annotated[str, written(_check_iban)]
-SepaAmount = Annotated[str, BeforeValidator(_as_text), written(_check_amount)]
-Euro = Annotated[str, written(_check_euro)]
-CreditorName = Annotated[str, written(_check_name)]
-Remittance = Annotated[str, written(_check_remittance)]
+Iban = Annotated[
+    str, rule(is_iban, "not an IBAN in electronic form with its country's length and correct check digits")
+]
+SepaAmount = Annotated[
+    str,
+    BeforeValidator(_as_text),
+    rule(_SEPA_AMOUNT.fullmatch, "not a decimal from 0.01 to 999999999.99 with at most two decimals"),
+]
+Euro = Annotated[str, rule(lambda code: code == "EUR", "not EUR")]  # assumption payment-currency
+CreditorName = Annotated[  # assumption creditor-name
+    str,
+    rule(
+        lambda name: 1 <= len(name) <= 70 and name.isprintable() and not name.isspace(),
+        "not 1 to 70 printable characters, or blank",
+    ),
+]
+Remittance = Annotated[
+    str, rule(lambda text: len(text) <= 140 and text.isprintable(), "not at most 140 printable characters")
+]
 PaymentId = Annotated[str, StringConstraints(min_length=1)]
 # Unknown statuses in answers are kept as text.
-Status = Annotated[TransactionStatus | str, Field(union_mode="left_to_right"), written(_check_status)]
+Status = Annotated[TransactionStatus | str, Field(union_mode="left_to_right"), known(TransactionStatus)]
 
 
 class InstructedAmount(Psd2Model):
@@ -148,20 +125,11 @@ class Href(Psd2Model):
 
 
 def _check_approval_link(link: Href | None, info: ValidationInfo) -> Href | None:
-    if link is not None and _is_web_address(link.href):
+    if link is not None and is_web_address(link.href):
         return link
     if info.context and info.context.get("tolerant"):
         return None  # the payment exists, and its id must be known; a browser is not sent to such an address
     raise ValueError("not an absolute http or https address without user information")
-
-
-def _is_web_address(href: str) -> bool:
-    try:
-        parts = urlsplit(href)
-        usable = parts.scheme in ("http", "https") and parts.hostname and parts.username is None and parts.port != 0
-    except ValueError:
-        return False
-    return bool(usable) and href.isprintable() and " " not in href
 
 
 class ApprovalLinks(Psd2Model):
