@@ -182,22 +182,9 @@ class Identity:
         now: Clock = utc_now,
         **options: Unpack[SealOptions],
     ) -> Self:
-        """Read certificates with their keys from PKCS#12 files.
+        """Read certificates with their keys from PKCS#12 files. With a `signer`, the file of the seal needs no key.
 
-        Args:
-            qwac: the website certificate with its key and an optional chain.
-            qseal: the seal certificate, with its key unless there is a `signer`; None for a client that sends no sealed requests.
-            server_anchors: see `from_files`.
-            password: for both files, or a function that returns it.
-            qwac_password: for the file `qwac`, if it differs.
-            qseal_password: for the file `qseal`, if it differs.
-            signer: see `from_files`.
-            now: see `from_files`.
-            options: see `from_files`.
-
-        Raises:
-            FormatError: `file.*`, `pkcs12.*`, `certificate.*`.
-            ConfigurationError: see `from_files`.
+        Arguments and errors are those of `from_files`; `pkcs12.*` too.
         """
         paths = {"QWAC": qwac, "QSEAL": qseal}
         passwords = Passwords(password, qwac_password, qseal_password)
