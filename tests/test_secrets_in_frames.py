@@ -174,7 +174,6 @@ LOADERS: dict[str, Callable[[Files], Any]] = {
     "from_der, key": lambda f: EidasCertificate.from_der(f.der),
     "from_der, key as PEM": lambda f: EidasCertificate.from_der(f.pem),
     "from_der of a request, key": lambda f: EidasRequest.from_der(f.der),
-    "from_header, key": lambda f: EidasCertificate.from_header(f.pem.decode()),
     "check_pair, keys": lambda f: check_pair(f.der, f.pem),  # type: ignore[arg-type]
     "load_certificates, PKCS#12": lambda f: load_certificates(f.path("q.p12", f.p12), password=WRONG),
     "load_certificates, key": lambda f: load_certificates(f.path("q.key", f.pem)),

@@ -32,15 +32,13 @@ def pem(data: bytes, label: str = "CERTIFICATE") -> bytes:
 
 
 # How one certificate or request is written: DER and PEM label to bytes.
-FILES: dict[str, Callable[[bytes, str], bytes]] = {
+FORMS: dict[str, Callable[[bytes, str], bytes]] = {
     "PEM": pem,
     "PEM with CRLF": lambda data, label: pem(data, label).replace(b"\n", b"\r\n"),
     "PEM after a text": lambda data, label: (
         b"Bag Attributes\n  friendlyName: front-end certificate\nsubject=O = Back-End CRL\n" + pem(data, label)
     ),
     "DER": lambda data, label: data,
-}
-HEADERS: dict[str, Callable[[bytes, str], bytes]] = {
     "base64 of DER": lambda data, label: base64.b64encode(data),
     "base64 of PEM": lambda data, label: base64.b64encode(pem(data, label)),
     "base64 with white space around": lambda data, label: b" " + base64.b64encode(data) + b"\r\n",
@@ -54,7 +52,6 @@ HEADERS: dict[str, Callable[[bytes, str], bytes]] = {
     "form-escaped PEM": lambda data, label: urllib.parse.quote_plus(pem(data, label)).encode(),
     "RFC 9440": lambda data, label: b":" + base64.b64encode(data) + b":",
 }
-FORMS = {**FILES, **HEADERS}
 
 
 @pytest.mark.parametrize(
@@ -106,18 +103,6 @@ def test_an_rsa_certificate_is_read_in_every_form(rsa_pki, form):
 @pytest.mark.parametrize("label", ["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"])
 def test_a_request_is_read_in_every_form(request_der, form, label):
     assert read_sources(form(request_der, label)) == (Source("csr", request_der),)
-
-
-@pytest.mark.parametrize("form", HEADERS.values(), ids=HEADERS)
-def test_a_header_gives_its_certificate(pki, form):
-    value = form(pki.qwac.certificate.der, "CERTIFICATE").decode()
-    assert EidasCertificate.from_header(value) == pki.qwac.certificate
-
-
-def test_a_header_with_a_request_holds_no_certificate(request_der):
-    with pytest.raises(FormatError) as refused:
-        EidasCertificate.from_header(base64.b64encode(request_der).decode())
-    assert refused.value.code == "certificate.not-found"
 
 
 def test_a_request_without_attributes_is_distinguished_from_a_certificate(request_der):
@@ -296,15 +281,6 @@ def test_a_pkcs12_file_that_would_take_long_to_open_is_refused_before(pki, algor
         assert [source.der for source in read_sources(data, password=b"password")] == [pki.qwac.certificate.der]
     else:
         assert refusal(data, password=b"password") == code
-
-
-def test_a_header_is_never_opened_as_pkcs12(pki):
-    bundle = pkcs12.serialize_key_and_certificates(b"q", pki.qwac.key, pki.qwac.certificate.x509, None, NoEncryption())
-    header = base64.b64encode(bundle)
-    assert [source.der for source in read_sources(header)] == [pki.qwac.certificate.der]
-    with pytest.raises(FormatError) as refused:
-        EidasCertificate.from_header(header.decode())
-    assert refused.value.code == "certificate.not-found"
 
 
 def test_an_encrypted_pkcs12_file_is_not_opened_without_a_password(pki):

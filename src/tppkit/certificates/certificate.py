@@ -217,24 +217,6 @@ class EidasCertificate(Subject):
                 return cls.from_der(source.der)
         raise FormatError("certificate.not-found", f"this PEM text contains no certificate{pem_fault(text, '; ')}")
 
-    @classmethod
-    @without_locals
-    def from_header(cls, value: str) -> Self:
-        """Parse a certificate from the value of an HTTP header.
-
-        Accepts base64 of DER or of PEM (TPP-Signature-Certificate), URL-escaped PEM (as proxies forward it) and
-        RFC 9440's `:base64:`.
-
-        Raises:
-            FormatError: `certificate.not-found` and those of `from_der`.
-        """
-        from tppkit.certificates.sources import read_sources
-
-        for source in read_sources(value.encode("utf-8", "replace"), with_pkcs12=False):
-            if source.kind == "certificate":
-                return cls.from_der(source.der)
-        raise FormatError("certificate.not-found", "this header contains no certificate")
-
     @property
     def serial_hex(self) -> str:
         """The serial number in upper-case hexadecimal, without leading zeros (`9FA1`)."""

@@ -47,13 +47,12 @@ class Source:
 
 
 @without_locals
-def read_sources(data: bytes, *, password: bytes | str | None = None, with_pkcs12: bool = True) -> tuple[Source, ...]:
+def read_sources(data: bytes, *, password: bytes | str | None = None) -> tuple[Source, ...]:
     """Find every certificate and certificate request in `data`, in any supported format.
 
     Args:
-        data: the bytes of the file or header.
+        data: the bytes of a file. Do not pass a header of a peer: a PKCS#12 file states how much work opening it takes.
         password: for PKCS#12; None for no password, which differs from an empty one.
-        with_pkcs12: read PKCS#12 as well. Pass False for untrusted input: the file itself states how much work opening it takes.
 
     Returns:
         At least one, in the order of the input.
@@ -66,13 +65,13 @@ def read_sources(data: bytes, *, password: bytes | str | None = None, with_pkcs1
         raise FormatError("certificate.too-large", f"the input has more than {MAX_SOURCE_BYTES} bytes")
     text = data.strip()
     if is_der(data):
-        found = _from_der(data, password, with_pkcs12)
+        found = _from_der(data, password)
     elif b"-----BEGIN " in text:
         found = _from_pem(text)
     elif text[:32].upper().startswith((b"-----BEGIN%20", b"%2D%2D%2D%2D%2DBEGIN", b"-----BEGIN+")):
         found = _from_pem(_PLUS_LABEL.sub(lambda label: label.group().replace(b"+", b" "), unquote_to_bytes(text)))
     else:
-        found = _from_base64(text, password, with_pkcs12)
+        found = _from_base64(text, password)
     if not found:
         hint = pem_fault(data, "; ")
         raise FormatError("certificate.not-found", f"this input contains no certificate or certificate request{hint}")
@@ -146,20 +145,19 @@ def _require_no_trust_settings(label: str, content: bytes) -> None:
         raise FormatError("pem.trust-settings", message, offset=e.offset) from e
 
 
-def _from_base64(text: bytes, password: bytes | str | None, with_pkcs12: bool) -> tuple[Source, ...]:
+def _from_base64(text: bytes, password: bytes | str | None) -> tuple[Source, ...]:
     if text.startswith(b":") and text.endswith(b":") and len(text) > 2:
         text = text[1:-1]
     try:
         raw = binascii.a2b_base64(b"".join(text.split()), strict_mode=True)
     except binascii.Error:
         return ()
-    return _from_der(raw, password, with_pkcs12) if is_der(raw) else _from_pem(raw)
+    return _from_der(raw, password) if is_der(raw) else _from_pem(raw)
 
 
-def _from_der(data: bytes, password: bytes | str | None, with_pkcs12: bool) -> tuple[Source, ...]:
+def _from_der(data: bytes, password: bytes | str | None) -> tuple[Source, ...]:
     if is_pkcs12(data):
-        found = certificates_of(open_pkcs12(data, password)) if with_pkcs12 else ()
-        return tuple([Source("certificate", one) for one in found])
+        return tuple([Source("certificate", one) for one in certificates_of(open_pkcs12(data, password))])
     try:
         whole = der.read_whole(data, tag=der.SEQUENCE)
         first = der.read_element(data, whole.start, whole.end)
