@@ -1,4 +1,4 @@
-"""Checks of what functions of the application return."""
+"""Functions of the application: their types, and checks of what they return and raise."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from tppkit.errors import ConfigurationError
 
 Result = TypeVar("Result")
+Count = Callable[[str, str], object]  # called with an outcome and a code, for metrics
 
 
 def require_finished(result: object) -> None:

@@ -35,7 +35,7 @@ from tppkit.callbacks import (
     parse_networks,
     sign_callback,
 )
-from tppkit.errors import ConfigurationError, FormatError, TppkitError, TransportError
+from tppkit.errors import ConfigurationError, FormatError, TppkitError, TransportError, VerificationError
 from tppkit.inbox.store import InboxStore, MemoryStore
 from tppkit.message import Message
 from tppkit.protocol.legacy import LoginPermission, LoginRequest
@@ -155,7 +155,7 @@ def test_a_refusal_can_be_explained_later_and_shows_no_body_when_it_is_printed()
     found = explain_callback(refusals[0].received, at=refusals[0].at, receiver=RECEIVER)
     assert [finding.code for finding in found.findings] == ["callback.signature", "callback-cause.body-changed"]
     assert "abcdefghij" not in repr(refusals[0])
-    with pytest.raises(CallbackRejected) as peer:  # a refused peer's callback is not read
+    with pytest.raises(VerificationError) as peer:  # a refused peer's callback is not read
         one.require_head(LOCAL)
     assert (one.refuse(peer.value, LOCAL).status, refusals[1].received) == (403, None)
 

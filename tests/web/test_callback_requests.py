@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusals import refused
-from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackRejected, parse_networks
+from tppkit.callbacks import CallbackAddress, CallbackKind, parse_networks
 from tppkit.callbacks.addresses import AddressBook
-from tppkit.errors import ConfigurationError, FormatError
+from tppkit.errors import ConfigurationError, FormatError, VerificationError
 from tppkit.web import AsgiSource, CallbackPeers, WsgiSource, callback_target
 
 
 def refused_by(peers: CallbackPeers, source: AsgiSource | WsgiSource) -> bool:
     try:
         peers.require(source)
-    except CallbackRejected as e:
+    except VerificationError as e:
         return e.code == "callback.peer"
     return False
 

@@ -23,9 +23,9 @@ from tppkit.callbacks import CallbackAddress, CallbackKey, CallbackKind, Callbac
 from tppkit.errors import FormatError, TransportError
 from tppkit.inbox.store import MemoryStore
 from tppkit.testpki import write_pki
-from tppkit.web import CallbackGate, CallbackMiddleware, callback_routes, verify_callback_request
-from tppkit.web.callback_refusals import RefusedCallback
+from tppkit.web import CallbackGate, CallbackMiddleware, RefusedCallback, verify_callback_request
 from tppkit.web.fastapi import verified_callback
+from tppkit.web.receiving import routes
 
 UUID = "4fZ0aB9" * 4
 ACCESS = b'{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2030-01-01 12:00:00"}'
@@ -210,7 +210,7 @@ async def disconnected() -> dict[str, Any]:
     [(asyncio.Event().wait, "transport.timeout"), (disconnected, "transport.disconnected")],
 )
 def test_a_body_that_does_not_come_is_waited_for_no_longer_than_the_limit(receive, code, monkeypatch):
-    monkeypatch.setattr(callback_routes, "TIMEOUT_S", 0.01)
+    monkeypatch.setattr(routes, "TIMEOUT_S", 0.01)
 
     async def verify() -> None:
         await verify_callback_request(Request(SCOPE, receive=receive), receiver=RECEIVER)

@@ -7,6 +7,7 @@ inbox = Inbox(receiver, InboxStore("sqlite:///inbox.sqlite"))
 receipt = inbox.handle(received, handler, at=utc_now())
 """
 
+from tppkit._networks import parse_networks, verify_peer
 from tppkit.callbacks.addresses import CallbackAddress, CallbackKind
 from tppkit.callbacks.events import CallbackEvent
 from tppkit.callbacks.explain import CallbackExplanation, SignedCandidate, explain_callback
@@ -15,7 +16,6 @@ from tppkit.callbacks.inbox import Inbox, Receipt, Unhandled
 from tppkit.callbacks.inbox_async import AsyncInbox
 from tppkit.callbacks.inbox_settings import NO_TIME, InboxSettings, NoTime, TimeWindow, operated_at
 from tppkit.callbacks.keys import CallbackKey, load_callback_key
-from tppkit.callbacks.peers import parse_networks, verify_peer
 from tppkit.callbacks.sign import make_signature, sign_callback
 from tppkit.callbacks.signed_bytes import CallbackRejected, RequestIds, signed_bytes
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback

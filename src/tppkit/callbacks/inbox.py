@@ -20,6 +20,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from tppkit._handlers import Count
 from tppkit.callbacks.entries import CallbackEntries, IncomingCallback
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.signed_bytes import CallbackRejected
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 # The second argument is SQLAlchemy's connection, or the connection of the caller's transaction.
 Handler = Callable[[VerifiedCallback, Any], object]
-Count = Callable[[str, str], object]
 Transaction = Callable[[], AbstractContextManager[Any]]
 T = TypeVar("T")
 

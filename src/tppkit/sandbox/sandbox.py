@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 
 from tppkit._clock import Clock, utc_now
 from tppkit._files import PRIVATE, as_path, read_bounded, replace_file, write_new
-from tppkit.callbacks import parse_networks
+from tppkit._networks import parse_networks
 from tppkit.certificates import OrganizationPolicy
 from tppkit.evidence import EvidenceArchive
 from tppkit.httpsig.components import parse_origin

@@ -13,12 +13,6 @@ app = CallbackMiddleware(app, gate=WebhookGate(WebhookInbox(store, client.order)
 `tppkit.web.fastapi` and `tppkit.web.flask` have a dependency and a decorator for handlers.
 """
 
-from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
-from tppkit.web.callback_refusals import RefusedCallback, log_refused_callback
-from tppkit.web.callback_requests import CallbackPeers, callback_target
-from tppkit.web.callback_routes import verify_callback_request
-from tppkit.web.callbacks import CallbackMiddleware
-from tppkit.web.callbacks_wsgi import WsgiCallbackMiddleware
 from tppkit.web.caller import (
     Authenticator,
     Caller,
@@ -31,12 +25,23 @@ from tppkit.web.caller import (
 )
 from tppkit.web.gate import SealGate, authorize, require_role, seal_every_request
 from tppkit.web.proxies import ProxyForm, TrustedProxy
+from tppkit.web.receiving.callbacks import AsyncCallbackGate, CallbackGate, callback_target
+from tppkit.web.receiving.gate import RefusedCallback, log_refused_callback
+from tppkit.web.receiving.middleware import CallbackMiddleware, WsgiCallbackMiddleware
+from tppkit.web.receiving.peers import CallbackPeers
+from tppkit.web.receiving.routes import verify_callback_request
+from tppkit.web.receiving.webhooks import (
+    AsyncWebhookGate,
+    AsyncWebhookInbox,
+    WebhookGate,
+    WebhookInbox,
+    WebhookSettings,
+    make_webhook_path,
+)
 from tppkit.web.replay import ReplayGuard
 from tppkit.web.seal import SealMiddleware
 from tppkit.web.seal_wsgi import WsgiSealMiddleware
 from tppkit.web.sources import Answer, AsgiSource, WsgiSource, read_message
-from tppkit.web.webhook_inbox import AsyncWebhookInbox, WebhookInbox, WebhookSettings
-from tppkit.web.webhooks import AsyncWebhookGate, WebhookGate, make_webhook_path
 
 __all__ = [
     "Answer", "AsgiSource", "AsyncCallbackGate", "AsyncWebhookGate", "AsyncWebhookInbox", "Authenticator", "CallbackGate",

@@ -17,14 +17,14 @@ from typing import Annotated, Any
 from fastapi import Depends, HTTPException, Request
 
 from tppkit._clock import Clock, utc_now
+from tppkit._handlers import Count
 from tppkit.callbacks import CallbackReceiver, CallbackRejected, VerifiedCallback, verify_callback
-from tppkit.callbacks.inbox import Count
 from tppkit.errors import FormatError, TransportError
 from tppkit.seals import VerifiedRequest
-from tppkit.web.callback_refusals import OnRefusal, RequestGate, log_refused_callback
-from tppkit.web.callback_requests import CallbackPeers
-from tppkit.web.callback_routes import read_asgi_callback
 from tppkit.web.caller import verified_request
+from tppkit.web.receiving.gate import OnRefusal, RequestGate, log_refused_callback
+from tppkit.web.receiving.peers import CallbackPeers
+from tppkit.web.receiving.routes import read_asgi_callback
 from tppkit.web.sources import AsgiSource
 
 
@@ -58,7 +58,7 @@ def verified_callback(
     Raises:
         ConfigurationError: `callback.function`.
     """
-    gate = RequestGate(receiver, peers=peers, on_refusal=on_refusal, count=count, now=now)
+    gate = RequestGate(receiver.max_body, peers=peers, on_refusal=on_refusal, count=count, now=now)
 
     async def verify(request: Request) -> VerifiedCallback:
         received = None

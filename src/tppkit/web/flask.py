@@ -18,13 +18,13 @@ from typing import Any, TypeVar
 from flask import Response, abort, current_app, request
 
 from tppkit._clock import Clock, utc_now
+from tppkit._handlers import Count
 from tppkit.callbacks import CallbackReceiver, CallbackRejected, verify_callback
-from tppkit.callbacks.inbox import Count
 from tppkit.errors import FormatError, TransportError
-from tppkit.web.callback_refusals import OnRefusal, RequestGate, log_refused_callback
-from tppkit.web.callback_requests import CallbackPeers
-from tppkit.web.callback_routes import read_wsgi_callback
 from tppkit.web.caller import verified_request
+from tppkit.web.receiving.gate import OnRefusal, RequestGate, log_refused_callback
+from tppkit.web.receiving.peers import CallbackPeers
+from tppkit.web.receiving.routes import read_wsgi_callback
 from tppkit.web.sources import WsgiSource
 
 R = TypeVar("R")
@@ -63,7 +63,7 @@ def verified_callback(
     Raises:
         ConfigurationError: `callback.function`.
     """
-    gate = RequestGate(receiver, peers=peers, on_refusal=on_refusal, count=count, now=now)
+    gate = RequestGate(receiver.max_body, peers=peers, on_refusal=on_refusal, count=count, now=now)
 
     def decorate(view: Callable[..., R]) -> Callable[..., R]:
         @wraps(view)

@@ -363,6 +363,39 @@ def too_large(max_bytes: int) -> FormatError:
     return FormatError("message.too-large", f"the body has more than {max_bytes} bytes")
 
 
+def require_unread(source: Source, body: bytes) -> bytes:
+    """Return a body, unless it is shorter than its valid Content-Length: servers pass the whole, Starlette nothing of what was read.
+
+    Raises:
+        FormatError: `message.body-read`.
+    """
+    if any(len(body) < int(length) for length in source.header_values("content-length")):
+        raise body_read()
+    return body
+
+
+def body_read() -> FormatError:
+    """Return the error for a body that the application has consumed."""
+    return FormatError("message.body-read", "the application has parsed the body as a form, or read its stream, before")
+
+
+def require_length(source: Source, *, max_bytes: int) -> None:
+    """Reject a body whose Content-Length is above the limit.
+
+    Args:
+        source: the request as the server passes it.
+        max_bytes: the limit.
+
+    Raises:
+        FormatError: `message.too-large`, `message.malformed`.
+    """
+    for length in source.header_values("content-length"):
+        if not (length.isascii() and length.isdecimal() and len(length) <= 18):
+            raise FormatError("message.malformed", "the Content-Length is not a number")
+        if int(length) > max_bytes:
+            raise FormatError("message.too-large", f"a body of {length} bytes is announced")
+
+
 def read_pieces(environ: Scope, *, max_bytes: int) -> Iterator[bytes]:
     """Read the body of a WSGI request while it arrives, and at most one byte more than the limit.
 

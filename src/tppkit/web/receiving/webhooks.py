@@ -1,4 +1,7 @@
-"""Receive webhooks of the payment gateway: store the order's id, fetch the order, and handle each state of it once.
+"""Receive webhooks of the payment gateway: store the order's id, answer, fetch the order, and handle each state of it once.
+
+gate = WebhookGate(WebhookInbox(store, client.order), path=path)
+app = CallbackMiddleware(app, gate=gate)
 
 A webhook has no status, id or signature, so it is only a hint that an order may have changed. An entry of the inbox means that the
 order must be fetched. Each fetched state of an order takes effect once, and never after a newer state. An order that is not final is
@@ -7,21 +10,28 @@ fetched again after a pause, because webhooks can be delayed or lost. Source: ga
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tppkit._clock import as_utc, shift, to_microseconds
-from tppkit.callbacks.inbox import Count
+from tppkit._clock import Clock, as_utc, shift, to_microseconds, utc_now
+from tppkit._handlers import Count
 from tppkit.errors import ConfigurationError, RemoteProtocolError, RequestRefused, TransportError
 from tppkit.inbox import Entry, Outcome, Retries, Version, Worked
 from tppkit.inbox.settings import require_span
 from tppkit.inbox.tasks import Tasks
+from tppkit.message import Message
 from tppkit.protocol.gateway import ORDER, TRANSACTION, Order
 from tppkit.protocol.gateway.values import read_timestamp
 from tppkit.protocol.gateway.webhooks import StatusChanged
+from tppkit.web.receiving.gate import AwaitingGate, BlockingGate, OnRefusal, ReceivingGate, Taken, log_refused_callback
+from tppkit.web.receiving.peers import CallbackPeers
+from tppkit.web.sources import Source
 
 if TYPE_CHECKING:
     from tppkit.inbox.store import InboxStore
@@ -34,6 +44,7 @@ AsyncHandler = Callable[[Order, Any], Awaitable[object]]
 MAX_BODY = 4096
 _NEWS, _KNOWN = b"", b"known"  # contents: an order that is only known from a webhook; an order that exists
 _NOT_FOUND = 404
+_UNGUESSABLE = re.compile(r"/(?:[A-Za-z0-9._~-]+/)*[A-Za-z0-9_-]{22,}")
 _STEP_BITS, _TIME_BITS = 11, 52
 _RETRIES = Retries(longest=timedelta(minutes=10), attempts=1000)  # a week
 
@@ -196,15 +207,9 @@ class WebhookInbox:
             InboxError: `inbox.unavailable`, before any order was handled.
             ConfigurationError: `time.naive`, `inbox.setting`.
         """
-        worker, settings = self.worker(handler), self._settings
+        worker = self.worker(handler)
         return self.store.work(
-            self.source,
-            worker,
-            at=at,
-            limit=limit,
-            lease=settings.lease,
-            retries=settings.retries,
-            prepare=worker.prepare,
+            self.source, worker, at=at, limit=limit, lease=worker.lease, retries=worker.retries, prepare=worker.prepare
         )
 
     def worker(self, handler: Handler, *, count: Count | None = None) -> WebhookWorker:
@@ -255,6 +260,66 @@ class AsyncWebhookInbox(Tasks):
     async def work(self, handler: AsyncHandler, *, at: datetime, limit: int = 100) -> list[Worked]:
         """Fetch the orders that are due, and handle each state once; see `WebhookInbox.work`."""
         return await self.run(self.inbox.work, self.effect(handler), at=at, limit=limit)
+
+
+OneInbox = TypeVar("OneInbox", bound=WebhookInbox | AsyncWebhookInbox)
+
+
+def make_webhook_path(prefix: str = "/webhooks/") -> str:
+    """Make an unguessable path. Store it as a secret: it is part of webhook_url, and the only proof of the sender."""
+    return prefix + secrets.token_urlsafe(24)
+
+
+class _WebhookGate(ReceivingGate, Generic[OneInbox]):
+    """The common part of both gates."""
+
+    def __init__(
+        self, inbox: OneInbox, *, path: str, peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback,
+        count: Count | None = None, now: Clock = utc_now,
+    ) -> None:  # fmt: skip
+        super().__init__(MAX_BODY, peers=peers, on_refusal=on_refusal, count=count, now=now)
+        if not _UNGUESSABLE.fullmatch(path):  # not shown: it is a secret
+            raise ConfigurationError(
+                "webhook.path",
+                "the path does not end with 22 or more random letters and digits: take one from make_webhook_path()",
+            )
+        self._inbox, self._path = inbox, path.encode()
+
+    def find(self, source: Source) -> str | None:
+        """Return the path, if the request is a POST to it; None for any other request."""
+        path, _ = source.decoded_target()
+        return self._path.decode() if compare_digest(path, self._path) and source.method == "POST" else None
+
+    def _take(self, received: Message, _: list[Exception]) -> Generator[Any, Any, Taken]:
+        outcome: Outcome = yield self._inbox.accept(received.body, at=self.now())
+        return Taken(outcome.value)
+
+
+class WebhookGate(_WebhookGate[WebhookInbox], BlockingGate):
+    """Stores webhooks in an inbox and answers them, for `CallbackMiddleware` and `WsgiCallbackMiddleware`.
+
+    Args:
+        inbox: stores the webhooks.
+        path: the path as this server sees it; see `make_webhook_path`. It is compared in constant time.
+        peers: the networks from which webhooks are accepted; without it, all.
+        on_refusal: see `CallbackGate`.
+        count: called with `stored` or `repeated`, or with `refused` or `failed` and the code of the error. See `CallbackGate`.
+        now: the clock.
+
+    Raises:
+        ConfigurationError: `webhook.path`, `callback.function`.
+
+    Example:
+        app = CallbackMiddleware(app, gate=WebhookGate(WebhookInbox(store, client.order), path=path))
+    """
+
+
+class AsyncWebhookGate(_WebhookGate[AsyncWebhookInbox], AwaitingGate):
+    """Stores webhooks in an `AsyncWebhookInbox`. Arguments and errors are those of `WebhookGate`.
+
+    Example:
+        app = CallbackMiddleware(app, gate=AsyncWebhookGate(AsyncWebhookInbox(store, client.order), path=path))
+    """
 
 
 def _source(settings: WebhookSettings) -> str:

@@ -1,6 +1,6 @@
-"""Accept callbacks only from the static public addresses of the service.
+"""Networks of a sender, and the address of a client behind proxies.
 
-An allow list is a filter before the signature check, not a replacement for it.
+A list of allowed networks is a filter before the check of a signature, not a replacement for it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from tppkit._encoding import shown
-from tppkit.callbacks.signed_bytes import CallbackRejected
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, VerificationError
 
 IpAddress = IPv4Address | IPv6Address
 IpNetwork = IPv4Network | IPv6Network
@@ -40,7 +39,7 @@ def is_in_networks(peer: str, networks: Sequence[IpNetwork]) -> bool:
     """Whether a text is an address in one of the networks."""
     try:
         return _is_in(_read_address(peer), networks)
-    except CallbackRejected:
+    except VerificationError:
         return False
 
 
@@ -56,7 +55,7 @@ def real_peer(peer: str, *, trusted_proxies: Sequence[IpNetwork] = (), forwarded
         The first address, from this server outwards, that is not a trusted proxy.
 
     Raises:
-        CallbackRejected: `callback.peer`, an address on the way cannot be read, or there are more than 16 trusted proxies.
+        VerificationError: `callback.peer`, an address on the way cannot be read, or there are more than 16 trusted proxies.
     """
     address = _read_address(peer)
     hops = [hop.strip(" \t") for value in forwarded_for for hop in value.split(",")] if forwarded_for else []
@@ -65,7 +64,7 @@ def real_peer(peer: str, *, trusted_proxies: Sequence[IpNetwork] = (), forwarded
             return address
         address = _read_address(without_port(hop))
     if len(hops) > _MAX_HOPS and _is_in(address, trusted_proxies):
-        raise CallbackRejected("callback.peer", f"the request came through more than {_MAX_HOPS} proxies")
+        raise VerificationError("callback.peer", f"the request came through more than {_MAX_HOPS} proxies")
     return address
 
 
@@ -88,15 +87,11 @@ def verify_peer(
         The allowed address of the client.
 
     Raises:
-        CallbackRejected: `callback.peer`.
-
-    Source: PSD2 document, part B section 5.
+        VerificationError: `callback.peer`.
     """
     address = real_peer(peer, trusted_proxies=trusted_proxies, forwarded_for=forwarded_for)
     if not _is_in(address, allowed):
-        raise CallbackRejected(
-            "callback.peer", f"{address} is not one of the service's addresses", clause="PSD2 document B.5"
-        )
+        raise VerificationError("callback.peer", f"{address} is not one of the service's addresses")
     return address
 
 
@@ -110,7 +105,7 @@ def _read_address(text: str) -> IpAddress:
     try:
         address = ip_address(text)
     except ValueError:
-        raise CallbackRejected("callback.peer", f"{shown(text)} is not an IP address") from None
+        raise VerificationError("callback.peer", f"{shown(text)} is not an IP address") from None
     # A dual-stack socket shows an IPv4 peer as ::ffff:a.b.c.d.
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address

@@ -1,22 +1,35 @@
-"""Answer, log and count rejected callbacks, for gates and for routes of the application."""
+"""Receive requests of a service and answer them, for ASGI and WSGI alike: which senders are accepted, and the status of the answer.
+
+A status has one of three meanings, and no reason is sent. 200: the request is stored or handled. 400, 403, 408, 411 and 413: it is
+rejected, and need not be repeated; a repetition can succeed after 408, and after 400 if the body was not whole. 503: it was not
+received, and should be sent again.
+The document of the callbacks does not state how the service reacts to them (assumption callback-answers).
+"""
 
 from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from tppkit._clock import Clock, utc_now
-from tppkit._handlers import require_finished
-from tppkit.callbacks import CallbackReceiver, CallbackRejected
-from tppkit.callbacks.inbox import Count
-from tppkit.errors import ConfigurationError, FormatError, TppkitError, TransportError, code_of
+from tppkit._handlers import Count, own_cancellation, require_finished
+from tppkit.errors import (
+    ConfigurationError,
+    FormatError,
+    TppkitError,
+    TransportError,
+    VerificationError,
+    code_of,
+)
 from tppkit.message import Message
-from tppkit.web.callback_requests import CallbackPeers, read_target, require_head
-from tppkit.web.sources import Answer, Source
+from tppkit.web.receiving.peers import CallbackPeers
+from tppkit.web.sources import Answer, Source, require_length
 
 LOG = logging.getLogger("tppkit.web")
 
@@ -27,7 +40,7 @@ def make_answer(status: int, body: bytes = b"") -> Answer:
     return Answer(status, (*fixed, ("content-type", "application/json")) if body else fixed, body)
 
 
-ACKNOWLEDGED, _REJECTED, AGAIN = make_answer(200), make_answer(400), make_answer(503)
+ACKNOWLEDGED, AGAIN, _REJECTED = make_answer(200), make_answer(503), make_answer(400)
 _BY_CODE = {
     "transport.timeout": make_answer(408),
     "transport.busy": AGAIN,
@@ -36,6 +49,7 @@ _BY_CODE = {
     "message.too-large": make_answer(413),
     "message.no-length": make_answer(411),
 }
+_OF_REQUEST = {"callback.login-code"}  # the request is at fault, although a function of the application raises it
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +84,7 @@ def log_refused_callback(refused: RefusedCallback) -> None:
     )  # fmt: skip
 
 
-class BodyGate:
+class RequestGate:
     """Checks a request before its body is read, and answers rejected requests.
 
     Args:
@@ -96,10 +110,12 @@ class BodyGate:
         """Check what is known before the body is read.
 
         Raises:
-            CallbackRejected: `callback.peer`.
+            VerificationError: `callback.peer`.
             FormatError: `message.no-length`, `message.too-large`, `message.malformed`.
         """
-        require_head(source, max_bytes=self.max_body, peers=self._peers)
+        if self._peers is not None:
+            self._peers.require(source)
+        require_length(source, max_bytes=self.max_body)
 
     def count(self, outcome: str, code: str = "") -> None:
         """Call `count`, and log an exception that it raises."""
@@ -121,7 +137,7 @@ class BodyGate:
             again: always answer 503, because the request is not at fault.
         """
         answer = AGAIN
-        if not again and isinstance(error, CallbackRejected | FormatError | TransportError):
+        if not again and isinstance(error, VerificationError | FormatError | TransportError):
             answer = _BY_CODE.get(error.code, _REJECTED)
         try:
             require_finished(
@@ -133,22 +149,97 @@ class BodyGate:
         return answer
 
 
-class RequestGate(BodyGate):
-    """A `BodyGate` for the addresses of a receiver.
+class Taken(NamedTuple):
+    """A request that needs no refusal.
 
-    Args:
-        receiver: the addresses and keys.
-        settings: the settings of `BodyGate`.
+    Attributes:
+        outcome: for `count`.
+        answer: the answer to the service.
+        code: for `count`, or empty.
     """
 
-    def __init__(self, receiver: CallbackReceiver, **settings: Any) -> None:
-        super().__init__(receiver.max_body, **settings)
-        self.receiver = receiver
+    outcome: str
+    answer: Answer = ACKNOWLEDGED
+    code: str = ""
 
+
+@contextmanager
+def application(raised: list[Exception]) -> Iterator[None]:
+    """Collect the exceptions of a function of the application, for which the request is not at fault."""
+    try:
+        with own_cancellation("a function of the application"):
+            yield
+    except Exception as e:  # the application raises any class; raised again
+        raised.append(e)
+        raise
+
+
+class ReceivingGate(RequestGate):
+    """Receives requests to addresses of its own; a subclass defines what it finds and takes.
+
+    `_take` is a generator: it yields the results of functions that are coroutine functions on asyncio, and gets them awaited.
+    """
+
+    @abstractmethod
     def find(self, source: Source) -> str | None:
-        """The target of a request to one of the receiver's addresses; None for any other request."""
-        target = read_target(source)
-        return None if target is None or self.receiver.book.find(target) is None else target
+        """Return the target of a request to one of the addresses; None for any other request."""
+
+    @abstractmethod
+    def _take(self, received: Message, raised: list[Exception]) -> Generator[Any, Any, Taken]:
+        """Store or handle a request. Functions of the application run in `application(raised)`."""
+
+    def _steps(self, received: Message, source: Source) -> Generator[Any, Any, Answer]:
+        raised = list[Exception]()
+        try:
+            taken = yield from self._take(received, raised)
+        except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered without details
+            return self.refuse(e, source, received, again=e in raised and code_of(e) not in _OF_REQUEST)
+        self.count(taken.outcome, taken.code)
+        return taken.answer
+
+
+class BlockingGate(ReceivingGate):
+    """A gate for threads."""
+
+    def receive(self, received: Message, source: Source) -> Answer:
+        """Receive a request to one of the addresses, and return the answer.
+
+        Args:
+            received: the request, exactly as received.
+            source: the request as the server passes it.
+        """
+        steps, result = self._steps(received, source), None
+        try:
+            while True:
+                result = steps.send(result)
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer
+
+
+class AwaitingGate(ReceivingGate):
+    """A gate for asyncio: what its steps yield is awaited."""
+
+    async def receive(self, received: Message, source: Source) -> Answer:
+        """Receive a request to one of the addresses, and return the answer.
+
+        Args:
+            received: the request, exactly as received.
+            source: the request as the server passes it.
+        """
+        steps = self._steps(received, source)
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    result = await step if inspect.isawaitable(step) else step
+                except BaseException as e:  # noqa: BLE001  # raised where the step was yielded
+                    step = steps.throw(e)
+                else:
+                    step = steps.send(result)
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer
 
 
 def require_run(*, awaited: bool, **functions: object) -> None:

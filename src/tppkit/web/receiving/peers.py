@@ -1,4 +1,4 @@
-"""Checks before the body of a callback is read: the target, the address of the sender, and the Content-Length."""
+"""The networks from which callbacks and webhooks are accepted."""
 
 from __future__ import annotations
 
@@ -6,25 +6,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
-from urllib.parse import quote
 
 from tppkit._encoding import shown
-from tppkit.callbacks import CallbackRejected, verify_peer
-from tppkit.callbacks.peers import IpAddress, IpNetwork, is_in_networks, parse_networks, real_peer, without_port
-from tppkit.errors import ConfigurationError, FormatError
+from tppkit._networks import IpAddress, IpNetwork, is_in_networks, parse_networks, real_peer, verify_peer, without_port
+from tppkit.errors import ConfigurationError, VerificationError
 from tppkit.web.proxies import address_headers
-from tppkit.web.sources import UNIX, Scope, Source, require_length_announced, source_of
+from tppkit.web.sources import UNIX, Source, require_length_announced
 
 _LOCAL = parse_networks(["127.0.0.1/32"])
 _MAX_ADDRESSES_CHARACTERS = 2048  # in all headers that may contain the address of the peer; about 20 hops
 _BETWEEN = re.compile(r'[\s,;="]+')
-# Letters of a path that most clients do not percent-encode.
-_PATH_LETTERS = "/~!$&'()*+,;=:@"
 
 
 @dataclass(frozen=True, slots=True)
 class CallbackPeers:
-    """The networks from which callbacks are accepted: a filter before the signature, never instead of it.
+    """The networks from which callbacks or webhooks are accepted: a filter before the signature, never instead of it.
 
     Attributes:
         allowed: the networks of the service.
@@ -65,14 +61,14 @@ class CallbackPeers:
             source: the request as the server passes it.
 
         Raises:
-            CallbackRejected: `callback.peer`.
+            VerificationError: `callback.peer`.
             FormatError: `message.no-length`, X-Forwarded-For may be a trailer of the sender.
         """
         peer, proxies = source.address() or "", tuple(self.trusted_proxies)
         if peer == UNIX and self.unix_socket:
             peer, proxies = "127.0.0.1", (*proxies, *_LOCAL)
         if not (self.http2 or source.is_http1) and is_in_networks(peer, proxies):
-            raise CallbackRejected(
+            raise VerificationError(
                 "callback.peer", f"the proxy {shown(peer)} speaks HTTP/2, or a client behind it: see http2"
             )
         names = address_headers(source)
@@ -81,7 +77,7 @@ class CallbackPeers:
         if names and (
             not is_in_networks(peer, proxies) or (not is_certain and _may_come_from_header(peer, source, names))
         ):
-            raise CallbackRejected(
+            raise VerificationError(
                 "callback.peer",
                 f"{shown(peer)} is no trusted proxy, or an address that the server may have taken from {names[0]}: see address_is_raw",
             )
@@ -103,73 +99,5 @@ def _may_come_from_header(peer: str, source: Source, names: Sequence[str]) -> bo
 def _is_address(text: str, address: IpAddress) -> bool:
     try:
         return real_peer(text) == address
-    except CallbackRejected:
+    except VerificationError:
         return False
-
-
-def callback_target(source: Scope) -> str | None:
-    """The target on the wire, or one that is rebuilt from the decoded path; None if it is not a path.
-
-    Some servers (granian and wsgiref under WSGI) give only the decoded path. For callbacks, and only for them, that is enough: the
-    address of a request is found by the decoded path, and its URL is tried as it is configured.
-
-    Args:
-        source: an ASGI `http` scope or a WSGI environ.
-    """
-    return read_target(source_of(source))
-
-
-def read_target(source: Source) -> str | None:
-    """See `callback_target`."""
-    try:
-        return source.raw_target().decode("latin-1")
-    except FormatError as e:
-        if e.code != "message.no-raw-path":
-            return None
-    path, query = source.decoded_target()
-    return quote(path, safe=_PATH_LETTERS) + (f"?{query}" if query else "")
-
-
-def require_head(source: Source, *, max_bytes: int, peers: CallbackPeers | None) -> None:
-    """Check what is known before the body is read.
-
-    Raises:
-        CallbackRejected: `callback.peer`.
-        FormatError: `message.no-length`, `message.too-large`, `message.malformed`.
-    """
-    if peers is not None:
-        peers.require(source)
-    require_length(source, max_bytes=max_bytes)
-
-
-def require_unread(source: Source, body: bytes) -> bytes:
-    """Return a body, unless it is shorter than its valid Content-Length: servers pass the whole, Starlette nothing of what was read.
-
-    Raises:
-        FormatError: `message.body-read`.
-    """
-    if any(len(body) < int(length) for length in source.header_values("content-length")):
-        raise body_read()
-    return body
-
-
-def body_read() -> FormatError:
-    """Return the error for a body that the application has consumed."""
-    return FormatError("message.body-read", "the application has parsed the body as a form, or read its stream, before")
-
-
-def require_length(source: Source, *, max_bytes: int) -> None:
-    """Reject a body whose Content-Length is above the limit.
-
-    Args:
-        source: the request as the server passes it.
-        max_bytes: the limit.
-
-    Raises:
-        FormatError: `message.too-large`, `message.malformed`.
-    """
-    for length in source.header_values("content-length"):
-        if not (length.isascii() and length.isdecimal() and len(length) <= 18):
-            raise FormatError("message.malformed", "the Content-Length is not a number")
-        if int(length) > max_bytes:
-            raise FormatError("message.too-large", f"a body of {length} bytes is announced")

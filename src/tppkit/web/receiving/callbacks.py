@@ -1,24 +1,20 @@
-"""Receive callbacks and answer them, for ASGI and WSGI alike: which senders are accepted, what is stored, and the status of the answer.
+"""Receive callbacks of the legacy interface.
 
 gate = CallbackGate(Inbox(receiver, store), handler=handle)
 answer = gate.receive(received, source)
-
-A status has one of three meanings, and no reason is sent. 200: the callback is stored or handled. 400, 403, 408, 411 and 413: it is
-rejected, and need not be repeated; a repetition can succeed after 408, and after 400 if the body was not whole. 503: it was not
-received, and should be sent again.
-The document does not state how the service reacts to them (assumption callback-answers).
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 from typing import Any
+from urllib.parse import quote
 
 from tppkit._clock import Clock, utc_now
 from tppkit._encoding import shown
-from tppkit._handlers import awaited, own_cancellation, require_finished
+from tppkit._handlers import Count, awaited, require_finished
 from tppkit.callbacks import (
     AsyncInbox,
     CallbackKind,
@@ -31,79 +27,93 @@ from tppkit.callbacks import (
     handler_by_kind,
 )
 from tppkit.callbacks.handlers import EventHandler
-from tppkit.callbacks.inbox import Count, Handler, manager_of
+from tppkit.callbacks.inbox import Handler, manager_of
 from tppkit.callbacks.inbox import Transaction as OpenTransaction
 from tppkit.callbacks.inbox_async import AsyncHandler, AsyncTransaction
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, FormatError
 from tppkit.message import Message
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginRequest, Transaction
-from tppkit.web.callback_refusals import (
+from tppkit.web.receiving.gate import (
     ACKNOWLEDGED,
     AGAIN,
     LOG,
+    AwaitingGate,
+    BlockingGate,
     OnRefusal,
-    RequestGate,
+    ReceivingGate,
+    Taken,
+    application,
     log_refused_callback,
     make_answer,
     require_run,
 )
-from tppkit.web.callback_requests import CallbackPeers
-from tppkit.web.sources import Answer, Source
+from tppkit.web.receiving.peers import CallbackPeers
+from tppkit.web.sources import Scope, Source, source_of
 
 Keep = Callable[[Receipt], object]
 Login = Callable[[VerifiedCallback], LoginRequest]
 AsyncLogin = Callable[[VerifiedCallback], LoginRequest | Awaitable[LoginRequest]]
+# Letters of a path that most clients do not percent-encode.
+_PATH_LETTERS = "/~!$&'()*+,;=:@"
 
 
-class _Gate(RequestGate):
+class _CallbackGate(ReceivingGate):
     """The common part of both gates."""
 
-    _awaited = False  # whether functions of the application may be coroutine functions
-
     def __init__(
-        self, inbox: Inbox | AsyncInbox, handlers: Mapping[str, Any], *, login: Any, keep: Any, **settings: Any
-    ) -> None:
-        super().__init__(inbox.receiver, **settings)
-        require_run(awaited=self._awaited, login=login, keep=keep, **handlers)
-        self._login, self._keep = login, keep
-        scanned = [address.url for address in self.receiver.book.addresses if address.kind is CallbackKind.LOGIN]
+        self, inbox: Any, handlers: Mapping[str, Any], *, awaited: bool, within: Any, login: Any, keep: Any, **settings: Any
+    ) -> None:  # fmt: skip
+        super().__init__(inbox.receiver.max_body, **settings)
+        require_run(awaited=awaited, login=login, keep=keep, **handlers)
+        self._book = inbox.receiver.book
+        scanned = [address.url for address in self._book.addresses if address.kind is CallbackKind.LOGIN]
         if scanned and login is None:
             raise ConfigurationError(
                 "callback.no-login",
                 f"{shown(scanned[0])} receives login GETs, but the gate has no login= to answer them",
             )
         given = {name: one for name, one in handlers.items() if one is not None}
-        self._handler: Any = handler_by_kind(self.receiver, **given) if given else None
+        self._handler: Any = handler_by_kind(inbox.receiver, **given) if given else None
+        self._inbox, self._within, self._login, self._keep = inbox, within, login, keep
 
-    def check(self, receipt: Receipt) -> None:
-        """Log a callback that is acknowledged although it has a fault (assumption same-version).
+    def find(self, source: Source) -> str | None:
+        """Return the target of a request to one of the receiver's addresses; None for any other request."""
+        target = read_target(source)
+        return None if target is None or self._book.find(target) is None else target
 
-        Raises:
-            CallbackRejected: `callback.method`, a login GET came to an address of kind `other`, and the gate has no `login`.
-        """
-        if receipt.outcome is Unhandled.LOGIN and self._login is None:
+    def _take(self, received: Message, raised: list[Exception]) -> Generator[Any, Any, Taken]:
+        receipt: Receipt = (
+            yield self._handle(received, raised) if self._handler else self._inbox.accept(received, at=self.now())
+        )
+        outcome, callback, fault = receipt
+        if outcome is Unhandled.LOGIN and self._login is None:
             raise CallbackRejected("callback.method", "a login GET came to a gate without login=")
-        if receipt.outcome is Outcome.VERSION_CONFLICT:
+        if outcome is Outcome.VERSION_CONFLICT:  # assumption same-version
             LOG.warning(
                 "callback %s: acknowledged but not applied, because its record was received before with the same ver and other"
                 " content [%s]",
-                receipt.callback.request_id, "callback.version-conflict",
+                callback.request_id, "callback.version-conflict",
             )  # fmt: skip
-        elif receipt.outcome is Unhandled.UNREADABLE:
+        elif outcome is Unhandled.UNREADABLE:
             LOG.warning(
                 "callback %s: acknowledged, and kept as failed until it is released or discarded: %s",
-                receipt.callback.request_id, receipt.fault,
+                callback.request_id, fault,
             )  # fmt: skip
+        answer = ACKNOWLEDGED if receipt.acknowledged else AGAIN
+        with application(raised):
+            if self._keep is not None and receipt.acknowledged:
+                require_finished((yield self._keep(receipt)))
+            if outcome is Unhandled.LOGIN:
+                request: LoginRequest = yield self._login(callback)
+                answer = make_answer(200, request.to_wire())
+        return Taken(outcome.value, answer, fault.code if fault else "")
 
-    def answer(self, receipt: Receipt, body: bytes) -> Answer:
-        """Count a receipt, and return the answer."""
-        self.count(receipt.outcome.value, receipt.fault.code if receipt.fault else "")
-        if not receipt.acknowledged:
-            return AGAIN
-        return make_answer(200, body) if body else ACKNOWLEDGED
+    @abstractmethod
+    def _handle(self, received: Message, raised: list[Exception]) -> Any:
+        """Handle a callback in a transaction of the store or of the application, and return its receipt, to be awaited on asyncio."""
 
 
-class CallbackGate(_Gate):
+class CallbackGate(_CallbackGate, BlockingGate):
     """Receives callbacks into an inbox and answers them.
 
     Args:
@@ -145,52 +155,29 @@ class CallbackGate(_Gate):
     ) -> None:  # fmt: skip
         handlers = {"on_access": on_access, "on_payment": on_payment, "on_login": on_login, "handler": handler}
         super().__init__(
-            inbox, handlers, login=login, keep=keep, peers=peers, on_refusal=on_refusal, count=count, now=now
-        )
-        self._inbox, self._within = inbox, within
+            inbox, handlers, awaited=False, within=within, login=login, keep=keep, peers=peers, on_refusal=on_refusal, count=count,
+            now=now,
+        )  # fmt: skip
 
-    def receive(self, received: Message, source: Source) -> Answer:
-        """Receive a request to one of the addresses, and return the answer.
-
-        Args:
-            received: the request, exactly as received.
-            source: the request as the server passes it.
-        """
-        raised: list[Exception] = []
-        try:
-            receipt = self._take(received, raised)
-            self.check(receipt)
-            body = b""
-            with _application(raised):
-                if self._keep is not None and receipt.acknowledged:
-                    require_finished(self._keep(receipt))
-                if receipt.outcome is Unhandled.LOGIN and self._login is not None:
-                    body = self._login(receipt.callback).to_wire()
-        except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 503 without details
-            return self.refuse(e, source, received, again=e in raised)
-        return self.answer(receipt, body)
-
-    def _take(self, received: Message, raised: list[Exception]) -> Receipt:
-        handler = self._handler
-        if handler is None:
-            return self._inbox.accept(received, at=self.now())
+    def _handle(self, received: Message, raised: list[Exception]) -> Receipt:
+        handler, within = self._handler, self._within
 
         def effect(callback: VerifiedCallback, connection: Any) -> object:
-            with _application(raised):
+            with application(raised):
                 return handler(callback, connection)
-
-        if (within := self._within) is None:
-            return self._inbox.handle(received, effect, at=self.now())
 
         @contextmanager
         def transaction() -> Iterator[Any]:
-            with _application(raised), manager_of(within, AbstractContextManager) as connection:
+            with application(raised), manager_of(within, AbstractContextManager) as connection:
                 yield connection
 
-        return self._inbox.handle_within(received, effect, at=self.now(), within=transaction)
+        inbox: Inbox = self._inbox
+        if within is None:
+            return inbox.handle(received, effect, at=self.now())
+        return inbox.handle_within(received, effect, at=self.now(), within=transaction)
 
 
-class AsyncCallbackGate(_Gate):
+class AsyncCallbackGate(_CallbackGate, AwaitingGate):
     """Receives callbacks into an `AsyncInbox`. Arguments and errors are those of `CallbackGate`, with these differences.
 
     The handlers are coroutine functions; `login` and `keep` may be. `within` returns an asynchronous context manager. `on_refusal` and
@@ -199,8 +186,6 @@ class AsyncCallbackGate(_Gate):
     Example:
         app = CallbackMiddleware(app, gate=AsyncCallbackGate(AsyncInbox(receiver, store), on_payment=paid, on_access=granted))
     """
-
-    _awaited = True
 
     def __init__(
         self, inbox: AsyncInbox, *, on_access: EventHandler[AccessGranted, Awaitable[object]] | None = None,
@@ -212,61 +197,47 @@ class AsyncCallbackGate(_Gate):
     ) -> None:  # fmt: skip
         handlers = {"on_access": on_access, "on_payment": on_payment, "on_login": on_login, "handler": handler}
         super().__init__(
-            inbox, handlers, login=login, keep=keep, peers=peers, on_refusal=on_refusal, count=count, now=now
-        )
-        self._inbox, self._within = inbox, within
+            inbox, handlers, awaited=True, within=within, login=login, keep=keep, peers=peers, on_refusal=on_refusal, count=count,
+            now=now,
+        )  # fmt: skip
 
-    async def receive(self, received: Message, source: Source) -> Answer:
-        """See `CallbackGate.receive`."""
-        raised: list[Exception] = []
-        try:
-            receipt = await self._take(received, raised)
-            self.check(receipt)
-            body = b""
-            with _application(raised):
-                if self._keep is not None and receipt.acknowledged:
-                    require_finished(await _result(self._keep(receipt)))
-                if receipt.outcome is Unhandled.LOGIN and self._login is not None:
-                    body = (await _result(self._login(receipt.callback))).to_wire()
-        except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 503 without details
-            return self.refuse(e, source, received, again=e in raised)
-        return self.answer(receipt, body)
-
-    async def _take(self, received: Message, raised: list[Exception]) -> Receipt:
-        handler = self._handler
-        if handler is None:
-            return await self._inbox.accept(received, at=self.now())
+    async def _handle(self, received: Message, raised: list[Exception]) -> Receipt:
+        handler, within = self._handler, self._within
 
         async def effect(callback: VerifiedCallback, connection: Any) -> object:
-            with _application(raised):
+            with application(raised):
                 return await awaited("a handler", handler, callback, connection)
-
-        if (within := self._within) is None:
-            return await self._inbox.handle(received, effect, at=self.now())
 
         @asynccontextmanager
         async def transaction() -> AsyncIterator[Any]:
-            with _application(raised):
+            with application(raised):
                 async with manager_of(within, AbstractAsyncContextManager) as connection:
                     yield connection
 
-        return await self._inbox.handle_within(received, effect, at=self.now(), within=transaction)
+        inbox: AsyncInbox = self._inbox
+        if within is None:
+            return await inbox.handle(received, effect, at=self.now())
+        return await inbox.handle_within(received, effect, at=self.now(), within=transaction)
 
 
-@contextmanager
-def _application(raised: list[Exception]) -> Iterator[None]:
-    """Collect the exceptions of a function of the application, for which the request is not at fault.
+def callback_target(source: Scope) -> str | None:
+    """The target on the wire, or one that is rebuilt from the decoded path; None if it is not a path.
 
-    Only for an invalid login code (`LoginCodes.answer`), the request is at fault.
+    Some servers (granian and wsgiref under WSGI) give only the decoded path. For callbacks, and only for them, that is enough: the
+    address of a request is found by the decoded path, and its URL is tried as it is configured.
+
+    Args:
+        source: an ASGI `http` scope or a WSGI environ.
     """
+    return read_target(source_of(source))
+
+
+def read_target(source: Source) -> str | None:
+    """See `callback_target`."""
     try:
-        with own_cancellation("a function of the application"):
-            yield
-    except Exception as e:  # the application raises any class; raised again
-        if not isinstance(e, CallbackRejected) or e.code != "callback.login-code":
-            raised.append(e)
-        raise
-
-
-async def _result(given: Any) -> Any:
-    return await given if inspect.isawaitable(given) else given
+        return source.raw_target().decode("latin-1")
+    except FormatError as e:
+        if e.code != "message.no-raw-path":
+            return None
+    path, query = source.decoded_target()
+    return quote(path, safe=_PATH_LETTERS) + (f"?{query}" if query else "")

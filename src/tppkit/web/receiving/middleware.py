@@ -1,21 +1,20 @@
-"""ASGI middleware for callbacks and webhooks: requests to the receiver's addresses are answered here, all others by the application."""
+"""Middlewares for callbacks and webhooks: requests to the addresses of a gate are answered here, all others by the application."""
 
 from __future__ import annotations
 
 from asyncio import timeout
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping
 from functools import partial
 from math import inf
 from typing import Any
 
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.message import Message
-from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
-from tppkit.web.callback_requests import require_unread
+from tppkit.web.receiving.gate import AwaitingGate, BlockingGate
 from tppkit.web.seal import AsgiApp, Send, send_answer
-from tppkit.web.sources import Answer, AsgiSource, Receive, read_body
+from tppkit.web.seal_wsgi import Environ, StartResponse, WsgiApp, give_answer
+from tppkit.web.sources import Answer, AsgiSource, Receive, WsgiSource, read_body, read_pieces, require_unread
 from tppkit.web.threads import THREADS, DaemonThreads
-from tppkit.web.webhooks import AsyncWebhookGate, WebhookGate
 
 # Not documented for these callbacks; the payment gateway waits 4 seconds for a first answer (assumption callback-answers).
 TIMEOUT_S = 4.0
@@ -45,7 +44,7 @@ class CallbackMiddleware:
         self,
         app: AsgiApp,
         *,
-        gate: CallbackGate | AsyncCallbackGate | WebhookGate | AsyncWebhookGate,
+        gate: BlockingGate | AwaitingGate,
         timeout_s: float = TIMEOUT_S,
         threads: int = THREADS,
     ) -> None:
@@ -72,7 +71,7 @@ class CallbackMiddleware:
                 self._gate.require_head(source)
                 body = require_unread(source, await read_body(receive, max_bytes=self._gate.max_body))
                 received = Message(source.method, target, source.headers(), body)
-                if isinstance(self._gate, AsyncCallbackGate | AsyncWebhookGate):
+                if isinstance(self._gate, AwaitingGate):
                     return await self._gate.receive(received, source)
                 return await self._threads.run(partial(self._gate.receive, received, source))
         except TimeoutError as e:
@@ -82,3 +81,37 @@ class CallbackMiddleware:
             return self._gate.refuse(late, source, received, again=received is not None)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with a bare status
             return self._gate.refuse(e, source, received)
+
+
+class WsgiCallbackMiddleware:
+    """Receive callbacks, or webhooks of the payment gateway, before a WSGI application of Flask, Django or any other.
+
+    Limit the time of a request in the settings of the server: this middleware cannot end a slow body or a slow store.
+
+    Args:
+        app: the application.
+        gate: decides about callbacks or webhooks.
+
+    Example:
+        app.wsgi_app = WsgiCallbackMiddleware(app.wsgi_app, gate=CallbackGate(Inbox(receiver, store), handler=handle))
+    """
+
+    def __init__(self, app: WsgiApp, *, gate: BlockingGate) -> None:
+        self._app, self._gate = app, gate
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Handle one request."""
+        source = WsgiSource(environ)
+        target = self._gate.find(source)
+        if target is None:
+            return self._app(environ, start_response)
+        return give_answer(start_response, self._answer(source, environ, target), environ)
+
+    def _answer(self, source: WsgiSource, environ: Environ, target: str) -> Answer:
+        try:
+            self._gate.require_head(source)
+            body = b"".join(read_pieces(environ, max_bytes=self._gate.max_body))
+        except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with a bare status
+            return self._gate.refuse(e, source)
+        received = Message(source.method, target, source.headers(), body)
+        return self._gate.receive(received, source)

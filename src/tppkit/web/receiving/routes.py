@@ -15,12 +15,23 @@ from io import BytesIO
 from typing import Any, Protocol, overload
 
 from tppkit._clock import utc_now
-from tppkit.callbacks import CallbackReceiver, VerifiedCallback, verify_callback
-from tppkit.errors import FormatError, TransportError
+from tppkit.callbacks import CallbackReceiver, CallbackRejected, VerifiedCallback, verify_callback
+from tppkit.errors import FormatError, TransportError, VerificationError
 from tppkit.message import Message
-from tppkit.web.callback_requests import CallbackPeers, body_read, read_target, require_head, require_unread
-from tppkit.web.callbacks import TIMEOUT_S
-from tppkit.web.sources import AsgiSource, Scope, Source, WsgiSource, read_pieces, too_large
+from tppkit.web.receiving.callbacks import read_target
+from tppkit.web.receiving.middleware import TIMEOUT_S
+from tppkit.web.receiving.peers import CallbackPeers
+from tppkit.web.sources import (
+    AsgiSource,
+    Scope,
+    Source,
+    WsgiSource,
+    body_read,
+    read_pieces,
+    require_length,
+    require_unread,
+    too_large,
+)
 
 
 class AsgiRequest(Protocol):
@@ -167,7 +178,12 @@ def _typed_errors() -> Iterator[None]:
 
 
 def _require_target(source: Source, receiver: CallbackReceiver, peers: CallbackPeers | None) -> str:
-    require_head(source, max_bytes=receiver.max_body, peers=peers)
+    if peers is not None:
+        try:
+            peers.require(source)
+        except VerificationError as e:
+            raise CallbackRejected(e.code, e.message, clause="PSD2 document B.5") from e
+    require_length(source, max_bytes=receiver.max_body)
     target = read_target(source)
     if target is None:
         raise FormatError("message.malformed", "the target of the request is not a path")
