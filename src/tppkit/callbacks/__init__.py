@@ -9,16 +9,14 @@ receipt = inbox.handle(received, handler, at=utc_now())
 
 from tppkit._networks import parse_networks, verify_peer
 from tppkit.callbacks.addresses import CallbackAddress, CallbackKind
-from tppkit.callbacks.events import CallbackEvent
 from tppkit.callbacks.explain import CallbackExplanation, SignedCandidate, explain_callback
-from tppkit.callbacks.handlers import handler_by_kind
-from tppkit.callbacks.inbox import Inbox, Receipt, Unhandled
+from tppkit.callbacks.inbox import Inbox, Receipt, Unhandled, handler_by_kind
 from tppkit.callbacks.inbox_async import AsyncInbox
 from tppkit.callbacks.inbox_settings import NO_TIME, InboxSettings, NoTime, TimeWindow, operated_at
 from tppkit.callbacks.keys import CallbackKey, load_callback_key
 from tppkit.callbacks.sign import make_signature, sign_callback
 from tppkit.callbacks.signed_bytes import CallbackRejected, RequestIds, signed_bytes
-from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
+from tppkit.callbacks.verify import CallbackEvent, CallbackReceiver, VerifiedCallback, verify_callback
 from tppkit.inbox import Outcome, Retention, Retries, Worked
 
 __all__ = [

@@ -14,13 +14,15 @@ A request that fails before step 3 leaves no row in the store, so attackers cann
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from tppkit._encoding import shown
 from tppkit._handlers import Count
+from tppkit.callbacks.addresses import CallbackAddress, CallbackKind
 from tppkit.callbacks.entries import CallbackEntries, IncomingCallback
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.signed_bytes import CallbackRejected
@@ -28,14 +30,19 @@ from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import ConfigurationError
 from tppkit.inbox import Entry, Failure, Outcome, Worked
 from tppkit.message import Message
+from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction
 
 if TYPE_CHECKING:
     from tppkit.inbox.store import InboxStore
 
-# The second argument is SQLAlchemy's connection, or the connection of the caller's transaction.
-Handler = Callable[[VerifiedCallback, Any], object]
-Transaction = Callable[[], AbstractContextManager[Any]]
 T = TypeVar("T")
+Event = TypeVar("Event")
+Result = TypeVar("Result")
+# The last argument is SQLAlchemy's connection, or the connection of the caller's transaction.
+CallbackHandler = Callable[[VerifiedCallback, Any], Result]
+EventHandler = Callable[[Event, VerifiedCallback, Any], Result]
+Handler = CallbackHandler[object]
+OpenTransaction = Callable[[], AbstractContextManager[Any]]
 
 
 class Unhandled(StrEnum):
@@ -155,7 +162,7 @@ class Inbox:
             raise fault
         return receipt_of(self.store.handle_within(entry, None, at=callback.received_at, within=within), incoming)
 
-    def handle_within(self, received: Message, handler: Handler, *, at: datetime, within: Transaction) -> Receipt:
+    def handle_within(self, received: Message, handler: Handler, *, at: datetime, within: OpenTransaction) -> Receipt:
         """Verify a callback, then handle it in a transaction of the caller.
 
         Args:
@@ -284,6 +291,50 @@ class EntryHandler:
     def __call__(self, entry: Entry, connection: Any) -> object:
         """Handle an entry, and return what the handler of callbacks returned."""
         return self._handler(self._entries.restore(entry), connection)
+
+
+def handler_by_kind(
+    receiver: CallbackReceiver, *, on_access: EventHandler[AccessGranted, Result] | None = None,
+    on_payment: EventHandler[Transaction, Result] | None = None, on_login: EventHandler[LoginConfirmed, Result] | None = None,
+    handler: CallbackHandler[Result] | None = None,
+) -> CallbackHandler[Result]:  # fmt: skip
+    """Return one handler that calls the handler of the callback's kind, for `Inbox`, `AsyncInbox` and their workers.
+
+    Args:
+        receiver: the addresses.
+        on_access: called with the event, the callback and the connection; so are the two that follow.
+        on_payment: for outcomes of payment requests.
+        on_login: for confirmed logins.
+        handler: called with the callback and the connection, for every kind without a handler of its own.
+
+    Raises:
+        ConfigurationError: `callback.no-handler`, an address has a kind without a handler.
+
+    Example:
+        handler = handler_by_kind(receiver, on_access=granted, on_payment=paid)
+        inbox.work(handler, at=utc_now())
+    """
+    given = {CallbackKind.ACCESS: on_access, CallbackKind.PAYMENT: on_payment, CallbackKind.LOGIN: on_login}
+    own: Mapping[str, EventHandler[Any, Result]] = {kind: one for kind, one in given.items() if one is not None}
+    for address in receiver.book.addresses:
+        if address.kind not in own and handler is None:
+            raise _no_handler(address)
+
+    def handle(callback: VerifiedCallback, connection: Any) -> Result:
+        one = own.get(callback.address.kind)
+        if one is not None:
+            return one(callback.event, callback, connection)
+        if handler is None:  # the callback is another receiver's
+            raise _no_handler(callback.address)
+        return handler(callback, connection)
+
+    return handle
+
+
+def _no_handler(address: CallbackAddress) -> ConfigurationError:
+    return ConfigurationError(
+        "callback.no-handler", f"{shown(address.url)} takes callbacks of kind {address.kind}, which has no handler"
+    )
 
 
 def manager_of(within: Callable[[], T], kind: type[Any]) -> T:

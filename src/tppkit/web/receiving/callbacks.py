@@ -26,9 +26,7 @@ from tppkit.callbacks import (
     VerifiedCallback,
     handler_by_kind,
 )
-from tppkit.callbacks.handlers import EventHandler
-from tppkit.callbacks.inbox import Handler, manager_of
-from tppkit.callbacks.inbox import Transaction as OpenTransaction
+from tppkit.callbacks.inbox import EventHandler, Handler, OpenTransaction, manager_of
 from tppkit.callbacks.inbox_async import AsyncHandler, AsyncTransaction
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.message import Message
