@@ -1,10 +1,10 @@
-"""A receiver of callbacks behind FastAPI and uvicorn, or an empty handler there: python receiver.py inbox|empty FOLDER PORT."""
+"""A receiver of callbacks behind FastAPI and uvicorn, or an empty handler there: python receiver.py DATABASE|empty PORT."""
 
 from __future__ import annotations
 
 import gc
 import sys
-from pathlib import Path
+from inspect import isawaitable
 from typing import Any
 
 import uvicorn
@@ -16,7 +16,7 @@ from tppkit.inbox.store import InboxStore
 from tppkit.web import AsyncCallbackGate, CallbackMiddleware
 
 
-def make_app(kind: str, folder: Path) -> Any:
+def make_app(database: str) -> Any:
     """The ASGI application."""
     app = FastAPI()
 
@@ -24,21 +24,23 @@ def make_app(kind: str, folder: Path) -> Any:
     async def empty(token: str) -> Response:
         return Response()
 
-    if kind == "empty":
+    if database == "empty":
         return app
-    store = InboxStore(f"sqlite:///{folder / 'callbacks.sqlite'}")
+    store = InboxStore(database)
     store.create_tables()
     PAYMENTS.metadata.create_all(store.engine)
 
     async def handler(callback: Any, db: Any) -> None:
-        apply(callback, db)
+        result = apply(callback, db)
+        if isawaitable(result):  # on PostgreSQL
+            await result
 
     app.add_middleware(CallbackMiddleware, gate=AsyncCallbackGate(AsyncInbox(RECEIVER, store), handler=handler))
     return app
 
 
 if __name__ == "__main__":
-    app = make_app(sys.argv[1], Path(sys.argv[2]))
+    app = make_app(sys.argv[1])
     gc.collect()
     gc.freeze()  # as docs/receiver.md advises, for both
-    uvicorn.run(app, port=int(sys.argv[3]), log_level="error", lifespan="off", http="httptools")
+    uvicorn.run(app, port=int(sys.argv[2]), log_level="error", lifespan="off", http="httptools")

@@ -26,6 +26,13 @@ _START_S = 60.0
 @pytest.fixture(scope="session")
 def postgresql_url() -> Iterator[str]:
     """A libpq address (`postgresql:///…?host=…`) of an empty PostgreSQL database; a test names its tables itself."""
+    with postgresql(fsync=False) as url:
+        yield url
+
+
+@contextmanager
+def postgresql(*, fsync: bool) -> Iterator[str]:
+    """The address of a new server, whose commits wait for the disk or do not."""
     with _folder("pg") as folder:
         initdb, postgres = _program("initdb", "postgresql"), _program("postgres", "postgresql")
         owner = _unprivileged(folder)
@@ -34,7 +41,7 @@ def postgresql_url() -> Iterator[str]:
             [initdb, "-D", str(data), "-U", "tppkit", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
             check=True, capture_output=True, user=owner,
         )  # fmt: skip
-        settings = ("-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", "fsync=off")
+        settings = ("-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", f"fsync={fsync}")
         with _running([postgres, "-D", str(data), *settings], ready=folder / ".s.PGSQL.5432", owner=owner):
             url = f"postgresql:///postgres?host={folder}&user=tppkit"
             _wait(lambda: _accepts(url), "PostgreSQL")
