@@ -14,7 +14,7 @@ from tppkit._extras import missing_extra
 from tppkit._files import is_private_sqlite_file, require_wait
 from tppkit._locals import without_locals
 from tppkit.errors import ConfigurationError, TppkitError
-from tppkit.inbox.entry import InboxError
+from tppkit.inbox.entries import InboxError
 
 try:
     from sqlalchemy import (
@@ -32,6 +32,7 @@ try:
 
     from tppkit.sql.engine import close_at_fork, make_engine, use_wal
     from tppkit.sql.statement import Statement
+    from tppkit.sql.transaction import is_in_transaction
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 
@@ -307,7 +308,7 @@ class Database:
             if not is_plain or not hasattr(driver, "in_transaction" if self.is_sqlite else "cursor"):
                 message = f"a {type(within).__name__} is not a connection of the inbox's kind of database"
                 raise ConfigurationError("inbox.no-transaction", message)
-            if not _has_transaction(driver, is_sqlite=self.is_sqlite):
+            if not is_in_transaction(driver, is_sqlite=self.is_sqlite):
                 message = "the connection commits each statement by itself, so the done flag would be committed before the effect"
                 raise ConfigurationError("inbox.no-transaction", message)
             if getattr(getattr(driver, "info", None), "pipeline_status", 0):
@@ -410,12 +411,3 @@ def _state_of(error: BaseException) -> str:
     """Return the SQLSTATE of a driver's error, or of SQLAlchemy's with the driver's; SQLite's errors have none."""
     cause = getattr(error, "orig", error)
     return str(getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or "")
-
-
-def _has_transaction(driver: Any, *, is_sqlite: bool) -> bool:
-    """Whether a driver's connection is in a transaction, or begins one with the next statement."""
-    if is_sqlite:
-        mode = getattr(driver, "autocommit", -1)  # from Python 3.12 on; -1: isolation_level decides
-        return driver.in_transaction or not (driver.isolation_level is None if mode == -1 else mode)
-    status = getattr(getattr(driver, "info", None), "transaction_status", 0)
-    return status != 0 or not getattr(driver, "autocommit", False)

@@ -38,7 +38,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tppkit._clock import from_microseconds, to_microseconds
 from tppkit.errors import ConfigurationError
-from tppkit.inbox.entry import Entry, Failure, State, Version
+from tppkit.inbox.entries import Entry, Failure, State, Version
 from tppkit.sql.statement import Statement
 
 _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")

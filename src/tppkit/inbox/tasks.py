@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tppkit._extras import missing_extra
 from tppkit._handlers import awaited
 from tppkit.errors import ConfigurationError
-from tppkit.inbox.entry import Entry, InboxError, Outcome
+from tppkit.inbox.entries import Entry, InboxError, Outcome
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, CursorResult, Executable, ScalarResult
