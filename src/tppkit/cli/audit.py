@@ -31,8 +31,7 @@ from tppkit.cli.output import (
     say,
     say_error,
 )
-from tppkit.cli.seal_options import organization_options
-from tppkit.cli.trust_options import NOT_ASKED, TrustFiles, trust_options
+from tppkit.cli.trust_options import NOT_ASKED, TrustFiles, organization_options, trust_options
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError, VerificationError
 from tppkit.evidence import AuditSummary, RecordVerdict, Verdict, audit_archive
 from tppkit.evidence.audit import MAX_FIRST_FAILURES

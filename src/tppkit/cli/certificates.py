@@ -143,3 +143,12 @@ def read_bundles(names: Sequence[str], password_files: Sequence[Path]) -> list[B
     passwords = [read_password(file) for file in password_files]
     each = passwords if len(passwords) == len(names) else (passwords or [None]) * len(names)
     return [read_bundle(name, password) for name, password in zip(names, each, strict=True)]
+
+
+def read_certificate(file: str) -> EidasCertificate:
+    """Return the first certificate of a file, for options.
+
+    Raises:
+        UnreadableFile: as `read_bundle`.
+    """
+    return read_bundle(file, None).leaf

@@ -20,7 +20,7 @@ import click
 from tppkit._files import write_new
 from tppkit.certificates import load_certificates
 from tppkit.cli.output import Result, echo, fact_lines, json_flag, json_option, parsed, print_json, say
-from tppkit.cli.seal_options import organization_options, read_profile
+from tppkit.cli.trust_options import organization_options, read_profile
 from tppkit.errors import TppkitError, TransportError
 from tppkit.seals import PROFILES, SealProfile
 

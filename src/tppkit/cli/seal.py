@@ -15,7 +15,7 @@ import click
 from tppkit._clock import format_time
 from tppkit._text import printable
 from tppkit.certificates import EidasCertificate, OrganizationPolicy
-from tppkit.cli.certificates import read_bundle, read_key, read_password, seal_password_option
+from tppkit.cli.certificates import read_bundle, read_certificate, read_key, read_password, seal_password_option
 from tppkit.cli.output import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -33,9 +33,16 @@ from tppkit.cli.output import (
     require_one_stdin,
     verdict,
 )
-from tppkit.cli.seal_options import PROFILE_HELP, organization_options, read_certificate, read_profile
 from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
-from tppkit.cli.trust_options import TrustFiles, trust_facts, trust_object, trust_options
+from tppkit.cli.trust_options import (
+    PROFILE_HELP,
+    TrustFiles,
+    organization_options,
+    read_profile,
+    trust_facts,
+    trust_object,
+    trust_options,
+)
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.evidence.integrity import verify_agreement
 from tppkit.httpsig.components import Origin, parse_origin

@@ -1,4 +1,4 @@
-"""The options --trust, --trusted-lists, --crl and --ocsp, and what was found with them as text and JSON."""
+"""Options about what is accepted: authorities, lists, organisations, dialects; and what was found with them as text and JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 import click
 
 from tppkit._clock import format_time
+from tppkit._text import did_you_mean
+from tppkit.certificates import OrganizationPolicy
 from tppkit.cli.output import finding_line, present, reading, say
+from tppkit.seals import PROFILES, SealProfile, load_profile
 from tppkit.trust import (
     CertificateStatus,
     QualifiedStatus,
@@ -26,6 +29,7 @@ from tppkit.trust.trusted_list.qualified_status import Listing
 _file = click.Path(path_type=Path)
 folder_type = click.Path(path_type=Path, exists=True, file_okay=False)
 NOT_ASKED = "not asked; give --crl or --ocsp"
+PROFILE_HELP = f"The bank's dialect: your own TOML file, or one of {', '.join(PROFILES)}."
 
 
 class TrustFiles(NamedTuple):
@@ -87,6 +91,46 @@ def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, trust=TrustFiles(trust, trusted_lists, (*crls, *responses)), **options)
 
     return with_trust  # fmt: skip
+
+
+def organization_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --org-scheme and --any-authority to a command, as the parameter `organizations`."""
+
+    @click.option(
+        "--org-scheme", "schemes", multiple=True, default=OrganizationPolicy().schemes, show_default=True, metavar="SCHEME",
+        help="Scheme that organizationIdentifiers may have: PSD, VAT, NTR, LEI or xx:.",
+    )  # fmt: skip
+    @click.option(
+        "--any-authority",
+        is_flag=True,
+        help="Accept an organizationIdentifier with another authority of its country than the PSD2 statement has.",
+    )
+    @wraps(command)
+    def with_organizations(*args: Any, schemes: tuple[str, ...], any_authority: bool, **options: Any) -> Any:
+        organizations = OrganizationPolicy(schemes=schemes, match_authority=not any_authority)
+        return command(*args, organizations=organizations, **options)
+
+    return with_organizations
+
+
+def read_profile(text: str, *, files: bool = True) -> SealProfile:
+    """Return the dialect with a name, or the one that a TOML file describes.
+
+    Args:
+        text: the name or file.
+        files: accept files.
+
+    Raises:
+        click.BadParameter: there is no such dialect.
+        FormatError, ConfigurationError: as `load_profile`.
+    """
+    if text in PROFILES:
+        return PROFILES[text]
+    if files and text.endswith(".toml"):
+        with reading(text):
+            return load_profile(Path(text))
+    known = f"{'neither a file FILE.toml nor' if files else 'not'} one of {', '.join(PROFILES)}"
+    raise click.BadParameter(f"{text!r} is {known}{did_you_mean(text, PROFILES)}")
 
 
 def trust_facts(path: TrustedPath | None, status: QualifiedStatus | None, material: TrustMaterial) -> dict[str, object]:
