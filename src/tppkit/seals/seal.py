@@ -22,14 +22,7 @@ _PROBE = b"tppkit: does this signer sign for this certificate?"
 
 
 class SealOptions(TypedDict, total=False):
-    """Options of `Seal`.
-
-    Attributes:
-        profile: the bank's dialect, which also chooses the algorithm for a key; by default that of the PSD2 document.
-        key_id: the client id or address, for a dialect whose keyId cannot be derived from the certificate.
-        origin: the origin of the bank, for a dialect that covers scheme or authority.
-        verify_own: verify each signature before it is sent.
-    """
+    """Options of `Seal`, which describes them."""
 
     profile: SealProfile
     key_id: str | None
@@ -48,7 +41,7 @@ class Seal:
         certificate: the QSealC.
         signer: signs with the certificate's private key; the constructor tests it with one signature. For a signer that has only
             `sign_async`, use `Seal.make_async`.
-        profile: the bank's dialect.
+        profile: the bank's dialect, which also chooses the algorithm for a key; by default that of the PSD2 document.
         key_id: the client id or address, for a dialect whose keyId cannot be derived from the certificate.
         origin: the origin of the bank, for a dialect that covers scheme or authority.
         verify_own: verify each signature before it is sent, to detect a failing device.
@@ -64,26 +57,12 @@ class Seal:
         FormatError: `key.unsupported`, `key.weak`.
     """
 
-    def __init__(
-        self,
-        certificate: EidasCertificate,
-        signer: Signer,
-        *,
-        profile: SealProfile = PSD2_V1,
-        key_id: str | None = None,
-        origin: Origin | None = None,
-        verify_own: bool = False,
-    ) -> None:
-        self._make_ready(certificate, signer, profile, key_id, origin, verify_own)
+    def __init__(self, certificate: EidasCertificate, signer: Signer, **options: Unpack[SealOptions]) -> None:
+        self._make_ready(certificate, signer, **options)
         self._require_key(self.sign(_PROBE))
 
     @classmethod
-    def for_key(
-        cls,
-        certificate: EidasCertificate,
-        key: PrivateKeyTypes,
-        **options: Unpack[SealOptions],
-    ) -> Self:
+    def for_key(cls, certificate: EidasCertificate, key: PrivateKeyTypes, **options: Unpack[SealOptions]) -> Self:
         """Make a seal with a key in memory, with the dialect's algorithm for the key.
 
         Args:
@@ -98,12 +77,7 @@ class Seal:
         return cls(certificate, KeySigner(key, algorithm=algorithm.name), **options)
 
     @classmethod
-    async def make_async(
-        cls,
-        certificate: EidasCertificate,
-        signer: Signer,
-        **options: Unpack[SealOptions],
-    ) -> Self:
+    async def make_async(cls, certificate: EidasCertificate, signer: Signer, **options: Unpack[SealOptions]) -> Self:
         """Make a seal with a signer that has `sign_async`. Arguments and errors are the constructor's."""
         seal = cls.__new__(cls)
         seal._make_ready(certificate, signer, **options)
@@ -117,6 +91,7 @@ class Seal:
         self,
         certificate: EidasCertificate,
         signer: Signer,
+        *,
         profile: SealProfile = PSD2_V1,
         key_id: str | None = None,
         origin: Origin | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -29,20 +30,11 @@ class Decoded(NamedTuple):
     raw: bytes
 
 
-# deviation: (what the sender did, what to do)
-ENCODINGS: Mapping[str, tuple[str, str]] = MappingProxyType({
-    "url-safe": ("is written in the base64 alphabet for URLs (- and _)", "Use standard base64, with + and /."),
-    "wrong-padding": ("has the wrong number of = at its end", "Encode with a library and keep the padding."),
-    "in-lines": ("is base64 with line breaks or spaces in it, as MIME encoders write it", "Use an encoder that writes one line."),
-    "hex": ("is written in hexadecimal", "Write the raw bytes in base64 (openssl dgst -binary)."),
-    "base64-of-hex": ("is the base64 of hexadecimal text", "Encode the raw bytes, not their hexadecimal text (openssl dgst -binary)."),
-})  # fmt: skip
-
-
 def decode_any(text: str) -> tuple[Decoded, ...]:
     """Every way in which a text can be read as bytes, canonical base64 first."""
     found: dict[bytes, str] = {}
-    for name, decode in _DECODERS.items() if len(text) <= MAX_ENCODED else ():
+    ways = (("", _strict), *((name, decode) for name, (_, _, decode) in ENCODINGS.items()))
+    for name, decode in ways if len(text) <= MAX_ENCODED else ():
         for raw in decode(text):
             if raw:
                 found.setdefault(raw, name)
@@ -50,10 +42,8 @@ def decode_any(text: str) -> tuple[Decoded, ...]:
 
 
 def _strict(text: str) -> Iterator[bytes]:
-    try:
+    with suppress(FormatError):
         yield decode_base64(text, what="the text")
-    except FormatError:
-        return
 
 
 def _padded(text: str) -> str:
@@ -77,11 +67,14 @@ def _base64_of_hex(text: str) -> Iterator[bytes]:
         yield from _hexadecimal(outer.decode("latin-1"))
 
 
-_DECODERS: Mapping[str, Callable[[str], Iterator[bytes]]] = MappingProxyType({
-    "": _strict,
-    "url-safe": _url_safe,
-    "wrong-padding": lambda text: _strict(_padded(text)),
-    "in-lines": lambda text: _strict(_padded(_WHITE_SPACE.sub("", text))),
-    "hex": _hexadecimal,
-    "base64-of-hex": _base64_of_hex,
+# deviation from canonical base64: (what the sender did, what to do, its readings of a text)
+ENCODINGS: Mapping[str, tuple[str, str, Callable[[str], Iterator[bytes]]]] = MappingProxyType({
+    "url-safe": ("is written in the base64 alphabet for URLs (- and _)", "Use standard base64, with + and /.", _url_safe),
+    "wrong-padding": ("has the wrong number of = at its end", "Encode with a library and keep the padding.",
+        lambda text: _strict(_padded(text))),
+    "in-lines": ("is base64 with line breaks or spaces in it, as MIME encoders write it", "Use an encoder that writes one line.",
+        lambda text: _strict(_padded(_WHITE_SPACE.sub("", text)))),
+    "hex": ("is written in hexadecimal", "Write the raw bytes in base64 (openssl dgst -binary).", _hexadecimal),
+    "base64-of-hex": ("is the base64 of hexadecimal text",
+        "Encode the raw bytes, not their hexadecimal text (openssl dgst -binary).", _base64_of_hex),
 })  # fmt: skip

@@ -99,8 +99,8 @@ _ROWS: tuple[tuple[str, Part, str, str], ...] = (
     ("signature-hash", Part.SIGNATURE, "The signature is over another hash than is due.", _USUAL_ALGORITHM),
     ("signature-hash-weak", Part.SIGNATURE, "The signature is over a hash that banks do not accept, such as SHA-1.",
      "Sign with SHA-256 or SHA-512."),
-    *((f"{kind.value}-{name}", kind, f"The {kind.value} {what}.",
-    fix) for kind in (Part.DIGEST, Part.SIGNATURE) for name, (what, fix) in ENCODINGS.items()),
+    *((f"{kind.value}-{name}", kind, f"The {kind.value} {what}.", fix)
+      for kind in (Part.DIGEST, Part.SIGNATURE) for name, (what, fix, _) in ENCODINGS.items()),
     ("other-dialect", Part.DIALECT, "The request is sealed correctly, in another bank's dialect.",
      "Seal in the dialect of the bank that is called (--profile)."),
 )  # fmt: skip

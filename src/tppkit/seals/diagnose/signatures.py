@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from tppkit.certificates import EidasCertificate
-from tppkit.httpsig.algorithms import Algorithm, Scheme
+from tppkit.httpsig.algorithms import Algorithm, Scheme, der_from_raw
 from tppkit.seals.diagnose.encodings import Decoded, decode_any
 from tppkit.seals.diagnose.mistakes import Finding, finding
 
@@ -159,22 +159,19 @@ def _proves(key: rsa.RSAPublicKey, fixed: int) -> bool:
 def _check_pss(key: rsa.RSAPublicKey, signature: bytes, data: bytes, names: Sequence[str]) -> Made | None:
     for name in names:
         algorithm = HASHES[name]
-        if _holds(key.verify, signature, data, _pss(algorithm, padding.PSS.AUTO), algorithm):
-            is_usual = _holds(key.verify, signature, data, _pss(algorithm, padding.PSS.DIGEST_LENGTH), algorithm)
-            return Made(Scheme.PSS, name, odd_salt=not is_usual)
+        any_salt, usual = [
+            padding.PSS(padding.MGF1(algorithm), length) for length in (padding.PSS.AUTO, padding.PSS.DIGEST_LENGTH)
+        ]
+        if _holds(key.verify, signature, data, any_salt, algorithm):
+            return Made(Scheme.PSS, name, odd_salt=not _holds(key.verify, signature, data, usual, algorithm))
     return None
-
-
-def _pss(algorithm: hashes.HashAlgorithm, salt_length: Any) -> padding.PSS:
-    return padding.PSS(padding.MGF1(algorithm), salt_length)
 
 
 def _ec_checks(key: ec.EllipticCurvePublicKey, signature: bytes) -> Iterator[tuple[Made, int, _Check]]:
     size = (key.key_size + 7) // 8
     forms = [(Scheme.ECDSA_DER, signature)]
-    if len(signature) == 2 * size:
-        r, s = int.from_bytes(signature[:size], "big"), int.from_bytes(signature[size:], "big")
-        forms.append((Scheme.ECDSA_RAW, encode_dss_signature(r, s)))
+    with suppress(InvalidSignature):
+        forms.append((Scheme.ECDSA_RAW, der_from_raw(signature, size=size)))
     for scheme, der in forms:
         with suppress(ValueError):
             if all(0 < number.bit_length() <= 8 * size for number in decode_dss_signature(der)):
@@ -184,10 +181,8 @@ def _ec_checks(key: ec.EllipticCurvePublicKey, signature: bytes) -> Iterator[tup
 def _check_ec(
     key: ec.EllipticCurvePublicKey, der: bytes, scheme: Scheme, data: bytes, names: Sequence[str]
 ) -> Made | None:
-    for name in names:
-        if _holds(key.verify, der, data, ec.ECDSA(HASHES[name])):
-            return Made(scheme, name)
-    return None
+    fitting = (name for name in names if _holds(key.verify, der, data, ec.ECDSA(HASHES[name])))
+    return next((Made(scheme, name) for name in fitting), None)
 
 
 def _hash_of(algorithm: Algorithm) -> str:
