@@ -270,9 +270,7 @@ def _padding(row: Algorithm) -> padding.AsymmetricPadding:
 
 def hash_data(data: bytes, algorithm: hashes.HashAlgorithm) -> bytes:
     """Hash data for devices and services that sign a hash."""
-    digest = hashes.Hash(algorithm)
-    digest.update(data)
-    return digest.finalize()
+    return _HASHED[algorithm.name](data).digest()
 
 
 def der_from_raw(signature: bytes, *, size: int) -> bytes:
