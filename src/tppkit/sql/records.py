@@ -23,7 +23,7 @@ from datetime import date, datetime
 from enum import Enum, StrEnum
 from operator import attrgetter, methodcaller
 from types import NoneType
-from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from sqlalchemy import (
     BigInteger,
@@ -46,6 +46,7 @@ from tppkit._clock import from_microseconds, to_microseconds
 from tppkit.sql.statement import Statement, insert_or
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class _Option(Enum):
@@ -123,25 +124,23 @@ class Records(Generic[R]):
         self, record: type[R], name: str, metadata: MetaData, *, changing: Collection[str] = (),
         derived: Mapping[Column[Any], Callable[[R], Any]] | None = None, **options: Any,
     ) -> None:  # fmt: skip
-        mapping = _Mapping(record, Fields())
-        computed = {column.name: get for column, get in (derived or {}).items()}
-        self.table = Table(name, metadata, *mapping.columns, *(derived or {}), **options)
+        mapping, derived = _Mapping(record), derived or {}
+        computed = {column.name: get for column, get in derived.items()}
+        self.table = Table(name, metadata, *mapping.columns, *derived, **options)
         self.c = self.table.c
-        self.read: Callable[[Sequence[Any]], R] = mapping.reader()
-        self._row = mapping.writer(derived=computed)
+        self.read: Callable[[Sequence[Any]], R] = mapping.read
+        _, self._row = mapping.writer(computed)
+        changed, self._changes = mapping.writer(computed, changing)
         key = self.table.primary_key
-        self._key = [f"of_{column.name}" for column in key]
+        names = [f"of_{column.name}" for column in key]
+        text = ", ".join(f"{name!r}: {name}" for name in names)
+        self._key = mapping.compile(f"lambda {', '.join(names)}: {{{text}}}")
         is_this = [column == bindparam(f"of_{column.name}") for column in key]
         one = select(self.table).where(*is_this)
         self._find, self._lock = Statement(one), Statement(one.with_for_update())
         self._add = Statement(insert(self.table).inline())
         self._add_new = insert_or(self.table, lambda into: into.on_conflict_do_nothing().returning(*key))
-        if changing:
-            computed = {name: get for name, get in computed.items() if name in changing}
-            self._identified = mapping.writer(mapping.keys, prefix="of_")
-            self._changed = mapping.writer(changing, derived=computed)
-            names = [*mapping.names(changing), *computed]
-            self._set = Statement(update(self.table).where(*is_this).values({name: bindparam(name) for name in names}))
+        self._set = Statement(update(self.table).where(*is_this).values({name: bindparam(name) for name in changed}))
 
     def add(self, db: Connection, *records: R) -> None:
         """Store new records.
@@ -160,15 +159,17 @@ class Records(Generic[R]):
 
     def set(self, db: Connection, record: R) -> None:
         """Store the changing fields of a record."""
-        self._set.run_one(db, self._identified(record) | self._changed(record))
+        self._set.run_one(db, self._changes(record))
 
     def find(self, db: Connection, *key: Any) -> R | None:
         """Return the record with this key without a lock, or None."""
-        return self.first(db, self._find, dict(zip(self._key, key, strict=True)))
+        row = self._find.first(db, self._key(*key))
+        return None if row is None else self.read(row)
 
     def lock(self, db: Connection, *key: Any) -> R | None:
         """Return the record with this key, locked for a change, or None."""
-        return self.first(db, self._lock, dict(zip(self._key, key, strict=True)))
+        row = self._lock.first(db, self._key(*key))
+        return None if row is None else self.read(row)
 
     def first(self, db: Connection, query: Statement, values: Mapping[str, Any]) -> R | None:
         """Return the record of a query's first row, or None."""
@@ -181,83 +182,102 @@ class Records(Generic[R]):
         return tuple(map(self.read, rows))
 
 
-class _Mapping:
-    """How the fields of a dataclass are stored: first those with one column each, then those that are dataclasses."""
+class _Stored(NamedTuple):
+    """A field and its column.
 
-    def __init__(self, cls: type[Any], given: Fields, *, is_optional: bool = False) -> None:
-        self._cls = cls
-        self._plain: dict[str, tuple[str, Form]] = {}  # name and form of each field's column
-        self._parts: dict[str, _Mapping] = {}
-        self.columns: list[Column[Any]] = []
+    Attributes:
+        column: the column.
+        field: the field's path from the record.
+        optional: the paths that can be None, this one or those before it.
+        write: converts a value to the column's form, or None.
+        absent: what is stored if one of these paths is None.
+    """
+
+    column: Column[Any]
+    field: str
+    optional: tuple[str, ...]
+    write: Callable[[Any], Any] | None
+    absent: Any
+
+
+class _Mapping:
+    """How a dataclass is stored: first its fields with one column each, then those that are dataclasses.
+
+    The functions for rows are compiled from text, as `dataclasses` compiles `__init__`: loops take twice as long.
+    """
+
+    def __init__(self, cls: type[Any]) -> None:
+        self._stored: list[_Stored] = []
+        self._values: dict[str, Any] = {}
+        self.read: Callable[[Any], Any] = self.compile(f"lambda row: {self._add(cls, Fields(), 'record', ())}")
+        self.columns = [one.column for one in self._stored]
+
+    def writer(
+        self, derived: Mapping[str, Callable[[Any], Any]], chosen: Collection[str] | None = None
+    ) -> tuple[list[str], Callable[[Any], dict[str, Any]]]:
+        """Return the names of the chosen columns, and a function that returns their values for a record.
+
+        Args:
+            derived: functions for further columns.
+            chosen: names of fields and derived columns, whose values are returned with those of the key as `of_name`; None: all.
+        """
+        items, key = {}, {}
+        for one in self._stored:
+            if chosen is None or one.field.split(".")[1] in chosen:
+                items[one.column.name] = self._written(one)
+            elif one.column.primary_key:
+                key[f"of_{one.column.name}"] = self._written(one)
+        for name, get in derived.items():
+            if chosen is None or name in chosen:
+                items[name] = f"{self._name(get)}(record)"
+        text = ", ".join(f"{name!r}: {value}" for name, value in (key | items).items())
+        return list(items), self.compile(f"lambda record: {{{text}}}")
+
+    def _add(self, cls: type[Any], given: Fields, path: str, optional: tuple[str, ...]) -> str:
+        """Add the columns of a dataclass, and return the expression that makes one from a row."""
         hints = get_type_hints(cls, include_extras=True)
+        arguments, parts = [], []
         for name in [one.name for one in fields(cls)]:
             type_, can_be_none, marks = _parse(hints[name])
             marks += [given.marks[name]] if name in given.marks else []
-            if part := next((one for one in marks if isinstance(one, Fields)), None):
-                self._parts[name] = _Mapping(type_, part, is_optional=can_be_none)
+            field = f"{path}.{name}"
+            nullable = (*optional, field) if can_be_none else optional
+            if part := _first(Fields, marks):
+                parts.append((name, type_, part, field, nullable))
                 continue
-            column = next((one.name for one in marks if isinstance(one, Named)), name)
-            form = next((one for one in marks if isinstance(one, Form)), None) or _form(type_)
-            stored = next((one for one in marks if isinstance(one, TypeEngine)), form.type)
-            nullable = can_be_none or (is_optional and column not in given.absent)
-            self.columns.append(
-                Column(column, stored, nullable=nullable, primary_key=KEY in marks, unique=UNIQUE in marks or None)
-            )
-            self._plain[name] = column, form
-        self.keys = [name for name, column in zip(self._plain, self.columns, strict=True) if column.primary_key]
-        self.absent = {column.name: given.absent.get(column.name) for column in self.columns}
-        self.columns += [column for part in self._parts.values() for column in part.columns]
+            form = _first(Form, marks) or _form(type_)
+            named = _first(Named, marks)
+            column: Column[Any] = Column(
+                named.name if named else name, _first(TypeEngine, marks) or form.type, primary_key=KEY in marks,
+                unique=UNIQUE in marks or None, nullable=bool(nullable) and name not in given.absent,
+            )  # fmt: skip
+            value = f"row[{len(self._stored)}]"
+            read = f"{self._name(form.read)}({value})" if form.read else value
+            arguments.append(f"{name}={f'None if {value} is None else ' if can_be_none and form.read else ''}{read}")
+            self._stored.append(_Stored(column, field, nullable, form.write, given.absent.get(name)))
+        for name, type_, part, field, nullable in parts:
+            first = f"row[{len(self._stored)}]"
+            made = self._add(type_, part, field, nullable)
+            arguments.append(f"{name}={f'None if {first} is None else ' if field in nullable else ''}{made}")
+        return f"{self._name(cls)}({', '.join(arguments)})"
 
-    def names(self, chosen: Collection[str]) -> list[str]:
-        """Return the names of the columns of these fields."""
-        own = [column for name, (column, _) in self._plain.items() if name in chosen]
-        return own + [column.name for name, part in self._parts.items() if name in chosen for column in part.columns]
+    def _written(self, one: _Stored) -> str:
+        value = f"{self._name(one.write)}({one.field})" if one.write else one.field
+        absent = " or ".join(f"{path} is None" for path in one.optional if one.write or path != one.field)
+        return f"{self._name(one.absent)} if {absent} else {value}" if absent else value
 
-    def writer(
-        self, chosen: Collection[str] | None = None, *, prefix: str = "", derived: Mapping[str, Callable[[Any], Any]] | None = None
-    ) -> Callable[[Any], dict[str, Any]]:  # fmt: skip
-        """Return a function that returns the values of columns of a record: those of the chosen fields, and derived ones."""
-        own = {name: one for name, one in self._plain.items() if chosen is None or name in chosen}
-        columns, names = [prefix + column for column, _ in own.values()], list(own)
-        converted = [(i, form.write) for i, (_, form) in enumerate(own.values()) if form.write]
-        parts = [(one, of.writer(), of.absent) for one, of in self._parts.items() if chosen is None or one in chosen]
-        computed = list((derived or {}).items())
+    def _name(self, value: Any) -> str:
+        name = f"_{len(self._values)}"
+        self._values[name] = value
+        return name
 
-        def write(record: Any) -> dict[str, Any]:
-            values = [getattr(record, name) for name in names]
-            for i, convert in converted:
-                if values[i] is not None:
-                    values[i] = convert(values[i])
-            row = dict(zip(columns, values, strict=True))
-            for name, write_part, absent in parts:
-                part = getattr(record, name)
-                row |= absent if part is None else write_part(part)
-            for name, compute in computed:
-                row[name] = compute(record)
-            return row
+    def compile(self, text: str) -> Any:
+        """Return the value of an expression."""
+        return eval(text, self._values)  # noqa: S307  # of names of fields and columns
 
-        return write
 
-    def reader(self) -> Callable[[Sequence[Any]], Any]:
-        """Return a function that returns the record of a row, which may have more columns at its end."""
-        cls, names = self._cls, list(self._plain)
-        converted = [(i, form.read) for i, (_, form) in enumerate(self._plain.values()) if form.read]
-        parts, start = [], len(names)
-        for name, of in self._parts.items():
-            parts.append((name, slice(start, start + len(of.columns)), of.reader()))
-            start += len(of.columns)
-
-        def read(row: Sequence[Any]) -> Any:
-            values = list(row)
-            for i, convert in converted:
-                if values[i] is not None:
-                    values[i] = convert(values[i])
-            given = dict(zip(names, values, strict=False))
-            for name, columns, read_part in parts:
-                given[name] = None if row[columns.start] is None else read_part(row[columns])
-            return cls(**given)
-
-        return read
+def _first(kind: type[T], marks: Sequence[Any]) -> T | None:
+    return next((one for one in marks if isinstance(one, kind)), None)
 
 
 def _parse(hint: Any) -> tuple[Any, bool, list[Any]]:
