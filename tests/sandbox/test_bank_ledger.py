@@ -15,7 +15,8 @@ from sqlalchemy import Connection, create_engine, text
 from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.sandbox.bank import customers, ledger, tables
 from tppkit.sandbox.bank.customers import Account
-from tppkit.sandbox.bank.ledger import CLEARING, EXCHANGE, Booking, Move, Transfer
+from tppkit.sandbox.bank.ledger import CLEARING, EXCHANGE, Booking, Move
+from tppkit.sandbox.bank.tables import Transfer
 from tppkit.sandbox.bank.zone import bank_day, day_end, day_start
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -31,7 +32,7 @@ def open_books() -> Iterator[Connection]:
         for metadata in (customers.TABLES, tables.TABLES):
             metadata.create_all(db)
         for account in ACCOUNTS:
-            customers.add_account(db, account)
+            customers.ACCOUNTS.add(db, account)
             pay_in(db, account.id, 100_00, at=NOW)
         yield db
 

@@ -14,8 +14,9 @@ from refusals import refused
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.protocol.psd2 import PAYMENT, PaymentProduct
 from tppkit.protocol.psd2.payment import Progress
-from tppkit.sandbox.bank.ledger import CLEARING, Booking, Move, Transfer, post, start_transfer
+from tppkit.sandbox.bank.ledger import CLEARING, Booking, Move, post, start_transfer
 from tppkit.sandbox.bank.tables import TABLES as BANK_TABLES
+from tppkit.sandbox.bank.tables import Transfer
 from tppkit.sandbox.clock import MAX_ADVANCE, TABLES, Events, SandboxClock
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.psd2 import tables
@@ -69,7 +70,7 @@ def test_it_is_kept_in_the_database_and_never_moves_back(restarted, clock, datab
 def test_the_clock_never_moves_behind_a_stored_event(field, database):
     progress = Progress(PAYMENT.initial, **{"active_at": BASE, field: BASE + HOUR})
     payment = tables.StoredPayment("p-1", "A", PaymentProduct.SEPA, b"{}", "t-1", None, progress)
-    database.run_at_start(lambda db: tables.add_payment(db, payment))
+    database.run_at_start(lambda db: tables.PAYMENTS.add(db, payment))
     assert make_clock(database, base=lambda: BASE).now() == BASE + HOUR
 
 

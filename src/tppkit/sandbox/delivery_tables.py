@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from sqlalchemy import (
@@ -16,7 +16,6 @@ from sqlalchemy import (
     Connection,
     Index,
     Integer,
-    LargeBinary,
     MetaData,
     String,
     Table,
@@ -28,106 +27,15 @@ from sqlalchemy import (
     update,
 )
 
-from tppkit._clock import format_time, from_microseconds, optional_microseconds, optional_time, to_microseconds
+from tppkit._clock import format_time, from_microseconds, optional_time, to_microseconds
 from tppkit._text import printable
+from tppkit.sql.records import KEY, Records
 from tppkit.sql.statement import Statement
 
 MAX_TEXT = 300
 _MAX_RECEIVER = 300
 WAITING, HELD, ACKNOWLEDGED, GIVEN_UP = "waiting", "held", "acknowledged", "given up"
-
-TABLES = MetaData()
 _ID = BigInteger().with_variant(Integer, "sqlite")
-_DELIVERIES = Table(
-    "deliveries", TABLES,
-    Column("id", _ID, primary_key=True),
-    Column("sender", String(32), nullable=False),
-    Column("address", String(4096), nullable=False),
-    Column("receiver", String(_MAX_RECEIVER), nullable=False),
-    Column("body", LargeBinary, nullable=False),
-    Column("stream", String(128)),
-    Column("ver", BigInteger, nullable=False),
-    Column("added_at", BigInteger, nullable=False),
-    Column("first_at", BigInteger),
-    Column("attempts", Integer, nullable=False),
-    Column("state", String(12), nullable=False),
-    Column("due_at", BigInteger),
-)  # fmt: skip
-Index("deliveries_due", _DELIVERIES.c.due_at, _DELIVERIES.c.id, _DELIVERIES.c.receiver)
-Index("deliveries_of_stream", _DELIVERIES.c.stream, _DELIVERIES.c.state, _DELIVERIES.c.ver)
-_ATTEMPTS = Table(
-    "delivery_attempts", TABLES,
-    Column("id", _ID, primary_key=True),
-    Column("delivery", BigInteger, nullable=False),
-    Column("at", BigInteger, nullable=False),
-    Column("ok", Boolean, nullable=False),
-    Column("text", String(MAX_TEXT), nullable=False),
-)  # fmt: skip
-Index("attempts_of_delivery", _ATTEMPTS.c.delivery)
-
-# Locks the earlier delivery: the transaction that ends it waits for this one, and then releases the new delivery.
-_EARLIER = Statement(
-    select(_DELIVERIES.c.id)
-    .where(
-        _DELIVERIES.c.stream == bindparam("of_stream"),
-        _DELIVERIES.c.ver < bindparam("than_ver"),
-        _DELIVERIES.c.state == WAITING,
-    )
-    .limit(1)
-    .with_for_update()
-)
-_GIVEN = "sender", "address", "receiver", "body", "stream", "ver", "added_at", "due_at"
-_ADD = Statement(
-    insert(_DELIVERIES).values({name: bindparam(name) for name in _GIVEN} | {"attempts": 0, "state": WAITING}).inline()
-)
-_NEXT = Statement(select(func.min(_DELIVERIES.c.due_at)))
-_DUE = (
-    select(_DELIVERIES)
-    .where(_DELIVERIES.c.due_at <= bindparam("until"), _DELIVERIES.c.receiver.not_in(bindparam("busy", expanding=True)))
-    .order_by(_DELIVERIES.c.due_at, _DELIVERIES.c.id)
-    .limit(bindparam("most"))
-)
-_RESULT = "first_at", "attempts", "state", "due_at"
-_SETTLE = Statement(
-    update(_DELIVERIES)
-    .where(_DELIVERIES.c.id == bindparam("of_id"))
-    .values({name: bindparam(f"to_{name}") for name in _RESULT})
-)
-_ADD_ATTEMPT = Statement(
-    insert(_ATTEMPTS).values({name: bindparam(name) for name in ("delivery", "at", "ok", "text")}).inline()
-)
-
-
-def _open(deliveries: Any) -> tuple[Any, ...]:
-    return (
-        deliveries.c.stream == bindparam("of_stream"),
-        deliveries.c.id != bindparam("of_id"),
-        or_(deliveries.c.state == WAITING, deliveries.c.state == HELD),
-    )
-
-
-_OTHERS = _DELIVERIES.alias()
-# A delivery with a due time is not released again: its next attempt is scheduled. A held one stays held, so that it is held only once.
-_RELEASE = Statement(
-    update(_DELIVERIES)
-    .where(
-        *_open(_DELIVERIES),
-        _DELIVERIES.c.ver == select(func.min(_OTHERS.c.ver)).where(*_open(_OTHERS)).scalar_subquery(),
-        or_(_DELIVERIES.c.due_at.is_(None), _DELIVERIES.c.state == HELD),
-    )
-    .values(due_at=_DELIVERIES.c.added_at)
-)
-_LATEST = (
-    select(_DELIVERIES)
-    .where(_DELIVERIES.c.sender.in_(bindparam("senders", expanding=True)))
-    .order_by(_DELIVERIES.c.id.desc())
-    .limit(bindparam("most"))
-)
-_ATTEMPTS_OF = (
-    select(_ATTEMPTS)
-    .where(_ATTEMPTS.c.delivery.in_(bindparam("deliveries", expanding=True)))
-    .order_by(_ATTEMPTS.c.delivery, _ATTEMPTS.c.id)
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,18 +57,93 @@ class Delivery:
         due_at: time of the next attempt, aware UTC; None if it has ended, or waits for an earlier one of its stream.
     """
 
-    id: int
-    sender: str
-    address: str
-    receiver: str
+    id: Annotated[int, _ID, KEY]
+    sender: Annotated[str, String(32)]
+    address: Annotated[str, String(4096)]
+    receiver: Annotated[str, String(_MAX_RECEIVER)]
     body: bytes = field(repr=False)
-    stream: str | None
+    stream: Annotated[str | None, String(128)]
     ver: int
     added_at: datetime
     first_at: datetime | None
-    attempts: int
-    state: str
+    attempts: Annotated[int, Integer()]
+    state: Annotated[str, String(12)]
     due_at: datetime | None
+
+
+TABLES = MetaData()
+DELIVERIES = Records(Delivery, "deliveries", TABLES, changing=["first_at", "attempts", "state", "due_at"])
+Index("deliveries_due", DELIVERIES.c.due_at, DELIVERIES.c.id, DELIVERIES.c.receiver)
+Index("deliveries_of_stream", DELIVERIES.c.stream, DELIVERIES.c.state, DELIVERIES.c.ver)
+_ATTEMPTS = Table(
+    "delivery_attempts", TABLES,
+    Column("id", _ID, primary_key=True),
+    Column("delivery", BigInteger, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("ok", Boolean, nullable=False),
+    Column("text", String(MAX_TEXT), nullable=False),
+)  # fmt: skip
+Index("attempts_of_delivery", _ATTEMPTS.c.delivery)
+
+# Locks the earlier delivery: the transaction that ends it waits for this one, and then releases the new delivery.
+_EARLIER = Statement(
+    select(DELIVERIES.c.id)
+    .where(
+        DELIVERIES.c.stream == bindparam("of_stream"),
+        DELIVERIES.c.ver < bindparam("than_ver"),
+        DELIVERIES.c.state == WAITING,
+    )
+    .limit(1)
+    .with_for_update()
+)
+_GIVEN = "sender", "address", "receiver", "body", "stream", "ver", "added_at", "due_at"
+_ADD = Statement(
+    insert(DELIVERIES.table)
+    .values({name: bindparam(name) for name in _GIVEN} | {"attempts": 0, "state": WAITING})
+    .inline()
+)
+_NEXT = Statement(select(func.min(DELIVERIES.c.due_at)))
+_DUE = (
+    select(DELIVERIES.table)
+    .where(DELIVERIES.c.due_at <= bindparam("until"), DELIVERIES.c.receiver.not_in(bindparam("busy", expanding=True)))
+    .order_by(DELIVERIES.c.due_at, DELIVERIES.c.id)
+    .limit(bindparam("most"))
+)
+_ADD_ATTEMPT = Statement(
+    insert(_ATTEMPTS).values({name: bindparam(name) for name in ("delivery", "at", "ok", "text")}).inline()
+)
+
+
+def _open(deliveries: Any) -> tuple[Any, ...]:
+    return (
+        deliveries.c.stream == bindparam("of_stream"),
+        deliveries.c.id != bindparam("of_id"),
+        or_(deliveries.c.state == WAITING, deliveries.c.state == HELD),
+    )
+
+
+_OTHERS = DELIVERIES.table.alias()
+# A delivery with a due time is not released again: its next attempt is scheduled. A held one stays held, so that it is held only once.
+_RELEASE = Statement(
+    update(DELIVERIES.table)
+    .where(
+        *_open(DELIVERIES),
+        DELIVERIES.c.ver == select(func.min(_OTHERS.c.ver)).where(*_open(_OTHERS)).scalar_subquery(),
+        or_(DELIVERIES.c.due_at.is_(None), DELIVERIES.c.state == HELD),
+    )
+    .values(due_at=DELIVERIES.c.added_at)
+)
+_LATEST = (
+    select(DELIVERIES.table)
+    .where(DELIVERIES.c.sender.in_(bindparam("senders", expanding=True)))
+    .order_by(DELIVERIES.c.id.desc())
+    .limit(bindparam("most"))
+)
+_ATTEMPTS_OF = (
+    select(_ATTEMPTS)
+    .where(_ATTEMPTS.c.delivery.in_(bindparam("deliveries", expanding=True)))
+    .order_by(_ATTEMPTS.c.delivery, _ATTEMPTS.c.id)
+)
 
 
 class Attempt(NamedTuple):
@@ -252,7 +235,7 @@ def next_due(db: Connection) -> datetime | None:
 
 def latest_deliveries(db: Connection, senders: Collection[str], limit: int) -> tuple[Logged, ...]:
     """Return the latest deliveries of these senders, newest first."""
-    found = _deliveries(db.execute(_LATEST, {"senders": list(senders), "most": limit}))
+    found = DELIVERIES.all(db, _LATEST, {"senders": list(senders), "most": limit})
     attempts = db.execute(_ATTEMPTS_OF, {"deliveries": [one.id for one in found]})
     of = {
         id_: tuple([LoggedAttempt(from_microseconds(row.at), row.ok, row.text) for row in rows])
@@ -261,31 +244,20 @@ def latest_deliveries(db: Connection, senders: Collection[str], limit: int) -> t
     return tuple([Logged(one, of.get(one.id, ())) for one in found])
 
 
-def due_deliveries(db: Connection, *, until: datetime, busy: Collection[str], limit: int) -> list[Delivery]:
+def due_deliveries(db: Connection, *, until: datetime, busy: Collection[str], limit: int) -> tuple[Delivery, ...]:
     """Return the deliveries due at a time, except those for busy receivers; earliest due time first."""
-    return _deliveries(db.execute(_DUE, {"until": to_microseconds(until), "busy": list(busy), "most": limit}))
+    return DELIVERIES.all(db, _DUE, {"until": to_microseconds(until), "busy": list(busy), "most": limit})
 
 
 def settle_delivery(db: Connection, *, delivery: Delivery, result: Result, at: datetime) -> None:
     """Write the result of an attempt, and release the next delivery of the stream."""
-    values = {
-        "of_id": delivery.id, "to_state": result.state, "to_attempts": delivery.attempts + result.counted,
-        "to_first_at": optional_microseconds(delivery.first_at or (at if result.counted else None)),
-        "to_due_at": optional_microseconds(result.due_at),
-    }  # fmt: skip
-    _SETTLE.first(db, values)
+    first_at = delivery.first_at or (at if result.counted else None)
+    attempts = delivery.attempts + result.counted
+    DELIVERIES.set(
+        db, replace(delivery, first_at=first_at, attempts=attempts, state=result.state, due_at=result.due_at)
+    )
     for ok, text in result.attempts:
         row = {"delivery": delivery.id, "at": to_microseconds(at), "ok": ok, "text": printable(text)[:MAX_TEXT]}
         _ADD_ATTEMPT.first(db, row)
     if delivery.stream is not None and result.state != WAITING:
         _RELEASE.first(db, {"of_stream": delivery.stream, "of_id": delivery.id})
-
-
-def _deliveries(rows: Iterable[Any]) -> list[Delivery]:
-    return [
-        Delivery(
-            row.id, row.sender, row.address, row.receiver, row.body, row.stream, row.ver, from_microseconds(row.added_at),
-            optional_time(row.first_at), row.attempts, row.state, optional_time(row.due_at),
-        )
-        for row in rows
-    ]  # fmt: skip

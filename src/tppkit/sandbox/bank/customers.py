@@ -4,54 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 from sqlalchemy import Column, Connection, Integer, MetaData, String, Table, bindparam, insert, select
 
 from tppkit.errors import LocalProtocolError
+from tppkit.sql.records import KEY, UNIQUE, Form, Records
 from tppkit.sql.statement import Statement
 
 PERSONAL, BUSINESS = "personal", "business"
-
-TABLES = MetaData()
-_CUSTOMERS = Table(
-    "customers", TABLES,
-    Column("id", String(32), primary_key=True),
-    Column("name", String(140), nullable=False),
-    Column("phone", String(32), nullable=False, unique=True),
-    Column("email", String(254), nullable=False, unique=True),
-    Column("address", String(140), nullable=False),
-    Column("city", String(140), nullable=False),
-    Column("country", String(3), nullable=False),
-    Column("person_code", String(32), nullable=False, unique=True),
-)  # fmt: skip
-_ACCOUNTS = Table(
-    "accounts", TABLES,
-    Column("id", String(32), primary_key=True),
-    Column("iban", String(34), nullable=False, unique=True),
-    Column("name", String(140), nullable=False),
-    Column("owner_name", String(140), nullable=False),
-    Column("kind", String(8), nullable=False),
-    Column("currencies", String(64), nullable=False),
-)  # fmt: skip
-_USES = Table(
-    "account_uses", TABLES,
-    Column("customer", String(32), primary_key=True),
-    Column("position", Integer, primary_key=True, autoincrement=False),
-    Column("account", String(32), nullable=False),
-)  # fmt: skip
-
-_ALL_CUSTOMERS = select(_CUSTOMERS).order_by(_CUSTOMERS.c.id)
-_ANY_CUSTOMER = select(_CUSTOMERS.c.id).limit(1)
-_BY_PHONE = select(_CUSTOMERS).where(_CUSTOMERS.c.phone == bindparam("of_phone"))
-_BY_IBAN = Statement(select(_ACCOUNTS).where(_ACCOUNTS.c.iban == bindparam("of_iban")))
-_OF_CUSTOMER = (
-    select(_ACCOUNTS)
-    .join(_USES, _USES.c.account == _ACCOUNTS.c.id)
-    .where(_USES.c.customer == bindparam("of_customer"))
-    .order_by(_USES.c.position)
-)
-_ADD_CUSTOMER, _ADD_ACCOUNT, _ADD_USE = insert(_CUSTOMERS), insert(_ACCOUNTS), insert(_USES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +30,14 @@ class Customer:
         person_code: national identification number, unique.
     """
 
-    id: str
-    name: str
-    phone: str
-    email: str
-    address: str
-    city: str
-    country: str
-    person_code: str
+    id: Annotated[str, String(32), KEY]
+    name: Annotated[str, String(140)]
+    phone: Annotated[str, String(32), UNIQUE]
+    email: Annotated[str, String(254), UNIQUE]
+    address: Annotated[str, String(140)]
+    city: Annotated[str, String(140)]
+    country: Annotated[str, String(3)]
+    person_code: Annotated[str, String(32), UNIQUE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +53,34 @@ class Account:
         currencies: codes, the main one first.
     """
 
-    id: str
-    iban: str
-    name: str
-    owner_name: str
-    kind: str
-    currencies: tuple[str, ...]
+    id: Annotated[str, String(32), KEY]
+    iban: Annotated[str, String(34), UNIQUE]
+    name: Annotated[str, String(140)]
+    owner_name: Annotated[str, String(140)]
+    kind: Annotated[str, String(8)]
+    currencies: Annotated[tuple[str, ...], Form(String(64), ",".join, lambda text: tuple(text.split(",")))]
 
 
-def add_customer(db: Connection, customer: Customer) -> None:
-    """Add a customer."""
-    db.execute(_ADD_CUSTOMER, {name: getattr(customer, name) for name in Customer.__slots__})
-
-
-def add_account(db: Connection, account: Account) -> None:
-    """Add an account. No customer may use it until `allow_use` allows it."""
-    values = {name: getattr(account, name) for name in Account.__slots__}
-    db.execute(_ADD_ACCOUNT, values | {"currencies": ",".join(account.currencies)})
+TABLES = MetaData()
+CUSTOMERS = Records(Customer, "customers", TABLES)
+ACCOUNTS = Records(Account, "accounts", TABLES)
+_USES = Table(
+    "account_uses", TABLES,
+    Column("customer", String(32), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("account", String(32), nullable=False),
+)  # fmt: skip
+_ALL_CUSTOMERS = Statement(select(CUSTOMERS.table).order_by(CUSTOMERS.c.id))
+_ANY_CUSTOMER = select(CUSTOMERS.c.id).limit(1)
+_BY_PHONE = Statement(select(CUSTOMERS.table).where(CUSTOMERS.c.phone == bindparam("of_phone")))
+_BY_IBAN = Statement(select(ACCOUNTS.table).where(ACCOUNTS.c.iban == bindparam("of_iban")))
+_OF_CUSTOMER = Statement(
+    select(ACCOUNTS.table)
+    .join(_USES, _USES.c.account == ACCOUNTS.c.id)
+    .where(_USES.c.customer == bindparam("of_customer"))
+    .order_by(_USES.c.position)
+)
+_ADD_USE = insert(_USES)
 
 
 def allow_use(db: Connection, customer: Customer, *accounts: Account) -> None:
@@ -124,7 +96,7 @@ def has_customers(db: Connection) -> bool:
 
 def customers(db: Connection) -> tuple[Customer, ...]:
     """Return all customers, by id."""
-    return tuple(Customer(**row) for row in db.execute(_ALL_CUSTOMERS).mappings())
+    return CUSTOMERS.all(db, _ALL_CUSTOMERS, {})
 
 
 def require_customer(db: Connection, id_: str | None) -> Customer:
@@ -141,19 +113,17 @@ def require_customer(db: Connection, id_: str | None) -> Customer:
 
 def find_customer(db: Connection, phone: str) -> Customer | None:
     """Return the customer with this phone number in international form, with or without its `+`, or None."""
-    row = db.execute(_BY_PHONE, {"of_phone": f"+{phone.removeprefix('+')}"}).mappings().one_or_none()
-    return None if row is None else Customer(**row)
+    return CUSTOMERS.first(db, _BY_PHONE, {"of_phone": f"+{phone.removeprefix('+')}"})
 
 
 def accounts_of(db: Connection, customer_id: str) -> tuple[Account, ...]:
     """Return the accounts that a customer may use, own and of represented businesses; empty for an unknown customer."""
-    return tuple(_account(row) for row in db.execute(_OF_CUSTOMER, {"of_customer": customer_id}))
+    return ACCOUNTS.all(db, _OF_CUSTOMER, {"of_customer": customer_id})
 
 
 def find_account(db: Connection, iban: str) -> Account | None:
     """Return the account with this IBAN, or None."""
-    row = _BY_IBAN.first(db, {"of_iban": iban})
-    return None if row is None else _account(row)
+    return ACCOUNTS.first(db, _BY_IBAN, {"of_iban": iban})
 
 
 def approving_accounts(
@@ -172,9 +142,3 @@ def approving_accounts(
             for account in accounts_of(db, customer.id):
                 if iban in (None, account.iban) and account.iban != creditor_iban:
                     yield customer, account
-
-
-def _account(row: Any) -> Account:
-    """Return the account of a row with all columns of the table, in their order."""
-    id_, iban, name, owner_name, kind, currencies = row
-    return Account(id_, iban, name, owner_name, kind, tuple(currencies.split(",")))

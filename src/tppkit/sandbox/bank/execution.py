@@ -8,7 +8,8 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from tppkit.sandbox.bank.ledger import Transfer, drop_transfer, due_transfers
+from tppkit.sandbox.bank.ledger import drop_transfer, due_transfers
+from tppkit.sandbox.bank.tables import Transfer
 from tppkit.sandbox.clock import run_contained
 
 

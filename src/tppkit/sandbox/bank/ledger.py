@@ -9,13 +9,12 @@ All currencies here have two decimals. A booking has at most one move of a curre
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import (
     BigInteger,
@@ -35,18 +34,17 @@ from sqlalchemy import (
 from tppkit._clock import from_microseconds, optional_time, to_microseconds
 from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.sandbox.bank.customers import find_account
-from tppkit.sandbox.bank.tables import BALANCES, BOOKINGS, ENTRIES, TRANSFERS
+from tppkit.sandbox.bank.tables import BALANCES, BOOKINGS, ENTRIES, EUR, TRANSFERS, Transfer
 from tppkit.sandbox.bank.zone import bank_day, day_end, day_start
 from tppkit.sql.statement import Statement, insert_or
 
-EUR = "EUR"
 OWN_BANK = "LT99999"  # country and bank code of this bank's IBANs
 CLEARING = "bank:clearing"  # the account for money to and from other banks
 EXCHANGE = "bank:exchange"  # the bank's side of currency exchanges
 MAX_PENDING = 1000  # transfers of one account, which one answer lists
 RATES = {EUR: 100, "USD": 108, "GBP": 86, "PLN": 428, "CZK": 2525}  # hundredths for one EUR; assumption entry-currency
 
-_ADD_BOOKING, _ADD_ENTRY, _ADD_TRANSFER = insert(BOOKINGS), insert(ENTRIES), insert(TRANSFERS)
+_ADD_BOOKING, _ADD_ENTRY = insert(BOOKINGS), insert(ENTRIES)
 _ADD_TO_BALANCE = insert_or(
     BALANCES,
     lambda into: into.values(
@@ -97,19 +95,23 @@ _HAS_EURO_SIDE = (  # the booking is an exchange
     .exists()
 )
 _BOOKED = Statement(_ENTRIES_OF.where(or_(ENTRIES.c.currency == EUR, ~_HAS_EURO_SIDE)))
-_PENDING = select(TRANSFERS).where(*_IN_FLIGHT).order_by(TRANSFERS.c.started_at.desc(), TRANSFERS.c.id.desc())
+_PENDING = Statement(
+    select(TRANSFERS.table).where(*_IN_FLIGHT).order_by(TRANSFERS.c.started_at.desc(), TRANSFERS.c.id.desc())
+)
 _PENDING_COUNT = select(func.count()).where(*_IN_FLIGHT)
 _WAITING = TRANSFERS.c.source == bindparam("of_source"), TRANSFERS.c.state == "pending"
 _NEXT_DUE = select(func.min(TRANSFERS.c.due_at)).where(*_WAITING)
-_DUE = (
-    select(TRANSFERS)
+_DUE = Statement(
+    select(TRANSFERS.table)
     .where(*_WAITING, TRANSFERS.c.due_at <= bindparam("until"))
     .order_by(TRANSFERS.c.due_at, TRANSFERS.c.started_at, TRANSFERS.c.id)
 )
-_BY_IDS = select(TRANSFERS).where(TRANSFERS.c.id.in_(bindparam("of_ids", expanding=True)))
-_SET_STATE = update(TRANSFERS).where(TRANSFERS.c.id == bindparam("of_transfer")).values(state=bindparam("to_state"))
+_BY_IDS = select(TRANSFERS.table).where(TRANSFERS.c.id.in_(bindparam("of_ids", expanding=True)))
+_SET_STATE = (
+    update(TRANSFERS.table).where(TRANSFERS.c.id == bindparam("of_transfer")).values(state=bindparam("to_state"))
+)
 _DELAY = (
-    update(TRANSFERS)
+    update(TRANSFERS.table)
     .where(TRANSFERS.c.id == bindparam("of_transfer"))
     .values(due_at=bindparam("to_due_at"), instant=False)
 )
@@ -222,51 +224,6 @@ class Booked:
         return bank_day(self.booked_at)
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """A transfer that a customer has approved.
-
-    Attributes:
-        source: the interface that ordered it, for example `psd2`.
-        order_id: the interface's id of the order, used once; providers of other interfaces never see it.
-        account: id of the account that pays.
-        amount_minor: above zero, in minor units.
-        debtor_name: name of the payer.
-        creditor_iban: the account of the payee, here or at another bank.
-        creditor_name: name of the payee.
-        remittance: remittance information, or None.
-        instant: whether it uses the instant rail.
-        started_at: when it was approved, aware UTC.
-        due_at: when it is executed, aware UTC.
-        state: `pending`, `booked` or `failed`.
-        currency: its code.
-    """
-
-    source: str
-    order_id: str
-    account: str
-    amount_minor: int
-    debtor_name: str
-    creditor_iban: str
-    creditor_name: str
-    remittance: str | None
-    instant: bool
-    started_at: datetime
-    due_at: datetime
-    state: str = "pending"
-    currency: str = EUR
-
-    @property
-    def id(self) -> str:
-        """The transactionId, which does not reveal the order's id."""
-        return transfer_id(self.source, self.order_id)
-
-
-def transfer_id(source: str, order_id: str) -> str:
-    """Return the id of the transfer that an order of an interface starts."""
-    return hashlib.sha256(f"{source}:{order_id}".encode()).hexdigest()[:48]
-
-
 def to_minor(amount: str) -> int:
     """Convert a decimal text with at most two decimals to minor units: 1250 for `12.50`."""
     return int(Decimal(amount).scaleb(2))
@@ -356,14 +313,7 @@ def start_transfer(db: Connection, transfer: Transfer) -> None:
         raise LocalProtocolError(
             "account.funds", f"the account can spend {to_decimal(spendable)} {transfer.currency}, not {needed}"
         )
-    names = (
-        "source", "order_id", "account", "currency", "debtor_name", "creditor_iban", "creditor_name", "remittance", "state",
-    )  # fmt: skip
-    times = {"started_at": to_microseconds(transfer.started_at), "due_at": to_microseconds(transfer.due_at)}
-    values = {name: getattr(transfer, name) for name in names} | times
-    db.execute(
-        _ADD_TRANSFER, values | {"id": transfer.id, "amount": transfer.amount_minor, "instant": transfer.instant}
-    )
+    TRANSFERS.add(db, transfer)
 
 
 def book_transfer(db: Connection, transfer: Transfer, *, at: datetime) -> bool:
@@ -402,29 +352,19 @@ def next_due(db: Connection, source: str) -> datetime | None:
 
 def due_transfers(db: Connection, source: str, at: datetime) -> tuple[Transfer, ...]:
     """Return the pending transfers of an interface that are due, in the order of their time."""
-    return _transfers(db.execute(_DUE, {"of_source": source, "until": to_microseconds(at)}))
+    return TRANSFERS.all(db, _DUE, {"of_source": source, "until": to_microseconds(at)})
 
 
 def transfers(db: Connection, ids: Collection[str]) -> dict[str, Transfer]:
     """Return the transfers with these ids, by their ids."""
-    return {one.id: one for one in _transfers(db.execute(_BY_IDS, {"of_ids": list(ids)}))}
+    return {one.id: one for one in TRANSFERS.all(db, _BY_IDS, {"of_ids": list(ids)})}
 
 
 def pending(db: Connection, account: str) -> tuple[Transfer, ...]:
     """Return the pending transfers of an account, in every currency, newest first."""
-    return _transfers(db.execute(_PENDING, {"of_account": account}))
+    return TRANSFERS.all(db, _PENDING, {"of_account": account})
 
 
 def check(db: Connection) -> list[str]:
     """Return the faults of the ledger: empty if money is conserved, and bookings explain each balance and each transfer."""
     return [f"{text}: {tuple(row)}" for text, statement in _CHECKS for row in db.execute(statement)]
-
-
-def _transfers(rows: Iterable[Any]) -> tuple[Transfer, ...]:
-    return tuple(
-        Transfer(
-            row.source, row.order_id, row.account, row.amount, row.debtor_name, row.creditor_iban, row.creditor_name,
-            row.remittance, row.instant, from_microseconds(row.started_at), from_microseconds(row.due_at), row.state, row.currency,
-        )
-        for row in rows
-    )  # fmt: skip

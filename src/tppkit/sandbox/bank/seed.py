@@ -10,12 +10,12 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from tppkit.sandbox.bank.customers import (
+    ACCOUNTS,
     BUSINESS,
+    CUSTOMERS,
     PERSONAL,
     Account,
     Customer,
-    add_account,
-    add_customer,
     allow_use,
     has_customers,
 )
@@ -82,9 +82,9 @@ def seed_bank(db: Connection, *, seed: int, at: datetime) -> None:
     if has_customers(db):
         return
     for start in _STARTS:
-        add_account(db, start.account)
+        ACCOUNTS.add(db, start.account)
     for customer, accounts in _USES:
-        add_customer(db, customer)
+        CUSTOMERS.add(db, customer)
         allow_use(db, customer, *accounts)
     chance = random.Random(f"bank {seed}")  # noqa: S311  # reproducible data
     post(db, [booking for start in _STARTS for booking in _bookings(start, chance, at - _YEAR)])

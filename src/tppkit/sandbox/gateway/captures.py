@@ -22,13 +22,13 @@ from tppkit.sandbox.gateway.orders import new_event, order_answer, order_of_call
 from tppkit.sandbox.gateway.payments import expire, settle_order, touch
 from tppkit.sandbox.gateway.settings import Work
 from tppkit.sandbox.gateway.tables import (
+    ORDERS,
+    TRANSACTIONS,
     StoredOrder,
     StoredTransaction,
     add_order,
     count_made_from,
     due_orders,
-    lock_order,
-    set_transaction,
     stop_order,
     transactions_of,
 )
@@ -108,7 +108,7 @@ def run_due(work: Work) -> None:
 
 
 def _run_order(work: Work, order_id: str) -> None:
-    order = lock_order(work.db, order_id)
+    order = ORDERS.lock(work.db, order_id)
     if order is None:
         return
     for transaction in transactions_of(work.db, order.id):
@@ -122,7 +122,7 @@ def _run_order(work: Work, order_id: str) -> None:
         if after.state is AuthorisationState.CAPTURED:
             _make(work, order, transaction, after, "capture", after.captured, None)
         else:
-            set_transaction(work.db, replace(transaction, authorisation=after, due_at=None))
+            TRANSACTIONS.set(work.db, replace(transaction, authorisation=after, due_at=None))
     settle_order(work, order)
 
 
@@ -156,7 +156,7 @@ def _make(
 ) -> StoredOrder:  # fmt: skip
     """Store the new authorisation, and the order that records the change (assumption linked-orders)."""
     due_at = transaction.due_at if after.state is AuthorisationState.OPEN else None
-    set_transaction(work.db, replace(transaction, authorisation=after, due_at=due_at))
+    TRANSACTIONS.set(work.db, replace(transaction, authorisation=after, due_at=due_at))
     touch(work, order)
     link, settings = LINKED_ORDERS[kind], work.settings
     terms = OrderTerms.model_construct(

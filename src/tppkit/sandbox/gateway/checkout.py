@@ -39,13 +39,13 @@ from tppkit.sandbox.gateway.orders import (
 from tppkit.sandbox.gateway.payments import PayingCard, attempt, require_card, store, stored_card
 from tppkit.sandbox.gateway.projects import Project
 from tppkit.sandbox.gateway.tables import (
+    ORDERS,
+    TRANSACTIONS,
     StoredOrder,
     StoredTransaction,
     add_order,
-    find_order,
     find_order_of_transaction,
     lock_order_of_setup_token,
-    set_transaction,
     transactions_of,
 )
 
@@ -88,7 +88,7 @@ def store_card(call: HostCall[CardRequest]) -> Answer[VaultCard]:
         store(call, StoredCard(body.pan, body.expiry, body.name), call.caller),
         detect_brands(body.pan),
     )
-    set_transaction(call.db, replace(transaction, setup_state=SETUP_TOKEN.move(state, SetupTokenTrigger.STORED)))
+    TRANSACTIONS.set(call.db, replace(transaction, setup_state=SETUP_TOKEN.move(state, SetupTokenTrigger.STORED)))
     brand, truncated_pan = next(iter(brands), None), truncate_pan(body.pan)
     return Answer(VaultCard(vault_token=vault_token, truncated_pan=truncated_pan, brand=brand, brands=brands))
 
@@ -131,7 +131,7 @@ def _answer(call: HostCall[Any], order: StoredOrder, *transactions: StoredTransa
 
 
 def _reloaded_answer(call: HostCall[Any], order: StoredOrder) -> Answer[Order]:
-    answer = _answer(call, find_order(call.db, order.id) or order, *transactions_of(call.db, order.id))
+    answer = _answer(call, ORDERS.find(call.db, order.id) or order, *transactions_of(call.db, order.id))
     return replace(answer, delivers=True)
 
 

@@ -28,7 +28,7 @@ from tppkit.sandbox.gateway.links import link_answer, new_link
 from tppkit.sandbox.gateway.orders import order_answer
 from tppkit.sandbox.gateway.projects import MAX_METHODS, METHODS, Project
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
-from tppkit.sandbox.gateway.tables import StoredOrder, lock_order
+from tppkit.sandbox.gateway.tables import ORDERS, StoredOrder
 from tppkit.sandbox.gateway.webhooks import SENDER
 from tppkit.web.keys import hash_key
 
@@ -149,7 +149,7 @@ class GatewayControl:
             del body
 
             def change_order(job: Job) -> Order:
-                order = lock_order(job.db, parameters["id"].lower())
+                order = ORDERS.lock(job.db, parameters["id"].lower())
                 if order is None:
                     raise LocalProtocolError("order.unknown", "there is no order with this id")
                 return order_answer(job, change(job, order, fields))

@@ -17,11 +17,11 @@ from tppkit.sandbox.gateway.payments import PayingCard, attempt, cancel, challen
 from tppkit.sandbox.gateway.projects import Project
 from tppkit.sandbox.gateway.settings import Work
 from tppkit.sandbox.gateway.tables import (
+    ORDERS,
+    TRANSACTIONS,
     StoredOrder,
     StoredTransaction,
     add_order,
-    add_transaction,
-    lock_order,
     transactions_of,
 )
 
@@ -100,7 +100,7 @@ def _paid(
 ) -> StoredOrder:
     """Return the order after the customer's authentication, or waiting for it; the card decides."""
     attempt(work, order, transaction, paying, is_authenticated=not asks)
-    return lock_order(work.db, order.id) or order
+    return ORDERS.lock(work.db, order.id) or order
 
 
 def _method(project: Project, terms: OrderTerms, wanted: str | None) -> str:
@@ -124,7 +124,7 @@ def _open_transaction(work: Work, order: StoredOrder, method: str | None) -> Sto
     require_room(len(transactions))
     request = TransactionRequest(payment_method=_method(work.settings.project(order.project_id), order.terms, method))
     made = new_transaction(work, order, request, number=len(transactions))
-    add_transaction(work.db, made)
+    TRANSACTIONS.add(work.db, made)
     return made
 
 

@@ -32,10 +32,9 @@ from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.gateway.projects import Project
 from tppkit.sandbox.gateway.settings import GatewaySettings, Work
 from tppkit.sandbox.gateway.tables import (
+    ORDERS,
     StoredOrder,
     StoredTransaction,
-    find_order,
-    lock_order,
     orders_made_from,
     transactions_of,
     transactions_of_orders,
@@ -74,7 +73,7 @@ def order_of_caller(call: HostCall[Any], *, lock: bool = False) -> StoredOrder:
     Raises:
         LocalProtocolError: `order.unknown`, also for an order of another project.
     """
-    order = (lock_order if lock else find_order)(call.db, call.parameters["order_id"].lower())
+    order = (ORDERS.lock if lock else ORDERS.find)(call.db, call.parameters["order_id"].lower())
     if order is None or order.project_id != call.caller:
         raise LocalProtocolError("order.unknown", "the project has no order with this id")
     return order

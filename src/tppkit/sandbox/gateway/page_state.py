@@ -15,15 +15,7 @@ from tppkit.protocol.gateway.states import LinkStatus, OrderStatus, TransactionS
 from tppkit.sandbox.gateway.link_tables import LINKS, StoredLink, orders_of_link
 from tppkit.sandbox.gateway.projects import Project
 from tppkit.sandbox.gateway.settings import GatewaySettings
-from tppkit.sandbox.gateway.tables import (
-    ORDERS,
-    TRANSACTIONS,
-    StoredOrder,
-    StoredTransaction,
-    find_order,
-    lock_order,
-    transactions_of,
-)
+from tppkit.sandbox.gateway.tables import ORDERS, TRANSACTIONS, StoredOrder, StoredTransaction, transactions_of
 
 
 class Place(StrEnum):
@@ -122,7 +114,7 @@ def page_state(db: Connection, settings: GatewaySettings, place: Place, token: s
         link = (LINKS.lock if lock else LINKS.find)(db, found)
         if link is not None:
             return _of_link(db, settings.project(link.project_id), link)
-    order = None if found is None else (lock_order if lock else find_order)(db, found)
+    order = None if found is None else (ORDERS.lock if lock else ORDERS.find)(db, found)
     if order is None or order.made_by is not None:
         raise LocalProtocolError("order.unknown", "there is no such page")
     state = _of_order(db, settings.project(order.project_id), order)
@@ -171,10 +163,10 @@ def _of_link(db: Connection, project: Project, link: StoredLink) -> PageState:
     made = orders_of_link(db, link.id)
     under_way = [*made.get(OrderStatus.NEW, ()), *made.get(OrderStatus.PROCESSING, ())]
     wanted = link.completed_order_id or (under_way[0] if under_way else None)
-    order = None if wanted is None else find_order(db, wanted)
+    order = None if wanted is None else ORDERS.find(db, wanted)
     if order is not None:
         return _of_order(db, project, order)
-    latest = [found for ids in made.values() if (found := find_order(db, ids[-1])) is not None]
+    latest = [found for ids in made.values() if (found := ORDERS.find(db, ids[-1])) is not None]
     last = max(latest, key=lambda one: one.created_at, default=None)
     attempts = () if last is None or last.status is not OrderStatus.ERROR else transactions_of(db, last.id)
     is_over = link.status is LinkStatus.EXPIRED

@@ -27,19 +27,13 @@ from tppkit.protocol.gateway.states import (
     TransactionTrigger,
 )
 from tppkit.protocol.gateway.values import read_timestamp
-from tppkit.sandbox.gateway.card_tables import VaultRow, add_card, allow_one_click, drop_typed_card, find_card
+from tppkit.sandbox.gateway.card_tables import CARDS, VaultRow, allow_one_click, drop_typed_card, find_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.links import follow_order
 from tppkit.sandbox.gateway.orders import new_event
 from tppkit.sandbox.gateway.outcomes import CARD_EXPIRED, CardOutcome, outcome_of
 from tppkit.sandbox.gateway.settings import Work
-from tppkit.sandbox.gateway.tables import (
-    StoredOrder,
-    StoredTransaction,
-    set_order,
-    set_transaction,
-    transactions_of,
-)
+from tppkit.sandbox.gateway.tables import ORDERS, TRANSACTIONS, StoredOrder, StoredTransaction, transactions_of
 from tppkit.sandbox.gateway.webhooks import notify
 
 EXPIRED = CardOutcome(False, "68", "the payment was not made in time")
@@ -104,7 +98,7 @@ def store(work: Work, card: StoredCard, project_id: str, *, is_typed: bool = Fal
     """
     vault_token = work.settings.new_uuid()
     sealed = work.settings.cipher.encrypt(card, project_id=project_id, vault_token=vault_token)
-    add_card(work.db, VaultRow(vault_token=vault_token, project_id=project_id, sealed=sealed, is_typed=is_typed))
+    CARDS.add(work.db, VaultRow(vault_token=vault_token, project_id=project_id, sealed=sealed, is_typed=is_typed))
     return vault_token
 
 
@@ -149,7 +143,7 @@ def attempt(
     shown = transaction.shown.model_copy(update={"payment_method_details": details, "payment_method_brand": brand})
     transaction = replace(transaction, shown=shown, vault_token=paying.vault_token)
     if outcome.challenge and external is None and not is_authenticated:
-        set_transaction(work.db, transaction)
+        TRANSACTIONS.set(work.db, transaction)
         touch(work, order)
         return True
     decide(work, order, transaction, outcome)
@@ -159,14 +153,14 @@ def attempt(
 def decide(work: Work, order: StoredOrder, transaction: StoredTransaction, outcome: CardOutcome) -> StoredOrder:
     """Accept or decline an open transaction, and return the updated order."""
     trigger = TransactionTrigger.ACCEPTED if outcome.approved else TransactionTrigger.DECLINED
-    set_transaction(work.db, _decided(work, transaction, trigger, outcome))
+    TRANSACTIONS.set(work.db, _decided(work, transaction, trigger, outcome))
     settled = settle_order(work, order)
     return touch(work, settled) if settled.status is order.status else settled
 
 
 def expire(work: Work, transaction: StoredTransaction) -> None:
     """Decline an open transaction because its time is over."""
-    set_transaction(work.db, _decided(work, transaction, TransactionTrigger.EXPIRED, EXPIRED))
+    TRANSACTIONS.set(work.db, _decided(work, transaction, TransactionTrigger.EXPIRED, EXPIRED))
 
 
 def cancel(work: Work, order: StoredOrder) -> StoredOrder:
@@ -180,7 +174,7 @@ def cancel(work: Work, order: StoredOrder) -> StoredOrder:
         raise LocalProtocolError("machine.no-such-move", "the payment is decided")
     for one in transactions:
         if one.is_open:
-            set_transaction(work.db, _decided(work, one, TransactionTrigger.DECLINED, _CANCELLED))
+            TRANSACTIONS.set(work.db, _decided(work, one, TransactionTrigger.DECLINED, _CANCELLED))
     return move_order(work, order, OrderTrigger.CANCELLED)
 
 
@@ -208,7 +202,7 @@ def settle_order(work: Work, order: StoredOrder) -> StoredOrder:
     due_at = decided_at + timedelta(seconds=work.settings.project(order.project_id).lag_seconds)
     if order.own_checkout and trigger in (OrderTrigger.PAID, OrderTrigger.FAILED) and work.at < due_at:
         waiting = replace(order, due_at=due_at)
-        set_order(work.db, waiting)
+        ORDERS.set(work.db, waiting)
         return waiting
     return move_order(work, order, trigger)
 
@@ -224,7 +218,7 @@ def move_order(work: Work, order: StoredOrder, trigger: OrderTrigger) -> StoredO
         order, status=status, modified_at=work.at, due_at=None if status in ORDER.final else order.ends_at,
         completed_at=work.at if status is OrderStatus.COMPLETED else None,
     )  # fmt: skip
-    set_order(work.db, moved)
+    ORDERS.set(work.db, moved)
     follow_order(work, moved)
     notify(work, moved)
     return moved
@@ -233,7 +227,7 @@ def move_order(work: Work, order: StoredOrder, trigger: OrderTrigger) -> StoredO
 def touch(work: Work, order: StoredOrder) -> StoredOrder:
     """Record a change of an order that does not affect its status."""
     touched = replace(order, modified_at=work.at)
-    set_order(work.db, touched)
+    ORDERS.set(work.db, touched)
     return touched
 
 

@@ -11,48 +11,24 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Annotated
 from uuid import NAMESPACE_URL, uuid5
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Connection,
-    Integer,
-    LargeBinary,
-    String,
-    Table,
-    bindparam,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import Connection, Integer, String, select
 
-from tppkit._clock import from_microseconds, to_microseconds
 from tppkit._files import PRIVATE, locked, make_folder, read_bounded, replace_file
 from tppkit.errors import ConfigurationError, LocalProtocolError
 from tppkit.protocol.gateway.orders import CREDIT_CARD
-from tppkit.sandbox.gateway.tables import TABLES
+from tppkit.sandbox.gateway.tables import TABLES, Uuid
+from tppkit.sql.records import KEY, Form, Records
+from tppkit.sql.statement import Statement
 from tppkit.web.keys import hash_key
 
 MAX_PROJECTS = 1000  # each request compares its key with all of them
 MAX_METHODS = 50  # their names have at most 40 characters each, and the column 2,400
 METHODS = (CREDIT_CARD, "bank-transfer")
+_METHODS = Form(String(2400), json.dumps, lambda text: tuple(json.loads(text)))
 _API_KEY = re.compile(r"[0-9a-f]{32}")
-
-_PROJECTS = Table(
-    "gateway_projects", TABLES,
-    Column("id", String(36), primary_key=True),
-    Column("key_hash", LargeBinary, nullable=False),
-    Column("webhook_url", String(2400)),
-    Column("payment_methods", String(2400), nullable=False),
-    Column("aft", Boolean, nullable=False),
-    Column("is_test", Boolean, nullable=False),
-    Column("lag_seconds", Integer, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-)  # fmt: skip
-_ALL, _ADD = select(_PROJECTS), insert(_PROJECTS)
-_SET_WEBHOOK_URL = update(_PROJECTS).where(_PROJECTS.c.id == bindparam("of_id")).values(webhook_url=bindparam("to_url"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,14 +46,14 @@ class Project:
         lag_seconds: how long an order in an own checkout stays processing after its transaction is final.
     """
 
-    id: str
+    id: Annotated[Uuid, KEY]
     key_hash: bytes
     created_at: datetime
-    webhook_url: str | None = None
-    payment_methods: tuple[str, ...] = METHODS
+    webhook_url: Annotated[str | None, String(2400)] = None
+    payment_methods: Annotated[tuple[str, ...], _METHODS] = METHODS
     aft: bool = False
     is_test: bool = True
-    lag_seconds: int = 0
+    lag_seconds: Annotated[int, Integer()] = 0
 
     @property
     def merchant_id(self) -> str:
@@ -97,6 +73,10 @@ class Project:
         if not offered:
             raise LocalProtocolError("order.method", f"payment_methods has none of {', '.join(self.payment_methods)}")
         return tuple(sorted(offered, key=lambda name: name != CREDIT_CARD))
+
+
+PROJECTS = Records(Project, "gateway_projects", TABLES, changing=["webhook_url"])
+_ALL = Statement(select(PROJECTS.table))
 
 
 class Projects:
@@ -126,19 +106,8 @@ class Projects:
 
     def load(self, db: Connection, *, at: datetime) -> None:
         """Read the projects, and add the first one if it is absent."""
-        for row in db.execute(_ALL):
-            self.keep(
-                Project(
-                    id=row.id,
-                    key_hash=bytes(row.key_hash),
-                    created_at=from_microseconds(row.created_at),
-                    webhook_url=row.webhook_url,
-                    payment_methods=tuple(json.loads(row.payment_methods)),
-                    aft=row.aft,
-                    is_test=row.is_test,
-                    lag_seconds=row.lag_seconds,
-                )
-            )
+        for project in PROJECTS.all(db, _ALL, {}):
+            self.keep(project)
         if self.first_id not in self._by_id:
             first = Project(id=self.first_id, key_hash=hash_key(self.api_key), created_at=at)
             self.add(db, first)
@@ -152,20 +121,13 @@ class Projects:
         """
         if len(self._by_id) >= MAX_PROJECTS:
             raise LocalProtocolError("project.too-many", f"there are {MAX_PROJECTS} projects")
-        db.execute(
-            _ADD,
-            {
-                "id": project.id, "key_hash": project.key_hash,
-                "webhook_url": project.webhook_url, "payment_methods": json.dumps(project.payment_methods), "aft": project.aft,
-                "is_test": project.is_test, "lag_seconds": project.lag_seconds,
-                "created_at": to_microseconds(project.created_at),
-            },
-        )  # fmt: skip
+        PROJECTS.add(db, project)
 
     def set_webhook_url(self, db: Connection, url: str) -> None:
         """Set the address for webhooks of the first project, which is stored."""
-        db.execute(_SET_WEBHOOK_URL, {"of_id": self.first_id, "to_url": url})
-        self.keep(replace(self[self.first_id], webhook_url=url))
+        project = replace(self[self.first_id], webhook_url=url)
+        PROJECTS.set(db, project)
+        self.keep(project)
 
     def keep(self, project: Project) -> None:
         """Accept requests with the key of a stored project, and use its settings."""

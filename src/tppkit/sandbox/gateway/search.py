@@ -22,7 +22,7 @@ from tppkit.protocol.gateway.values import MAX_AMOUNT, read_timestamp, write_tim
 from tppkit.protocol.wire import MAX_ARRAY_BYTES
 from tppkit.sandbox.cell import Answer, Handler, HostCall, StreamHandler
 from tppkit.sandbox.gateway.orders import order_answers
-from tppkit.sandbox.gateway.tables import ORDERS, read_order, shown_transactions
+from tppkit.sandbox.gateway.tables import ORDERS, shown_transactions
 
 _REPORTED = [
     ORDERS.c[name] for name in (
@@ -108,7 +108,7 @@ def _fitting(call: HostCall[SearchRequest], rows: Sequence[Row[Any]]) -> list[Or
     """Return the merchants' views of the orders, as many as fit (assumption search-size)."""
     orders, left = list[Order](), MAX_PAGE_BYTES
     for begin in range(0, len(rows), BATCH):
-        for order in order_answers(call, [read_order(row) for row in rows[begin : begin + BATCH]]):
+        for order in order_answers(call, [ORDERS.read(row) for row in rows[begin : begin + BATCH]]):
             left -= len(order.to_wire())
             if left < 0:
                 return orders

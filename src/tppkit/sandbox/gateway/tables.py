@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from functools import partial
+from operator import attrgetter
+from typing import Annotated
 
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     Column,
     Connection,
     Index,
@@ -20,65 +21,25 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     String,
-    Table,
     bindparam,
     func,
-    insert,
     select,
     update,
 )
 
-from tppkit._clock import from_microseconds, optional_microseconds, optional_time, to_microseconds
+from tppkit._clock import from_microseconds, to_microseconds
 from tppkit.protocol.gateway.authorisations import Authorisation
-from tppkit.protocol.gateway.orders import CaptureMode, OrderTerms, Transaction
-from tppkit.protocol.gateway.states import AuthorisationState, OrderStatus, SetupTokenState, TransactionStatus
+from tppkit.protocol.gateway.orders import OrderTerms, Transaction
+from tppkit.protocol.gateway.states import OrderStatus, SetupTokenState, TransactionStatus
 from tppkit.protocol.gateway.values import MAX_REFERENCE
 from tppkit.sandbox.gateway.bounds import require_short
+from tppkit.sql.records import KEY, UNIQUE, Fields, Form, Named, Records
 from tppkit.sql.statement import Statement
 
-TABLES = MetaData()  # the tables of the whole gateway
-TRANSACTIONS = Table(
-    "gateway_transactions", TABLES,
-    Column("id", String(36), primary_key=True),
-    Column("order_id", String(36), nullable=False),
-    Column("number", Integer, nullable=False),
-    Column("shown", LargeBinary, nullable=False),
-    Column("page_token", String(64), nullable=False, unique=True),
-    Column("created_at", BigInteger, nullable=False),
-    Column("setup_token", String(36), unique=True),
-    Column("setup_state", String(6)),
-    Column("vault_token", String(36)),
-    Column("capture_mode", String(7)),
-    Column("authorised", BigInteger),
-    Column("ends_at", BigInteger),
-    Column("state", String(8)),
-    Column("voided", BigInteger, nullable=False),
-    Column("captured", BigInteger, nullable=False),
-    Column("refunded", BigInteger, nullable=False),
-    Column("charged_back", BigInteger, nullable=False),
-    Column("due_at", BigInteger),
-)  # fmt: skip
-Index("gateway_transactions_of_order", TRANSACTIONS.c.order_id, TRANSACTIONS.c.number)
-Index("gateway_transactions_due", TRANSACTIONS.c.due_at, sqlite_where=TRANSACTIONS.c.due_at.is_not(None))
-_ADD_TRANSACTION = Statement(insert(TRANSACTIONS).inline())
-_OF_ORDERS = (
-    select(TRANSACTIONS)
-    .where(TRANSACTIONS.c.order_id.in_(bindparam("of_orders", expanding=True)))
-    .order_by(TRANSACTIONS.c.order_id, TRANSACTIONS.c.number)
-)
-_SHOWN_OF_ORDERS = _OF_ORDERS.with_only_columns(TRANSACTIONS.c.order_id, TRANSACTIONS.c.shown)
-_OF_ORDER = Statement(
-    select(TRANSACTIONS).where(TRANSACTIONS.c.order_id == bindparam("of_order")).order_by(TRANSACTIONS.c.number)
-)
-_CHANGING_TRANSACTION = (
-    "shown", "setup_state", "vault_token", "capture_mode", "authorised", "ends_at", "state", "voided", "captured", "refunded",
-    "charged_back", "due_at",
-)  # fmt: skip
-_SET_TRANSACTION = Statement(
-    update(TRANSACTIONS)
-    .where(TRANSACTIONS.c.id == bindparam("of_id"))
-    .values({name: bindparam(f"to_{name}") for name in _CHANGING_TRANSACTION})
-)
+Uuid = Annotated[str, String(36)]
+_SUMS = dict.fromkeys(("voided", "captured", "refunded", "charged_back"), 0)
+_AUTHORISATION = Fields(_SUMS, amount=Named("authorised"), capture_mode=String(7), state=String(8))
+_TERMS = Form(LargeBinary(), lambda terms: require_short(terms.to_wire()), partial(OrderTerms.from_wire, tolerant=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,16 +60,16 @@ class StoredTransaction:
         due_at: time of its next event, or None.
     """
 
-    id: str
-    order_id: str
-    number: int
+    id: Annotated[Uuid, KEY]
+    order_id: Uuid
+    number: Annotated[int, Integer()]
     shown: Transaction
-    page_token: str = field(repr=False)
+    page_token: Annotated[str, String(64), UNIQUE] = field(repr=False)
     created_at: datetime
-    setup_token: str | None = field(default=None, repr=False)
-    setup_state: SetupTokenState | None = None
-    vault_token: str | None = field(default=None, repr=False)
-    authorisation: Authorisation | None = None
+    setup_token: Annotated[Uuid | None, UNIQUE] = field(default=None, repr=False)
+    setup_state: Annotated[SetupTokenState | None, String(6)] = None
+    vault_token: Uuid | None = field(default=None, repr=False)
+    authorisation: Annotated[Authorisation | None, _AUTHORISATION] = None
     due_at: datetime | None = None
 
     @property
@@ -117,25 +78,33 @@ class StoredTransaction:
         return self.shown.status == TransactionStatus.NEW
 
 
-def add_transaction(db: Connection, transaction: StoredTransaction) -> None:
-    """Store a new attempt."""
-    fixed = {
-        "id": transaction.id, "order_id": transaction.order_id, "number": transaction.number, "page_token": transaction.page_token,
-        "created_at": to_microseconds(transaction.created_at), "setup_token": transaction.setup_token,
-    }  # fmt: skip
-    _ADD_TRANSACTION.run_one(db, fixed | _changing(transaction))
+TABLES = MetaData()  # the tables of the whole gateway
+TRANSACTIONS = Records(
+    StoredTransaction, "gateway_transactions", TABLES,
+    changing=["shown", "setup_state", "vault_token", "authorisation", "due_at"],
+)  # fmt: skip
+Index("gateway_transactions_of_order", TRANSACTIONS.c.order_id, TRANSACTIONS.c.number)
+Index("gateway_transactions_due", TRANSACTIONS.c.due_at, sqlite_where=TRANSACTIONS.c.due_at.is_not(None))
+_OF_ORDERS = (
+    select(TRANSACTIONS.table)
+    .where(TRANSACTIONS.c.order_id.in_(bindparam("of_orders", expanding=True)))
+    .order_by(TRANSACTIONS.c.order_id, TRANSACTIONS.c.number)
+)
+_SHOWN_OF_ORDERS = _OF_ORDERS.with_only_columns(TRANSACTIONS.c.order_id, TRANSACTIONS.c.shown)
+_OF_ORDER = Statement(
+    select(TRANSACTIONS.table).where(TRANSACTIONS.c.order_id == bindparam("of_order")).order_by(TRANSACTIONS.c.number)
+)
 
 
 def transactions_of(db: Connection, order_id: str) -> tuple[StoredTransaction, ...]:
     """Return the transactions of an order, oldest first."""
-    return tuple(map(_transaction, _OF_ORDER.all(db, {"of_order": order_id})))
+    return TRANSACTIONS.all(db, _OF_ORDER, {"of_order": order_id})
 
 
 def transactions_of_orders(db: Connection, order_ids: Collection[str]) -> dict[str, list[StoredTransaction]]:
     """Return the transactions of several orders, by the orders' ids."""
     found: dict[str, list[StoredTransaction]] = {order_id: [] for order_id in order_ids}
-    for row in db.execute(_OF_ORDERS, {"of_orders": list(order_ids)}):
-        transaction = _transaction(row)
+    for transaction in TRANSACTIONS.all(db, _OF_ORDERS, {"of_orders": list(order_ids)}):
         found[transaction.order_id].append(transaction)
     return found
 
@@ -146,116 +115,6 @@ def shown_transactions(db: Connection, order_ids: Collection[str]) -> dict[str, 
     for order_id, shown in db.execute(_SHOWN_OF_ORDERS, {"of_orders": list(order_ids)}):
         found[order_id].append(shown)
     return found
-
-
-def set_transaction(db: Connection, transaction: StoredTransaction) -> None:
-    """Store the columns of a transaction that can change; its order is locked."""
-    values = {f"to_{name}": value for name, value in _changing(transaction).items()}
-    _SET_TRANSACTION.run_one(db, {"of_id": transaction.id} | values)
-
-
-def _transaction(row: Any) -> StoredTransaction:
-    """Return the transaction of a row with all columns of the table, in their order."""
-    (
-        id_, order_id, number, shown, page_token, created_at, setup_token, setup_state, vault_token, capture_mode, authorised, ends_at,
-        state, voided, captured, refunded, charged_back, due_at,
-    ) = row  # fmt: skip
-    authorisation = None
-    if authorised is not None:
-        mode = None if capture_mode is None else CaptureMode(capture_mode)
-        authorisation = Authorisation(
-            authorised,
-            mode,
-            from_microseconds(ends_at),
-            AuthorisationState(state),
-            voided,
-            captured,
-            refunded,
-            charged_back,
-        )
-    return StoredTransaction(
-        id=id_, order_id=order_id, number=number, shown=Transaction.from_wire(bytes(shown), tolerant=True), page_token=page_token,
-        created_at=from_microseconds(created_at), setup_token=setup_token,
-        setup_state=None if setup_state is None else SetupTokenState(setup_state), vault_token=vault_token, authorisation=authorisation,
-        due_at=optional_time(due_at),
-    )  # fmt: skip
-
-
-def _changing(transaction: StoredTransaction) -> dict[str, Any]:
-    held = transaction.authorisation
-    return {
-        "shown": transaction.shown.to_wire(),
-        "setup_state": None if transaction.setup_state is None else transaction.setup_state.value,
-        "vault_token": transaction.vault_token,
-        "capture_mode": None if held is None or held.capture_mode is None else held.capture_mode.value,
-        "authorised": None if held is None else held.amount,
-        "ends_at": None if held is None else to_microseconds(held.ends_at),
-        "state": None if held is None else held.state.value,
-        "voided": 0 if held is None else held.voided,
-        "captured": 0 if held is None else held.captured,
-        "refunded": 0 if held is None else held.refunded,
-        "charged_back": 0 if held is None else held.charged_back,
-        "due_at": optional_microseconds(transaction.due_at),
-    }
-
-
-ORDERS = Table(
-    "gateway_orders", TABLES,
-    Column("id", String(36), primary_key=True),
-    Column("project_id", String(36), nullable=False),
-    Column("status", String(16), nullable=False),
-    Column("terms", LargeBinary, nullable=False),
-    Column("merchant_order_id", String(MAX_REFERENCE)),
-    Column("merchant_customer_id", String(MAX_REFERENCE)),
-    Column("currency", String(3), nullable=False),
-    Column("amount", BigInteger, nullable=False),
-    Column("is_test", Boolean, nullable=False),
-    Column("own_checkout", Boolean, nullable=False),
-    Column("page_token", String(64), nullable=False, unique=True),
-    Column("created_at", BigInteger, nullable=False),
-    Column("modified_at", BigInteger, nullable=False),
-    Column("completed_at", BigInteger),
-    Column("ends_at", BigInteger),
-    Column("due_at", BigInteger),
-    Column("made_by", String(10)),
-    Column("original_id", String(36)),
-    Column("link_id", String(36)),
-)  # fmt: skip
-Index("gateway_orders_by_time", ORDERS.c.project_id, ORDERS.c.created_at, ORDERS.c.id)
-Index("gateway_orders_by_change", ORDERS.c.project_id, ORDERS.c.modified_at, ORDERS.c.id)
-Index("gateway_orders_by_reference", ORDERS.c.project_id, ORDERS.c.merchant_order_id, ORDERS.c.created_at, ORDERS.c.id)
-Index("gateway_orders_made", ORDERS.c.original_id, sqlite_where=ORDERS.c.original_id.is_not(None))
-Index("gateway_orders_of_link", ORDERS.c.link_id, sqlite_where=ORDERS.c.link_id.is_not(None))
-Index("gateway_orders_due", ORDERS.c.due_at, sqlite_where=ORDERS.c.due_at.is_not(None))
-_ADD_ORDER = Statement(insert(ORDERS).inline())
-_ONE_ORDER = select(ORDERS).where(ORDERS.c.id == bindparam("of_id"))
-_FIND_ORDER, _LOCK_ORDER = Statement(_ONE_ORDER), Statement(_ONE_ORDER.with_for_update())
-_CHANGING_ORDER = ("status", "modified_at", "completed_at", "due_at")
-_SET_ORDER = Statement(
-    update(ORDERS).where(ORDERS.c.id == bindparam("of_id")).values({name: bindparam(f"to_{name}") for name in _CHANGING_ORDER})
-)  # fmt: skip
-_ORDER_OF_TRANSACTION = select(TRANSACTIONS.c.order_id).where(TRANSACTIONS.c.id == bindparam("of_id"))
-_ORDER_OF_SETUP = select(TRANSACTIONS.c.order_id).where(TRANSACTIONS.c.setup_token == bindparam("of_token"))
-_MADE_FROM = (
-    select(ORDERS)
-    .where(ORDERS.c.original_id.in_(bindparam("of_orders", expanding=True)))
-    .order_by(ORDERS.c.created_at, ORDERS.c.id)
-)
-_COUNT_MADE = Statement(select(func.count()).where(ORDERS.c.original_id == bindparam("of_order")))
-_DUE_TIMES = ORDERS.c.due_at, TRANSACTIONS.c.due_at  # SQLite uses the index only for times that are not NULL
-_NEXT_DUE = tuple(Statement(select(func.min(time)).where(time.is_not(None))) for time in _DUE_TIMES)
-_DUE_ORDERS = select(ORDERS.c.id).where(ORDERS.c.due_at <= bindparam("until")).order_by(ORDERS.c.due_at, ORDERS.c.id)
-_DUE_TRANSACTIONS = (
-    select(TRANSACTIONS.c.order_id)
-    .where(TRANSACTIONS.c.due_at <= bindparam("until"))
-    .order_by(TRANSACTIONS.c.due_at, TRANSACTIONS.c.order_id)
-)
-_STOP = tuple(
-    update(owner.table).where(owner == bindparam("of_order")).values(due_at=None)
-    for owner in (ORDERS.c.id, TRANSACTIONS.c.order_id)
-)
-_LATEST_ORDERS = select(ORDERS).order_by(ORDERS.c.created_at.desc(), ORDERS.c.id).limit(bindparam("most"))
-_LATEST = select(func.max(ORDERS.c.modified_at))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,26 +137,69 @@ class StoredOrder:
         link_id: id of the payment link that it was created from, or None.
     """
 
-    id: str
-    project_id: str
-    status: OrderStatus
-    terms: OrderTerms
+    id: Annotated[Uuid, KEY]
+    project_id: Uuid
+    status: Annotated[OrderStatus, String(16)]
+    terms: Annotated[OrderTerms, _TERMS]
     is_test: bool
     own_checkout: bool
-    page_token: str = field(repr=False)
+    page_token: Annotated[str, String(64), UNIQUE] = field(repr=False)
     created_at: datetime
     modified_at: datetime
     completed_at: datetime | None = None
     ends_at: datetime | None = None
     due_at: datetime | None = None
-    made_by: str | None = None
-    original_id: str | None = None
-    link_id: str | None = None
+    made_by: Annotated[str | None, String(10)] = None
+    original_id: Uuid | None = None
+    link_id: Uuid | None = None
 
     @property
     def has_one_attempt(self) -> bool:
         """Whether it can have only one attempt, and fails with it."""
         return self.own_checkout or self.link_id is not None
+
+
+ORDERS = Records(
+    StoredOrder, "gateway_orders", TABLES, changing=["status", "modified_at", "completed_at", "due_at"],
+    derived={
+        Column("merchant_order_id", String(MAX_REFERENCE)): attrgetter("terms.merchant_order_id"),
+        Column("merchant_customer_id", String(MAX_REFERENCE)): lambda order: (
+            order.terms.customer.merchant_customer_id if order.terms.customer else None
+        ),
+        Column("currency", String(3), nullable=False): attrgetter("terms.currency"),
+        Column("amount", BigInteger, nullable=False): attrgetter("terms.amount"),
+    },
+)  # fmt: skip
+Index("gateway_orders_by_time", ORDERS.c.project_id, ORDERS.c.created_at, ORDERS.c.id)
+Index("gateway_orders_by_change", ORDERS.c.project_id, ORDERS.c.modified_at, ORDERS.c.id)
+Index("gateway_orders_by_reference", ORDERS.c.project_id, ORDERS.c.merchant_order_id, ORDERS.c.created_at, ORDERS.c.id)
+Index("gateway_orders_made", ORDERS.c.original_id, sqlite_where=ORDERS.c.original_id.is_not(None))
+Index("gateway_orders_of_link", ORDERS.c.link_id, sqlite_where=ORDERS.c.link_id.is_not(None))
+Index("gateway_orders_due", ORDERS.c.due_at, sqlite_where=ORDERS.c.due_at.is_not(None))
+_ORDER_OF_TRANSACTION = select(TRANSACTIONS.c.order_id).where(TRANSACTIONS.c.id == bindparam("of_id"))
+_ORDER_OF_SETUP = select(TRANSACTIONS.c.order_id).where(TRANSACTIONS.c.setup_token == bindparam("of_token"))
+_MADE_FROM = (
+    select(ORDERS.table)
+    .where(ORDERS.c.original_id.in_(bindparam("of_orders", expanding=True)))
+    .order_by(ORDERS.c.created_at, ORDERS.c.id)
+)
+_COUNT_MADE = Statement(select(func.count()).where(ORDERS.c.original_id == bindparam("of_order")))
+_DUE_TIMES = ORDERS.c.due_at, TRANSACTIONS.c.due_at  # SQLite uses the index only for times that are not NULL
+_NEXT_DUE = tuple(Statement(select(func.min(time)).where(time.is_not(None))) for time in _DUE_TIMES)
+_DUE_ORDERS = select(ORDERS.c.id).where(ORDERS.c.due_at <= bindparam("until")).order_by(ORDERS.c.due_at, ORDERS.c.id)
+_DUE_TRANSACTIONS = (
+    select(TRANSACTIONS.c.order_id)
+    .where(TRANSACTIONS.c.due_at <= bindparam("until"))
+    .order_by(TRANSACTIONS.c.due_at, TRANSACTIONS.c.order_id)
+)
+_STOP = tuple(
+    update(owner.table).where(owner == bindparam("of_order")).values(due_at=None)
+    for owner in (ORDERS.c.id, TRANSACTIONS.c.order_id)
+)
+_LATEST_ORDERS = Statement(
+    select(ORDERS.table).order_by(ORDERS.c.created_at.desc(), ORDERS.c.id).limit(bindparam("most"))
+)
+_LATEST = select(func.max(ORDERS.c.modified_at))
 
 
 def add_order(db: Connection, order: StoredOrder, *transactions: StoredTransaction) -> None:
@@ -306,57 +208,27 @@ def add_order(db: Connection, order: StoredOrder, *transactions: StoredTransacti
     Raises:
         FormatError: `message.too-large`, its terms.
     """
-    terms = order.terms
-    _ADD_ORDER.run_one(
-        db,
-        {
-            "id": order.id, "project_id": order.project_id, "status": order.status.value, "terms": require_short(terms.to_wire()),
-            "merchant_order_id": terms.merchant_order_id,
-            "merchant_customer_id": terms.customer.merchant_customer_id if terms.customer else None,
-            "currency": terms.currency, "amount": terms.amount, "is_test": order.is_test, "own_checkout": order.own_checkout,
-            "page_token": order.page_token, "created_at": to_microseconds(order.created_at),
-            "modified_at": to_microseconds(order.modified_at), "completed_at": optional_microseconds(order.completed_at),
-            "ends_at": optional_microseconds(order.ends_at), "due_at": optional_microseconds(order.due_at), "made_by": order.made_by,
-            "original_id": order.original_id, "link_id": order.link_id,
-        },
-    )  # fmt: skip
+    ORDERS.add(db, order)
     for transaction in transactions:
-        add_transaction(db, transaction)
-
-
-def find_order(db: Connection, order_id: str) -> StoredOrder | None:
-    """Return the order with this id without a lock, or None."""
-    return _order(_FIND_ORDER.first(db, {"of_id": order_id}))
-
-
-def lock_order(db: Connection, order_id: str) -> StoredOrder | None:
-    """Return the order with this id, or None. It and its transactions are locked for a change."""
-    return _order(_LOCK_ORDER.first(db, {"of_id": order_id}))
+        TRANSACTIONS.add(db, transaction)
 
 
 def lock_order_of_setup_token(db: Connection, token: str) -> StoredOrder | None:
     """Return the order whose transaction has this setup token, locked for a change, or None."""
     order_id = db.execute(_ORDER_OF_SETUP, {"of_token": token}).scalar_one_or_none()
-    return None if order_id is None else lock_order(db, order_id)
+    return None if order_id is None else ORDERS.lock(db, order_id)
 
 
 def find_order_of_transaction(db: Connection, transaction_id: str) -> StoredOrder | None:
     """Return the order that has this transaction without a lock, or None."""
     order_id = db.execute(_ORDER_OF_TRANSACTION, {"of_id": transaction_id}).scalar_one_or_none()
-    return None if order_id is None else find_order(db, order_id)
-
-
-def set_order(db: Connection, order: StoredOrder) -> None:
-    """Store the columns of an order that can change."""
-    times = {f"to_{name}": optional_microseconds(getattr(order, name)) for name in _CHANGING_ORDER[1:]}
-    _SET_ORDER.run_one(db, {"of_id": order.id, "to_status": order.status.value} | times)
+    return None if order_id is None else ORDERS.find(db, order_id)
 
 
 def orders_made_from(db: Connection, order_ids: Collection[str]) -> dict[str, list[StoredOrder]]:
     """Return captures, voids, refunds, chargebacks and reversals by the original orders' ids, earliest first."""
     found: dict[str, list[StoredOrder]] = {order_id: [] for order_id in order_ids}
-    for row in db.execute(_MADE_FROM, {"of_orders": list(order_ids)}):
-        order = read_order(row)
+    for order in ORDERS.all(db, _MADE_FROM, {"of_orders": list(order_ids)}):
         found[order.original_id or ""].append(order)
     return found
 
@@ -387,28 +259,9 @@ def stop_order(db: Connection, order_id: str) -> None:
 
 def latest_orders(db: Connection, most: int) -> tuple[StoredOrder, ...]:
     """Return the latest orders of all projects, newest first."""
-    return tuple(map(read_order, db.execute(_LATEST_ORDERS, {"most": most})))
+    return ORDERS.all(db, _LATEST_ORDERS, {"most": most})
 
 
 def latest_time(db: Connection) -> datetime:
     """Return the latest virtual time at which an order changed."""
     return from_microseconds(db.execute(_LATEST).scalar_one() or 0)
-
-
-def read_order(row: Any) -> StoredOrder:
-    """Return the order of a row with all columns of `ORDERS`, in their order."""
-    (
-        id_, project_id, status, terms, _, _, _, _, is_test, own_checkout, page_token, created_at, modified_at, completed_at, ends_at,
-        due_at, made_by, original_id, link_id,
-    ) = row  # fmt: skip
-    return StoredOrder(
-        id=id_, project_id=project_id, status=OrderStatus(status), terms=OrderTerms.from_wire(bytes(terms), tolerant=True),
-        is_test=bool(is_test), own_checkout=bool(own_checkout), page_token=page_token, created_at=from_microseconds(created_at),
-        modified_at=from_microseconds(modified_at), completed_at=optional_time(completed_at), ends_at=optional_time(ends_at),
-        due_at=optional_time(due_at),
-        made_by=made_by, original_id=original_id, link_id=link_id,
-    )  # fmt: skip
-
-
-def _order(row: Any) -> StoredOrder | None:
-    return None if row is None else read_order(row)

@@ -16,16 +16,7 @@ from tppkit.protocol.legacy.rules import ACCESS_LIFETIME, is_token, require_toke
 from tppkit.sandbox.bank.customers import Account, Customer, approving_accounts, find_account, find_customer
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.legacy.sender import callback
-from tppkit.sandbox.legacy.tables import (
-    AIS,
-    PIS,
-    AccessState,
-    StoredAccess,
-    add_access,
-    find_access,
-    lock_access,
-    set_access,
-)
+from tppkit.sandbox.legacy.tables import ACCESS, AIS, PIS, AccessState, StoredAccess
 
 
 def request_account_access(call: HostCall[AccessRequest]) -> Answer[None]:
@@ -52,7 +43,7 @@ def account_of_caller(call: HostCall[Any], kind: str) -> Account:
         LocalProtocolError: `token.refused`, the same for every reason (assumption access-refused).
     """
     token = require_token(call.parameters["access_token"], "access token")
-    access = find_access(call.db, call.settings.name, token)
+    access = ACCESS.find(call.db, call.settings.name, token)
     if access is not None and access.kind == kind and access.is_valid(call.at):
         account = find_account(call.db, access.iban or "")
         if account is not None:
@@ -66,7 +57,7 @@ def lock_any_access(db: Connection, host: str, token: str) -> StoredAccess:
     Raises:
         LocalProtocolError: `token.unknown`.
     """
-    access = lock_access(db, host, token) if is_token(token) else None
+    access = ACCESS.lock(db, host, token) if is_token(token) else None
     if access is None:
         raise LocalProtocolError("token.unknown", "no access was requested with this token")
     return access
@@ -103,7 +94,7 @@ def approve_access(
         raise LocalProtocolError("account.unfit", "no such account may be chosen for this access")
     expires_at = (at + ACCESS_LIFETIME).replace(microsecond=0)  # the second of exp, which has no fraction
     granted = replace(access, state=AccessState.GRANTED, iban=chosen[1].iban, expires_at=expires_at)
-    set_access(db, granted)
+    ACCESS.set(db, granted)
     callback(db, access.host, "", AccessGranted.until(access.token, expires_at).to_wire(), at=at)
     return granted
 
@@ -116,7 +107,7 @@ def decline_access(db: Connection, access: StoredAccess) -> StoredAccess:
     """
     _require_undecided(access)
     declined = replace(access, state=AccessState.DECLINED)
-    set_access(db, declined)
+    ACCESS.set(db, declined)
     return declined
 
 
@@ -129,7 +120,7 @@ def revoke_access(db: Connection, access: StoredAccess) -> StoredAccess:
     if access.state is not AccessState.GRANTED:
         raise LocalProtocolError("token.decided", f"the access is {access.state}, so it cannot be revoked")
     revoked = replace(access, state=AccessState.REVOKED)
-    set_access(db, revoked)
+    ACCESS.set(db, revoked)
     return revoked
 
 
@@ -138,8 +129,8 @@ def _request(call: HostCall[AccessRequest], kind: str) -> Answer[None]:
     named = _find_named(call.db, acc)
     if named is None:
         raise LocalProtocolError("account.unknown", "the bank has no customer with this account or phone number")
-    if not add_access(call.db, StoredAccess(call.settings.name, token, kind, acc, AccessState.REQUESTED, call.at)):
-        known = find_access(call.db, call.settings.name, token)
+    if not ACCESS.add_new(call.db, StoredAccess(call.settings.name, token, kind, acc, AccessState.REQUESTED, call.at)):
+        known = ACCESS.find(call.db, call.settings.name, token)
         if known is None or (known.kind, _find_named(call.db, known.acc)) != (kind, named):
             raise LocalProtocolError("token.reuse", "the access token was used for another request")
     return Answer(None)

@@ -17,7 +17,7 @@ from tppkit.qr import parse_login
 from tppkit.sandbox.bank.customers import Customer
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.delivery_tables import add_delivery
-from tppkit.sandbox.legacy.login_tables import LoginState, StoredLogin, add_login, find_login, set_login
+from tppkit.sandbox.legacy.login_tables import LOGINS, LoginState, StoredLogin
 from tppkit.sandbox.legacy.sender import LegacySender, sender_name
 
 CONFIRMABLE = timedelta(minutes=5)  # after the scan; assumption login-confirmation
@@ -58,7 +58,7 @@ async def scan_login(
         reason = f"{e.message} ({e.code})"[:_MAX_REASON]
         _LOGGER.warning("  a login code is dead: %s", reason)
         login = replace(login, state=LoginState.DEAD, reason=reason)
-    await services.events.write(lambda db: add_login(db, login))
+    await services.events.write(lambda db: LOGINS.add(db, login))
     return login
 
 
@@ -68,7 +68,9 @@ def find_any_login(db: Connection, login_id: str, *, lock: bool = False) -> Stor
     Raises:
         LocalProtocolError: `login.unknown`.
     """
-    login = find_login(db, login_id, lock=lock) if login_id.isascii() and login_id.isprintable() else None
+    login = (
+        (LOGINS.lock if lock else LOGINS.find)(db, login_id) if login_id.isascii() and login_id.isprintable() else None
+    )
     if login is None:
         raise LocalProtocolError("login.unknown", "no code was scanned for this login")
     return login
@@ -119,5 +121,5 @@ def require_open(login: StoredLogin, customer: Customer, *, at: datetime) -> Non
 
 
 def _store(db: Connection, login: StoredLogin) -> StoredLogin:
-    set_login(db, login)
+    LOGINS.set(db, login)
     return login

@@ -18,28 +18,13 @@ from tppkit.protocol.legacy.endpoints import PAY
 from tppkit.protocol.legacy.rules import is_token, require_token
 from tppkit.sandbox.bank.customers import PERSONAL, Account, accounts_of, find_account, find_customer
 from tppkit.sandbox.bank.execution import execute_due
-from tppkit.sandbox.bank.ledger import (
-    Transfer,
-    book_transfer,
-    drop_transfer,
-    start_transfer,
-    to_minor,
-    transfer_id,
-)
+from tppkit.sandbox.bank.ledger import book_transfer, drop_transfer, start_transfer, to_minor
+from tppkit.sandbox.bank.tables import Transfer, transfer_id
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.legacy.access import account_of_caller
 from tppkit.sandbox.legacy.records import VERSIONS, payment_record
 from tppkit.sandbox.legacy.sender import callback
-from tppkit.sandbox.legacy.tables import (
-    PIS,
-    SOURCE,
-    PaymentState,
-    StoredPayment,
-    add_payment,
-    lock_payment,
-    payments_of_records,
-    set_payment,
-)
+from tppkit.sandbox.legacy.tables import PAYMENTS, PIS, SOURCE, PaymentState, StoredPayment, payments_of_records
 
 EXECUTION = timedelta(hours=1)  # the normal rail; assumption tlc-values
 
@@ -63,7 +48,7 @@ def pay(call: HostCall[PaymentOrder]) -> Answer[None]:
         )
     token = call.parameters["access_token"]
     payment = _new_payment(call.settings.name, uuid, token, order, payer, receiver, at=call.at)
-    if not add_payment(call.db, payment):
+    if not PAYMENTS.add_new(call.db, payment):
         known = lock_any_payment(call.db, payment.host, uuid)
         if known.token is None or (known.iban, known.order) != (payer.iban, order):
             raise LocalProtocolError("request-id.reuse", "the uuid was used for another payment request")
@@ -83,7 +68,7 @@ def pay_scanned(
             payment; and those of `start_transfer`.
     """
     payment = _new_payment(host, uuid, None, order, payer, _receiver(db, order, payer), at=at)
-    if add_payment(db, payment):
+    if PAYMENTS.add_new(db, payment):
         return approve_payment(db, payment, at=at)
     known = lock_any_payment(db, host, uuid)
     if (known.token, known.order, known.iban) != (None, order, payer.iban):
@@ -97,7 +82,7 @@ def lock_any_payment(db: Connection, host: str, uuid: str) -> StoredPayment:
     Raises:
         LocalProtocolError: `payment.unknown`.
     """
-    payment = lock_payment(db, host, uuid) if is_token(uuid) else None
+    payment = PAYMENTS.lock(db, host, uuid) if is_token(uuid) else None
     if payment is None:
         raise LocalProtocolError("payment.unknown", "no payment was requested with this uuid")
     return payment
@@ -148,7 +133,7 @@ def _execute(db: Connection, transfer: Transfer) -> None:
 def _move(db: Connection, payment: StoredPayment, stage: LifeCycle, at: datetime) -> StoredPayment:
     """Store the state of a payment, and add a callback if a provider requested the payment."""
     moved = replace(payment, state=PaymentState(stage.value))
-    set_payment(db, moved)
+    PAYMENTS.set(db, moved)
     if payment.token is not None:
         body, stream = payment_record(moved, stage, at).to_wire(), _order_id(payment.host, payment.uuid)
         callback(db, payment.host, payment.uuid, body, at=at, stream=stream, ver=VERSIONS[stage])

@@ -14,7 +14,8 @@ from sqlalchemy import Connection
 from tppkit.protocol.legacy import Amount, LifeCycle, Transaction
 from tppkit.protocol.legacy.rules import LIST_LENGTH, write_time_stamp
 from tppkit.sandbox.bank.customers import Account
-from tppkit.sandbox.bank.ledger import Booked, Transfer, booked, pending, to_decimal, transfers
+from tppkit.sandbox.bank.ledger import Booked, booked, pending, to_decimal, transfers
+from tppkit.sandbox.bank.tables import Transfer
 from tppkit.sandbox.legacy.tables import StoredPayment, payments_of_records
 
 VERSIONS: Mapping[LifeCycle, int] = {  # assumption tlc-values

@@ -40,7 +40,8 @@ from tppkit.protocol.psd2.rules import (
     parse_with_balance,
 )
 from tppkit.sandbox.bank.customers import Account, find_account
-from tppkit.sandbox.bank.ledger import EUR, Booked, Transfer, available, booked, in_euro, pending, to_decimal
+from tppkit.sandbox.bank.ledger import Booked, available, booked, in_euro, pending, to_decimal
+from tppkit.sandbox.bank.tables import EUR, Transfer
 from tppkit.sandbox.bank.zone import bank_day, day_end
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.psd2.consent_tables import add_page, count_read, has_page

@@ -28,14 +28,7 @@ from tppkit.protocol.psd2.rules import parse_psu_ip_address, parse_redirect_uri
 from tppkit.sandbox.bank.customers import Account, Customer, approving_accounts
 from tppkit.sandbox.bank.zone import bank_day
 from tppkit.sandbox.cell import Answer, Handler, HostCall
-from tppkit.sandbox.psd2.consent_tables import (
-    StoredConsent,
-    add_consent,
-    find_consent,
-    lock_consent,
-    lock_consent_by_link,
-    set_consent,
-)
+from tppkit.sandbox.psd2.consent_tables import CONSENTS, StoredConsent, lock_consent_by_link
 from tppkit.sandbox.psd2.payments import approval_link
 from tppkit.sandbox.psd2.tables import is_id
 
@@ -100,7 +93,7 @@ def consent_of_caller(call: HostCall[Any], consent_id: str, rules: BankRules, *,
     Raises:
         LocalProtocolError: `consent.unknown`.
     """
-    find = lock_consent if lock else find_consent
+    find = CONSENTS.lock if lock else CONSENTS.find
     consent = find(call.db, consent_id) if is_id(consent_id) else None
     if consent is None or consent.organization != call.caller:
         raise LocalProtocolError("consent.unknown", f"there is no consent {shown(consent_id)} of this provider")
@@ -125,7 +118,7 @@ def lock_any_consent(db: Connection, consent_id: str, *, at: datetime, rules: Ba
     Raises:
         LocalProtocolError: `consent.unknown`.
     """
-    consent = lock_consent(db, consent_id) if is_id(consent_id) else None
+    consent = CONSENTS.lock(db, consent_id) if is_id(consent_id) else None
     if consent is None:
         raise LocalProtocolError("consent.unknown", f"there is no consent {shown(consent_id)}")
     return up_to_date(consent, at, rules)
@@ -221,7 +214,7 @@ def _store(
     db: Connection, consent: StoredConsent, progress: ConsentProgress, *, iban: str | None = None
 ) -> StoredConsent:
     changed = replace(consent, progress=progress, iban=iban or consent.iban)
-    set_consent(db, changed)
+    CONSENTS.set(db, changed)
     return changed
 
 
@@ -232,5 +225,5 @@ def _add_consent(call: HostCall[ConsentRequest], progress: ConsentProgress, redi
             redirect_uri=redirect, progress=progress, resource_id=call.new_id(),
             provider_name=call.caller_name,
         )  # fmt: skip
-        if add_consent(call.db, consent):
+        if CONSENTS.add_new(call.db, consent):
             return consent

@@ -28,26 +28,11 @@ from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.sandbox.bank.customers import Account, Customer, approving_accounts
 from tppkit.sandbox.bank.execution import execute_due
 from tppkit.sandbox.bank.instant import is_reachable
-from tppkit.sandbox.bank.ledger import (
-    Transfer,
-    book_transfer,
-    delay_transfer,
-    drop_transfer,
-    start_transfer,
-    to_minor,
-)
+from tppkit.sandbox.bank.ledger import book_transfer, delay_transfer, drop_transfer, start_transfer, to_minor
+from tppkit.sandbox.bank.tables import Transfer
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.psd2.settings import Psd2Settings
-from tppkit.sandbox.psd2.tables import (
-    SOURCE,
-    StoredPayment,
-    add_payment,
-    find_payment,
-    is_id,
-    lock_payment,
-    lock_payment_by_link,
-    set_progress,
-)
+from tppkit.sandbox.psd2.tables import PAYMENTS, SOURCE, StoredPayment, is_id, lock_payment_by_link
 
 _ANSWERED = frozenset({"paymentId", "transactionStatus", "_links", "tppMessages"})  # only the bank writes these names
 
@@ -101,9 +86,9 @@ def payment_details(call: HostCall[None]) -> Answer[PaymentDetails]:
 
 def cancel_payment(call: HostCall[None]) -> Answer[PaymentStatus]:
     """DELETE /payments/{payment-product}/{paymentId}."""
-    payment = _of_provider(call, find=lock_payment)
+    payment = _of_provider(call, find=PAYMENTS.lock)
     cancelled = replace(payment.progress, status=cancel(payment.progress), moved_by=Trigger.CANCELLED)
-    set_progress(call.db, payment.payment_id, cancelled)
+    _store(call.db, payment, cancelled)
     return Answer(PaymentStatus(transaction_status=TransactionStatus.CANC))
 
 
@@ -133,7 +118,7 @@ def lock_any_payment(db: Connection, payment_id: str, *, at: datetime, rules: Ba
     Raises:
         LocalProtocolError: `payment.unknown`.
     """
-    payment = lock_payment(db, payment_id) if is_id(payment_id) else None
+    payment = PAYMENTS.lock(db, payment_id) if is_id(payment_id) else None
     if payment is None:
         raise LocalProtocolError("payment.unknown", f"there is no payment {shown(payment_id)}")
     return up_to_date(payment, at, rules)
@@ -215,7 +200,7 @@ def execute_payments(db: Connection, at: datetime, *, rules: BankRules) -> None:
 
 
 def _execute(db: Connection, transfer: Transfer, *, rules: BankRules) -> None:
-    payment = lock_payment(db, transfer.order_id)
+    payment = PAYMENTS.lock(db, transfer.order_id)
     if payment is None:
         raise LocalProtocolError("payment.unknown", f"the transfer {transfer.id} has no payment")
     on_rail = not transfer.instant or _is_instant(db, payment.initiation, rules)
@@ -264,7 +249,7 @@ def _is_instant(db: Connection, order: PaymentInitiation, rules: BankRules) -> b
 
 
 def _of_provider(
-    call: HostCall[None], find: Callable[[Connection, str], StoredPayment | None] = find_payment
+    call: HostCall[None], find: Callable[[Connection, str], StoredPayment | None] = PAYMENTS.find
 ) -> StoredPayment:
     """Return a provider's own payment in its current state; that of another provider is unknown (assumption unknown-payment)."""
     product, payment_id = _parse_product(call.parameters["product"]), call.parameters["payment_id"]
@@ -287,8 +272,9 @@ def _moved(progress: Progress, trigger: Trigger) -> Progress:
 
 
 def _store(db: Connection, payment: StoredPayment, progress: Progress) -> StoredPayment:
-    set_progress(db, payment.payment_id, progress)
-    return replace(payment, progress=progress)
+    moved = replace(payment, progress=progress)
+    PAYMENTS.set(db, moved)
+    return moved
 
 
 def _add_payment(call: HostCall[PaymentInitiation], product: PaymentProduct, address: str | None) -> StoredPayment:
@@ -298,7 +284,7 @@ def _add_payment(call: HostCall[PaymentInitiation], product: PaymentProduct, add
             call.new_id(), call.caller, product, call.message.body, call.new_id(), address, progress,
             call.caller_name,
         )  # fmt: skip
-        if add_payment(call.db, payment):
+        if PAYMENTS.add_new(call.db, payment):
             return payment
 
 
