@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from refusals import refused
 from tppkit.errors import LocalProtocolError
 from tppkit.protocol.machine import Machine
 from tppkit.protocol.psd2.payment import PAYMENT, TransactionStatus, Trigger
@@ -42,14 +43,13 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize(("state", "trigger"), list(product(TransactionStatus, Trigger)))
-def test_a_payment_moves_as_the_document_shows_and_not_otherwise(state, trigger):
-    if (state, trigger) in SHOWN:
-        assert PAYMENT.move(state, trigger) is SHOWN[state, trigger]
-    else:
-        with pytest.raises(LocalProtocolError) as caught:
-            PAYMENT.move(state, trigger)
-        assert caught.value.code == "machine.no-such-move"
+def test_a_payment_moves_as_the_document_shows_and_not_otherwise():
+    for state, trigger in product(TransactionStatus, Trigger):
+        if (state, trigger) in SHOWN:
+            assert PAYMENT.move(state, trigger) is SHOWN[state, trigger], (state, trigger)
+        else:
+            with refused(LocalProtocolError, "machine.no-such-move"):
+                PAYMENT.move(state, trigger)
 
 
 def test_a_payment_begins_as_received():

@@ -102,11 +102,11 @@ def assert_agreement(sandbox: SandboxHosts, caller: Issued, method: str, path: s
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS"])
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_both_agree_about_every_endpoint_and_method(sandbox, bank_pki, reader, row, method):
-    path = row.target(product="sepa-credit-transfers", payment_id="1", consent_id="1", resource_id="1")
-    for caller in (bank_pki.qwac, reader):
-        assert_agreement(sandbox, caller, method, path)
+def test_both_agree_about_every_endpoint_and_method(sandbox, bank_pki, reader, method):
+    for row in ROWS:
+        path = row.target(product="sepa-credit-transfers", payment_id="1", consent_id="1", resource_id="1")
+        for caller in (bank_pki.qwac, reader):
+            assert_agreement(sandbox, caller, method, path)
 
 
 @given(method=METHODS, path=GOOD | nearly_good() | GARBAGE, is_reader=st.booleans())
