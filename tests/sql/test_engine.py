@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Column, Engine, Integer, MetaData, Table, text
 from sqlalchemy.exc import OperationalError
 
 from refusals import refused
 from tppkit.errors import ConfigurationError
-from tppkit.sql.engine import make_engine, use_wal
+from tppkit.sql.engine import create_tables, make_engine, use_wal
 
+TABLES = MetaData()
+Table("things", TABLES, Column("id", Integer, primary_key=True), Column("note", Integer))
 PASSWORD = "p4ss-of-the-database"
 
 
@@ -54,6 +57,21 @@ def test_a_file_is_not_changed_before_it_is_used(path):
     with engine_of(f"sqlite:///{path}").connect() as db:
         db.execute(text("SELECT * FROM other"))
     assert path.read_bytes() == before
+
+
+def test_processes_may_create_tables_at_the_same_time(path):
+    tables = MetaData()
+    for number in range(5):
+        Table(f"t{number}", tables, Column("id", Integer, primary_key=True), Column("at", Integer, index=True))
+    with ThreadPoolExecutor(8) as threads:
+        engines = [engine_of(f"sqlite:///{path}") for _ in range(8)]
+        assert set(threads.map(lambda engine: create_tables(engine, tables), engines)) == {None}
+
+
+def test_a_table_that_lacks_a_column_is_named(engine):
+    with engine.begin() as db:
+        db.execute(text("CREATE TABLE things (id INTEGER, other TEXT)"))
+    assert create_tables(engine, TABLES) == "things"
 
 
 @pytest.mark.parametrize("is_pooled", [True, False])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from inspect import iscoroutinefunction
@@ -21,18 +20,15 @@ try:
         Connection,
         Engine,
         MetaData,
-        QueuePool,
         RootTransaction,
-        create_engine,
-        inspect,
         make_url,
         text,
     )
     from sqlalchemy.exc import DBAPIError, IntegrityError, ResourceClosedError, SQLAlchemyError
 
-    from tppkit.sql.engine import close_at_fork, make_engine, use_wal
+    from tppkit.sql.engine import close_at_fork, create_tables, make_engine, use_wal
     from tppkit.sql.statement import Statement
-    from tppkit.sql.transaction import is_in_transaction
+    from tppkit.sql.transaction import FAILURES, is_in_transaction
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 
@@ -155,14 +151,6 @@ def _engine_of(database: Any, wait_s: float) -> Engine:
         raise InboxError("inbox.unavailable", f"the inbox's file cannot be created: {e.strerror}") from e
 
 
-def make_memory_engine(wait_s: float) -> Engine:
-    """Make an engine for a SQLite database in memory. Threads take turns with its connection: another one would have another database."""
-    return create_engine(
-        "sqlite://", hide_parameters=True, poolclass=QueuePool, pool_size=1, max_overflow=0, pool_timeout=wait_s,
-        connect_args={"check_same_thread": False},
-    )  # fmt: skip
-
-
 class Database:
     """Transactions on an engine, and on connections of callers.
 
@@ -188,11 +176,8 @@ class Database:
         self.engine = engine if self.is_sqlite else engine.execution_options(isolation_level="READ COMMITTED")
         close_at_fork(self.engine)
         # SQLAlchemy does not convert the errors of setting the isolation level. A text with surrogates is a UnicodeEncodeError.
-        drivers = (
-            engine.dialect.loaded_dbapi.Error,
-            sqlite3.Error,
-        )  # a caller may pass a connection of another database
-        self._errors = (SQLAlchemyError, *drivers, OSError, UnicodeEncodeError)
+        # FAILURES has those of sqlite3 too: a caller may pass a connection of another database.
+        self._errors = (*FAILURES, engine.dialect.loaded_dbapi.Error, OSError, UnicodeEncodeError)
 
     @contextmanager
     def typed_errors(self) -> Iterator[None]:
@@ -217,17 +202,11 @@ class Database:
         with self.typed_errors():
             if self._wal_wait_s is not None:
                 use_wal(self.engine, wait_s=self._wal_wait_s)
-            for table in metadata.sorted_tables:
-                try:
-                    table.create(self.engine, checkfirst=True)
-                except SQLAlchemyError:  # another process may have made it at the same time
-                    if not inspect(self.engine).has_table(table.name):
-                        raise
-                found = {column["name"] for column in inspect(self.engine).get_columns(table.name)}
-                if not found.issuperset(table.columns.keys()):
-                    raise ConfigurationError(
-                        "inbox.schema", f"the table {table.name} has other columns: give the inbox another prefix"
-                    )
+            name = create_tables(self.engine, metadata)
+        if name is not None:
+            raise ConfigurationError(
+                "inbox.schema", f"the table {name} has other columns: give the inbox another prefix"
+            )
 
     @contextmanager
     def transaction(self, *, wait: str = "1s", guarded: bool = False, reads: bool = False) -> Iterator[Connection]:

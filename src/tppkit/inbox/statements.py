@@ -34,12 +34,11 @@ from sqlalchemy import (  # fmt: skip
     union,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from tppkit._clock import from_microseconds, to_microseconds
 from tppkit.errors import ConfigurationError
 from tppkit.inbox.entries import Entry, Failure, State, Version
-from tppkit.sql.statement import Statement
+from tppkit.sql.statement import Statement, insert_or
 
 _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _VERSION = ("record", "version", "version_digest")  # a done entry has none
@@ -107,7 +106,7 @@ class Statements:
         # A literal, because SQLite does not use a partial index for a parameter.
         is_failed = entry.state == literal_column(f"'{State.FAILED.value}'")
         new = {name: of[name] for name in _STORED}
-        self.add = _Insert(entries, new)
+        self.add = _insert(entries, new)
         self.known = Statement(
             select(entry.state, entry.digest, entry.attempts).where(in_source, entry.key == of["key"])
         )
@@ -118,15 +117,15 @@ class Statements:
         again = {"attempts": entry.attempts + 1}
         done = {"state": State.DONE.value, "done_at": at}
         done |= dict.fromkeys((*_VERSION, "content", "due_at", "reason"), null())
-        self.once = _Insert(entries, new | done | {"attempts": 1}, done | again, is_free)
+        self.once = _insert(entries, new | done | {"attempts": 1}, done | again, is_free)
         failed = {name: of[name] for name in ("state", "due_at", "reason")}
-        self.keep_failed = _Insert(entries, new, failed | again, is_free)
+        self.keep_failed = _insert(entries, new, failed | again, is_free)
 
         # Renewed: a done or failed entry waits again; a waiting entry is due no later; a claimed entry waits again after its worker.
         # The greater content is kept, so that an empty one does not replace a known one.
         content = case((entry.content > of["content"], entry.content), else_=of["content"])
         is_due_before = is_waiting & (entry.due_at < of["due_at"])
-        self.renew = _Insert(
+        self.renew = _insert(
             entries,
             new,
             {
@@ -150,7 +149,7 @@ class Statements:
 
         # A single statement, so that the database orders two concurrent versions.
         version = {name: of[name] for name in ("version", "version_digest")} | {"set_at": at}
-        self.advance = _Insert(
+        self.advance = _insert(
             versions,
             {"source": of["source"], "record": of["record"], **version},
             version,
@@ -200,21 +199,20 @@ class Statements:
         self.purge_versions = _Purge(latest.record, latest.set_at, ~is_open)
 
 
-class _Insert(Statement):
-    """An INSERT. A row with the same key is changed where a condition holds; otherwise no row is returned."""
+def _insert(
+    table: Table, values: dict[str, Any], changes: dict[str, Any] | None = None, where: Any = None
+) -> Statement:
+    """Make an INSERT. A row with the same key is changed where a condition holds; otherwise no row is returned."""
 
-    def __init__(
-        self, table: Table, values: dict[str, Any], changes: dict[str, Any] | None = None, where: Any = None
-    ) -> None:
-        made = {}
-        for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql)):
-            into = dialect.insert(table).values(values)
-            if changes is None:
-                into = into.on_conflict_do_nothing()
-            else:
-                into = into.on_conflict_do_update(index_elements=list(table.primary_key), set_=changes, where=where)
-            made[name] = into.returning(table.c.source)
-        super().__init__(made)
+    def complete(into: Any) -> Any:
+        into = into.values(values)
+        if changes is None:
+            into = into.on_conflict_do_nothing()
+        else:
+            into = into.on_conflict_do_update(index_elements=list(table.primary_key), set_=changes, where=where)
+        return into.returning(table.c.source)
+
+    return insert_or(table, complete)
 
 
 class _Purge(Statement):

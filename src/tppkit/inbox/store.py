@@ -19,10 +19,11 @@ from tppkit._clock import as_utc, shift, to_microseconds
 from tppkit._handlers import require_finished
 from tppkit._locals import without_locals
 from tppkit.errors import code_of
-from tppkit.inbox.database import Database, EffectFailed, Savepoint, effect, make_memory_engine, reason_of
+from tppkit.inbox.database import Database, EffectFailed, Savepoint, effect, reason_of
 from tppkit.inbox.entries import Entry, Failure, InboxError, Outcome, State, Worked
 from tppkit.inbox.settings import LEASE, MAX_BATCH, RETENTION, RETRIES, Retention, Retries, require_limit
 from tppkit.inbox.statements import LEASE_ENDED, Parameters, Statements, read_entry, read_failure, values_of
+from tppkit.sql.engine import make_memory_engine
 
 WAIT_S = 3.0  # the gateway waits 4 seconds for the answer to a webhook
 

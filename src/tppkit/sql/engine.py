@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from typing import Any
 from weakref import WeakSet
 
-from sqlalchemy import URL, Engine, MetaData, create_engine, event, inspect, make_url
+from sqlalchemy import URL, Engine, MetaData, QueuePool, Table, create_engine, event, inspect, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from tppkit._extras import missing_extra
@@ -97,6 +97,18 @@ def _make_file_engine(url: URL, code: str, wait_s: float, options: dict[str, Any
     return engine
 
 
+def make_memory_engine(wait_s: float) -> Engine:
+    """Make an engine for a SQLite database in memory, with one connection, because another one would have another database.
+
+    Args:
+        wait_s: how long to wait for the thread that uses the connection, in seconds.
+    """
+    return create_engine(
+        "sqlite://", hide_parameters=True, poolclass=QueuePool, pool_size=1, max_overflow=0, pool_timeout=wait_s,
+        connect_args={"check_same_thread": False},
+    )  # fmt: skip
+
+
 def use_wal(engine: Engine, *, wait_s: float) -> None:
     """Switch the SQLite file of an engine to WAL mode, which the file keeps: readers then do not wait for a writer.
 
@@ -126,7 +138,7 @@ def use_wal(engine: Engine, *, wait_s: float) -> None:
 
 
 def create_tables(engine: Engine, *tables: MetaData) -> str | None:
-    """Create the tables that are absent, in one transaction.
+    """Create the tables that are absent, also if another process does the same.
 
     Returns:
         The name of a table that existed and lacks a column, because it is another one or of another version; None if there is none.
@@ -134,23 +146,29 @@ def create_tables(engine: Engine, *tables: MetaData) -> str | None:
     Raises:
         SQLAlchemyError: the database fails.
     """
+    each = [table for metadata in tables for table in metadata.sorted_tables]
     try:
-        _create(engine, tables)
-    except SQLAlchemyError:  # another process may have made them at the same time
-        _create(engine, tables)
+        with engine.begin() as db:  # one commit: each waits for the disk
+            for table in each:
+                table.create(db, checkfirst=True)
+    except SQLAlchemyError:
+        _create_one_by_one(engine, each)
     with engine.connect() as db:
         inspector = inspect(db)
-        for table in [table for metadata in tables for table in metadata.sorted_tables]:
+        for table in each:
             found = {column["name"] for column in inspector.get_columns(table.name)}
             if not found.issuperset(table.columns.keys()):
                 return table.name
     return None
 
 
-def _create(engine: Engine, tables: tuple[MetaData, ...]) -> None:
-    with engine.begin() as db:
-        for metadata in tables:
-            metadata.create_all(db)
+def _create_one_by_one(engine: Engine, tables: list[Table]) -> None:
+    for table in tables:
+        try:
+            table.create(engine, checkfirst=True)
+        except SQLAlchemyError:  # another process may have made it meanwhile
+            if not inspect(engine).has_table(table.name):
+                raise
 
 
 # Connections must not cross a fork: two processes would write to one socket, and SQLite in the child would rely on locks that only

@@ -35,11 +35,10 @@ try:
         select,
         update,
     )
-    from sqlalchemy.dialects import postgresql, sqlite
     from sqlalchemy.exc import SQLAlchemyError
 
     from tppkit.sql.engine import create_tables, make_engine
-    from tppkit.sql.statement import Statement
+    from tppkit.sql.statement import Statement, insert_or
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 
@@ -90,14 +89,13 @@ class RequestTable:
         renewed = {
             "digest": bindparam("of_digest"), "first_at": at, "claimed_at": at, "attempt": attempt, "answer": None,
         }  # fmt: skip
-        self._first = Statement(
-            {
-                name: dialect.insert(table)
-                .values(values)
+        self._first = insert_or(
+            table,
+            lambda into: (
+                into.values(values)
                 .on_conflict_do_update(index_elements=["key"], set_=renewed, where=columns.first_at <= forget)
                 .returning(columns.attempt)
-                for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
-            }
+            ),
         )
         self._again = (
             update(table)
