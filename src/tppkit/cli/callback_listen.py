@@ -146,8 +146,7 @@ class CallbackListener:
         """Answer one request."""
         try:
             require_length(AsgiSource(scope), max_bytes=MAX_BODY_BYTES)
-            message = await read_message(scope, receive, max_body_bytes=MAX_BODY_BYTES)
-            received = Message(*message)
+            received = await read_message(scope, receive, max_body_bytes=MAX_BODY_BYTES)
             result, answer = await asyncio.to_thread(self._handle, self._keep(received), received)
             self._show(result)
         except TppkitError as e:  # it was not kept

@@ -1,7 +1,7 @@
 """The sandbox's database: jobs that write, that read, and that stream, for one event loop.
 
-payment = await database.write(lambda db: add_payment(db, model))      # returns when it is durable
-payment = await database.read(lambda db: find_payment(db, payment_id))
+payment = await database.write(lambda db: PAYMENTS.add(db, payment))  # returns when it is durable
+payment = await database.read(lambda db: PAYMENTS.find(db, payment_id))
 """
 
 from __future__ import annotations
