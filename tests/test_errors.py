@@ -76,7 +76,7 @@ def test_the_text_ends_with_the_code(kind):
 
 
 def test_the_hint_comes_from_the_table():
-    assert TppkitError("digest.mismatch", "").hint == CODES["digest.mismatch"].mend
+    assert TppkitError("digest.mismatch", "").hint == CODES["digest.mismatch"].hint
 
 
 def test_untrusted_text_in_a_message_cannot_control_a_terminal_or_forge_a_line():

@@ -48,7 +48,7 @@ def codes() -> Iterator[str]:
     yield "The message of a `ConfigurationError` names what to correct, so codes that only settings cause are not listed.\n"
     yield "| code | meaning | what to do |\n|---|---|---|"
     for code, row in sorted(CODES.items()):
-        yield f"| `{code}` | {_cell(row.meaning)} | {_cell(row.mend)} |"
+        yield f"| `{code}` | {_cell(row.meaning)} | {_cell(row.hint)} |"
 
 
 def assumptions() -> Iterator[str]:

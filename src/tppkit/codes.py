@@ -12,11 +12,11 @@ class Code(NamedTuple):
 
     Attributes:
         meaning: what is wrong, and why.
-        mend: what to do.
+        hint: what to do.
     """
 
     meaning: str
-    mend: str
+    hint: str
 
 
 class _Codes(Mapping[str, Code]):

@@ -108,7 +108,7 @@ class TppkitError(Exception):
     def hint(self) -> str:
         """What to do, from the table of codes; empty if the code has no row."""
         row = CODES.get(self.code)
-        return row.mend if row else ""
+        return row.hint if row else ""
 
     def __str__(self) -> str:
         return f"{self.message} [{self.code}]"

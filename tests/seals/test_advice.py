@@ -130,4 +130,4 @@ def test_no_general_advice_is_one_profiles():
     named = ("x-request-id", "(request-target)", "sha-256", "hs2019", "keyid, algorithm")
     for code, row in CODES.items():
         if code.startswith(("signature.", "seal.", "key-id.", "digest.", "request-id.")):
-            assert not [text for text in named if text in row.mend.lower()], code
+            assert not [text for text in named if text in row.hint.lower()], code

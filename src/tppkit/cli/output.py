@@ -289,7 +289,7 @@ def _finding_blocks(findings: Sequence[Finding], without_advice: Container[str])
             yield f"    {finding.message}{_place(finding)}"
             row = CODES.get(finding.code)
             if row and finding.code not in without_advice and severity is not Severity.NOTICE:
-                yield f"    do: {row.mend}"
+                yield f"    do: {row.hint}"
 
 
 def combine(results: Sequence[Result | UnreadableFile]) -> Result:
