@@ -64,7 +64,7 @@ def test_exceptions_outside_are_those_of_one_package():
         "client/legacy.py: Unauthorized",
         "client/legacy.py: AccountUnknown",
         "client/tls_context.py: _NoEffect",  # also a NotImplementedError, for libraries that try settings
-        "inbox/entry.py: InboxError",
+        "inbox/entries.py: InboxError",
     ]
 
 
