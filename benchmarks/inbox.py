@@ -100,9 +100,9 @@ def receiving_over_http() -> Iterator[Line]:
     from servers import postgresql
 
     with tempfile.TemporaryDirectory() as folder:
-        yield over_http("SQLite", f"sqlite:///{folder}/callbacks.sqlite", at_least=0.057)
+        yield over_http("SQLite", f"sqlite:///{folder}/callbacks.sqlite", at_least=0.063)
     with postgresql(fsync=True) as url:
-        yield over_http("PostgreSQL", url.replace("postgresql:", "postgresql+psycopg:"), at_least=0.076)
+        yield over_http("PostgreSQL", url.replace("postgresql:", "postgresql+psycopg:"), at_least=0.04)
 
 
 def over_http(name: str, database: str, *, at_least: float | None) -> Line:

@@ -228,7 +228,7 @@ def test_the_longest_command_is_read_in_linear_time(text):
     started = time.process_time()
     with suppress(FormatError):
         parse(f"curl {text}")
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 5  # a quadratic reader takes minutes
 
 
 @given(

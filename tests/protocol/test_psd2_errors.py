@@ -24,7 +24,7 @@ REQUEST_MODULES = ("certificates", "trust", "httpsig", "seals", "web", "protocol
 # Comparisons of certificates, which no request runs.
 OFFLINE_MODULES = frozenset(SOURCE / "certificates" / f"{name}.py" for name in ("pair", "renewal"))
 # Receivers of callbacks and webhooks get no request of the PSD2 interface; they answer with a status only.
-RECEIVER_MODULES = frozenset({*SOURCE.glob("web/callback*.py"), *SOURCE.glob("web/webhook*.py")})
+RECEIVER_MODULES = frozenset(SOURCE.glob("web/receiving/*.py"))
 OTHER_INTERFACES = frozenset({*SOURCE.glob("protocol/legacy/*.py"), *SOURCE.glob("protocol/gateway/*.py")})
 KEYS = SOURCE / "web/keys.py"  # no endpoint of this interface authenticates by key
 # Codes of these modules that no request can cause, and why. They are errors of ours, with status 500 unless noted.

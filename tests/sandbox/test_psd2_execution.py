@@ -66,7 +66,7 @@ def test_an_approval_that_the_available_money_does_not_cover_is_refused(caller, 
     refused = control(fresh_bank, f"/payments/{second['paymentId']}/approve", {"iban": SMALL})
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "account.funds")
     page = decide(second, "approve", customer="customer-2", iban=SMALL)
-    assert (page.status_code, "not enough money" in page.text) == (409, True)
+    assert (page.status_code, "not enough money" in page.text) == (200, True)
     assert caller.status(second) == "RCVD"
     approve(fresh_bank, third, SMALL)
     assert agrees(fresh_bank)
@@ -161,11 +161,12 @@ def test_an_account_has_at_most_a_thousand_pending_transfers(open_bank, connect)
         caller = connect(server)
         first, second, third = (caller.new_payment() for _ in range(3))
         approve(server, first)
-        row = "'t-' || n, source, 'o-' || n, account, amount, currency, debtor_name, creditor_iban, creditor_name, remittance, instant"
+        names = "source, account, amount, currency, debtor_name, creditor_iban, creditor_name, remittance, instant"
+        copied = f"{names}, started_at, due_at, state"
         change(
             server,
             f"WITH RECURSIVE numbers(n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM numbers WHERE n < {MAX_PENDING})"
-            f" INSERT INTO transfers SELECT {row}, started_at, due_at, state FROM transfers, numbers",
+            f" INSERT INTO transfers (id, order_id, {copied}) SELECT 't-' || n, 'o-' || n, {copied} FROM transfers, numbers",
         )
         refused = control(server, f"/payments/{second['paymentId']}/approve", {"iban": AMPLE})
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "account.unfit")
@@ -208,5 +209,6 @@ def test_with_the_setting_a_payment_that_is_opened_passes_through_actc(act, end,
 def test_the_page_approves_with_the_debtor_account_only(caller, fresh_bank):
     for debtor in (SMALL, PAYMENT["creditorAccount"]["iban"]):  # the latter is of no customer
         payment = caller.new_payment(body=amounting("1.00", debtorAccount={"iban": debtor}))
-        assert decide(payment, "approve").status_code == 409
+        assert "account cannot be used" in decide(payment, "approve").text
+        assert caller.status(payment) == "RCVD"
         assert caller.status(payment) == "RCVD"
