@@ -225,10 +225,13 @@ def test_files_that_make_a_body_too_large_are_rejected():
     ids=["word", "quoted", "escaped", "at-signs", "letters", "options", "data", "headers", "cookies"],
 )  # fmt: skip
 def test_the_longest_command_is_read_in_linear_time(text):
-    started = time.process_time()
-    with suppress(FormatError):
-        parse(f"curl {text}")
-    assert time.process_time() - started < 5  # a quadratic reader takes minutes
+    taken = []
+    for _ in range(3):  # a busy machine can slow down one of them
+        started = time.process_time()
+        with suppress(FormatError):
+            parse(f"curl {text}")
+        taken.append(time.process_time() - started)
+    assert min(taken) < 1
 
 
 @given(
