@@ -19,7 +19,8 @@ import httpx
 
 from harness import Line, Subject, against, counted
 from sandbox import AT, FEW, MANY, receiving
-from tppkit.sandbox import SandboxHosts, SandboxSettings
+from tppkit.sandbox import SandboxSettings
+from tppkit.sandbox.sandbox import SandboxHosts
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Pki, certificate_pem, make_pki, write_pki
 from web import scope_of

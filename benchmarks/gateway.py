@@ -21,7 +21,8 @@ from rates import program, rates, sandbox
 from sandbox import AT, FEW, MANY, receiving
 from tppkit._clock import utc_now
 from tppkit.protocol.gateway import F
-from tppkit.sandbox import SandboxHosts, SandboxSettings
+from tppkit.sandbox import SandboxSettings
+from tppkit.sandbox.sandbox import SandboxHosts
 from tppkit.seals import Message
 from tppkit.testpki import certificate_pem, make_pki, write_pki
 from web import scope_of

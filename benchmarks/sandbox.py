@@ -15,7 +15,8 @@ from typing import Any
 from uuid import uuid4
 
 from harness import Line, Subject, against
-from tppkit.sandbox import Sandbox, SandboxHosts, SandboxSettings
+from tppkit.sandbox import Sandbox, SandboxSettings
+from tppkit.sandbox.sandbox import SandboxHosts
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Pki, certificate_pem, make_pki, write_pki
 from web import scope_of

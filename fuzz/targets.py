@@ -60,8 +60,8 @@ from tppkit.httpsig.jws_header import make_jws_header
 from tppkit.httpsig.rfc9421 import make_signature_base, parse_signature_fields, request_values
 from tppkit.httpsig.structured import parse_dictionary, write_member
 from tppkit.httpsig.wire import parse_request
-from tppkit.protocol.gateway import GATEWAY, VAULT, parse_query
-from tppkit.protocol.gateway.endpoints import SEARCH_CSV
+from tppkit.protocol.gateway.endpoints import GATEWAY, SEARCH_CSV, VAULT
+from tppkit.protocol.gateway.query import parse_query
 from tppkit.protocol.gateway.search import DEFAULT_SORT, read_cursor, write_cursor
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginRequest, PaymentOrder, Transaction
 from tppkit.protocol.reports import CsvRows

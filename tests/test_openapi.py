@@ -13,9 +13,9 @@ from pydantic import TypeAdapter
 
 from openapi import document
 from tppkit.errors import FormatError
-from tppkit.protocol.gateway import GATEWAY, VAULT
 from tppkit.protocol.gateway.bodies import AuthenticateRequest, CardRequest, PaymentLinkRequest, SearchRequest
 from tppkit.protocol.gateway.card_data import Cvc, Expiry, Pan
+from tppkit.protocol.gateway.endpoints import GATEWAY, VAULT
 from tppkit.protocol.gateway.orders import OrderRequest
 from tppkit.protocol.gateway.values import Address, Country, Currency, Duration, Text
 from tppkit.protocol.wire import WireModel

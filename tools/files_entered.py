@@ -24,7 +24,8 @@ import tppkit
 from tppkit._clock import utc_now
 from tppkit.client import Identity, Psd2Client
 from tppkit.protocol.psd2 import PaymentInitiation
-from tppkit.sandbox import SandboxHosts, SandboxSettings, run_sandbox
+from tppkit.sandbox import SandboxSettings, run_sandbox
+from tppkit.sandbox.sandbox import SandboxHosts
 from tppkit.testpki import Pki, make_pki, write_pki
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))

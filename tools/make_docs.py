@@ -22,16 +22,18 @@ from tppkit.cli.main import main as root_command
 from tppkit.codes import CODES
 from tppkit.protocol.assumptions import ASSUMPTIONS, Assumption
 from tppkit.protocol.endpoint import Auth
-from tppkit.protocol.gateway import AUTHORISATION, GATEWAY, ORDER, PAYMENT_LINK, SETUP_TOKEN, TRANSACTION, VAULT
-from tppkit.protocol.gateway.endpoints import EXTENSIONS
+from tppkit.protocol.gateway.endpoints import EXTENSIONS, GATEWAY, VAULT
 from tppkit.protocol.gateway.orders import EXTERNAL_NAMES
 from tppkit.protocol.gateway.payments import STATES
+from tppkit.protocol.gateway.states import AUTHORISATION, ORDER, PAYMENT_LINK, SETUP_TOKEN, TRANSACTION
 from tppkit.protocol.gateway.webhooks import MAX_ATTEMPTS, RETRY_AFTER_S, RETRY_TIMEOUT_S, TIMEOUT_S
-from tppkit.protocol.legacy import CALLBACKS, CATEGORIES, LEGACY
-from tppkit.protocol.legacy.endpoints import SCAN
+from tppkit.protocol.legacy.endpoints import CALLBACKS, LEGACY, SCAN
 from tppkit.protocol.legacy.money import BalanceBody
+from tppkit.protocol.legacy.rules import CATEGORIES
 from tppkit.protocol.machine import Machine
-from tppkit.protocol.psd2 import CONSENT, PAYMENT, PSD2
+from tppkit.protocol.psd2 import PSD2
+from tppkit.protocol.psd2.consent import CONSENT
+from tppkit.protocol.psd2.payment import PAYMENT
 from tppkit.protocol.refusals import Refusals
 from tppkit.protocol.reports import CsvRows
 from tppkit.protocol.wire import Json, JsonArray

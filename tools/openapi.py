@@ -9,8 +9,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from tppkit.protocol.endpoint import Endpoint
-from tppkit.protocol.gateway import GATEWAY, VAULT
-from tppkit.protocol.gateway.endpoints import EXTENSION
+from tppkit.protocol.gateway.endpoints import EXTENSION, GATEWAY, VAULT
 from tppkit.protocol.gateway.webhooks import StatusChanged
 from tppkit.protocol.refusals import MAX_TEXT
 from tppkit.protocol.reports import CsvRows

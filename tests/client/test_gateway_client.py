@@ -30,8 +30,9 @@ from tppkit.errors import (  # fmt: skip
     TppkitError,
     TransportError,
 )
-from tppkit.protocol.gateway import GATEWAY, CardSecret, F, OrderRequest, PaymentMethodDetails, TransactionRequest
+from tppkit.protocol.gateway import CardSecret, F, OrderRequest, PaymentMethodDetails, TransactionRequest
 from tppkit.protocol.gateway.bodies import CSV_COLUMNS, AuthenticateRequest, PaymentLinkRequest
+from tppkit.protocol.gateway.endpoints import GATEWAY
 from tppkit.testing import assert_no_pan
 from tppkit.testpki import Pki
 

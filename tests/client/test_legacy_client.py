@@ -28,7 +28,8 @@ from tppkit.errors import (  # fmt: skip
     RequestRefused,
     TransportError,
 )
-from tppkit.protocol.legacy import LEGACY, PaymentOrder
+from tppkit.protocol.legacy import PaymentOrder
+from tppkit.protocol.legacy.endpoints import LEGACY
 
 TOKEN, UUID, PHONE = "a" * 40, "0123456789abcdefghij", "+37060000000"
 ORDER = PaymentOrder(acc=PHONE, amts={"EUR": Decimal("12.50")}, msg="Order 4711")

@@ -18,7 +18,7 @@ from tppkit.client import (
 )
 from tppkit.protocol.gateway import CardRequest, Order, OrderRequest
 from tppkit.protocol.psd2 import PaymentInitiated, PaymentInitiation, PaymentStatus
-from tppkit.protocol.psd2.accounts import Transaction
+from tppkit.protocol.psd2.accounts import AccountEntry
 
 
 def threads(
@@ -27,7 +27,7 @@ def threads(
     assert_type(psd2.initiate_payment(payment), PaymentInitiated)
     assert_type(psd2.payment_status("id"), PaymentStatus)
     assert_type(
-        psd2.iter_transactions("consent", "account", date_from=date(2026, 1, 1)), Generator[Transaction, None, None]
+        psd2.iter_transactions("consent", "account", date_from=date(2026, 1, 1)), Generator[AccountEntry, None, None]
     )
     assert_type(legacy.balance("token"), Mapping[str, Decimal])
     assert_type(gateway.create_order(OrderRequest(currency="EUR", amount=1)), Order)
@@ -43,7 +43,7 @@ async def tasks(
     assert_type(await psd2.initiate_payment(payment), PaymentInitiated)
     await assert_type(psd2.payment_status("id"), Coroutine[Any, Any, PaymentStatus])
     assert_type(
-        psd2.iter_transactions("consent", "account", date_from=date(2026, 1, 1)), AsyncGenerator[Transaction, None]
+        psd2.iter_transactions("consent", "account", date_from=date(2026, 1, 1)), AsyncGenerator[AccountEntry, None]
     )
     assert_type(await legacy.balance("token"), Mapping[str, Decimal])
     assert_type(await gateway.create_order(OrderRequest(currency="EUR", amount=1)), Order)

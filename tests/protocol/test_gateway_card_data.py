@@ -14,7 +14,7 @@ from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.gateway import CardRequest, CardSecret, Order, OrderRequest, PaymentMethodDetails
 from tppkit.protocol.gateway.bodies import AuthenticateRequest
 from tppkit.protocol.gateway.card_data import detect_brands, is_luhn_number, require_unexpired, truncate_pan
-from tppkit.protocol.gateway.orders import Transaction, TransactionRequest
+from tppkit.protocol.gateway.orders import OrderTransaction, TransactionRequest
 
 PAN, CVC, EXPIRY = "4111111111111111", "9876", "122031"
 ID = "3f0c6b1e-7d5a-4c55-9a3e-1f8f5f0f3a01"
@@ -28,7 +28,7 @@ CREATE = OrderRequest(
 )  # fmt: skip
 ORDER = Order(
     id=ID, status="new", currency="EUR", amount=100,
-    transactions=(Transaction(id=ID, status="new", payment_method_details=DETAILS),),
+    transactions=(OrderTransaction(id=ID, status="new", payment_method_details=DETAILS),),
 )  # fmt: skip
 
 

@@ -9,8 +9,7 @@ import pytest
 from tppkit.codes import CODES
 from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.endpoint import Auth
-from tppkit.protocol.gateway import GATEWAY, VAULT
-from tppkit.protocol.gateway.endpoints import ENDPOINTS, EXTENSIONS, SEARCH_CSV, VAULT_ENDPOINTS
+from tppkit.protocol.gateway.endpoints import ENDPOINTS, EXTENSIONS, GATEWAY, SEARCH_CSV, VAULT, VAULT_ENDPOINTS
 from tppkit.protocol.gateway.errors import REFUSALS
 
 ORDER = "/v1/orders/3f0c6b1e-7d5a-4c55-9a3e-1f8f5f0f3a01/"

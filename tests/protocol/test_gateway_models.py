@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from reported import reported
 from tppkit.errors import FormatError
-from tppkit.protocol.gateway import GATEWAY, CardSecret, Customer, Order, OrderRequest, PaymentLink, TransactionRequest
+from tppkit.protocol.gateway import CardSecret, Customer, Order, OrderRequest, PaymentLink, TransactionRequest
 from tppkit.protocol.gateway.bodies import (
     AuthenticateRequest,
     CaptureRequest,
@@ -26,14 +26,14 @@ from tppkit.protocol.gateway.bodies import (
     WalletSession,
     WalletSessionRequest,
 )
-from tppkit.protocol.gateway.endpoints import REFUNDS
+from tppkit.protocol.gateway.endpoints import GATEWAY, REFUNDS
 from tppkit.protocol.gateway.orders import (
     CaptureMode,
     ExternalAuthentication,
     OneClickType,
+    OrderTransaction,
     PaymentMethodDetails,
     Refund,
-    Transaction,
 )
 from tppkit.protocol.gateway.states import OrderStatus
 from tppkit.protocol.gateway.values import (
@@ -157,7 +157,7 @@ def test_an_answer_is_kept_as_it_came():
 
 EMPTIES = [
     (Order, ANSWER, {"flags": None, "transactions": None}), (Order, ANSWER, {"extra": [], "client": []}),
-    (Transaction, {"id": ID, "status": "new"}, {"events": None}), (Refund, ANSWER, {"flags": None}),
+    (OrderTransaction, {"id": ID, "status": "new"}, {"events": None}), (Refund, ANSWER, {"flags": None}),
     (VaultCard, {"vault_token": ID, "truncated_pan": "4"}, {"brands": None}),
 ]  # fmt: skip
 
@@ -171,7 +171,7 @@ def test_null_for_a_list_and_a_list_for_an_empty_map_are_read_in_answers_only(mo
             model.from_wire(raw(required | {name: fields[name]}))
 
 
-@pytest.mark.parametrize("model", [Order, Transaction, Refund, VaultCard, PaymentLink, SearchResult])
+@pytest.mark.parametrize("model", [Order, OrderTransaction, Refund, VaultCard, PaymentLink, SearchResult])
 def test_null_counts_as_absent_for_every_optional_field_of_an_answer(model):
     required = {**ANSWER, "vault_token": ID, "truncated_pan": "4", "orders": [], "merchant_order_id": "4711"}
     kept = {

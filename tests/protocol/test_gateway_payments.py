@@ -20,7 +20,7 @@ from tppkit.protocol.gateway import (
     is_paid,
 )
 from tppkit.protocol.gateway.bodies import AuthenticateRequest, CardRequest
-from tppkit.protocol.gateway.orders import Transaction
+from tppkit.protocol.gateway.orders import OrderTransaction
 from tppkit.protocol.gateway.payments import (
     ani_results,
     check_card,
@@ -56,7 +56,7 @@ def request(details: dict[str, Any] | None, *, method: str = "credit-card", **cu
 
 
 def order(status: str, *transactions: str, **fields: Any) -> Order:
-    attempts = tuple(Transaction(id=ID, status=one, credit_debit="credit") for one in transactions)
+    attempts = tuple(OrderTransaction(id=ID, status=one, credit_debit="credit") for one in transactions)
     return Order(id=ID, status=status, currency="EUR", amount=1, transactions=attempts, **fields)
 
 
@@ -132,7 +132,7 @@ def test_account_funding_must_be_enabled():
     [("accepted", "first", True), ("new", "first", False), ("accepted", "one-click", False), ("accepted", None, False)],
 )
 def test_one_click_takes_cards_of_an_accepted_first_transaction(status, kind, holds):
-    first = Transaction(id=ID, status=status, payment_method_details=PaymentMethodDetails(one_click_type=kind))
+    first = OrderTransaction(id=ID, status=status, payment_method_details=PaymentMethodDetails(one_click_type=kind))
     if holds:
         require_one_click_card(first)
     else:
@@ -262,7 +262,7 @@ def test_an_order_is_paid_by_its_own_status_or_by_that_of_its_one_transaction(pa
 
 
 def test_a_debit_is_not_a_payment():
-    debit = Transaction(id=ID, status="accepted", credit_debit="debit")
+    debit = OrderTransaction(id=ID, status="accepted", credit_debit="debit")
     assert not is_paid(
         Order(id=ID, status="completed", currency="EUR", amount=1, transactions=(debit,)), own_checkout=True
     )

@@ -12,8 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.errors import FormatError
-from tppkit.protocol.gateway import F, Query, parse_query
-from tppkit.protocol.gateway.query import MAX_DEPTH, MAX_LENGTH, MAX_TERMS, And, Between, Equal, Everything, Not, Or
+from tppkit.protocol.gateway import F, Query
+from tppkit.protocol.gateway.query import (
+    MAX_DEPTH,
+    MAX_LENGTH,
+    MAX_TERMS,
+    And,
+    Between,
+    Equal,
+    Everything,
+    Not,
+    Or,
+    parse_query,
+)
 from tppkit.protocol.gateway.values import CONTROL
 
 A, B, C = Equal("a", "1"), Equal("b", "2"), Equal("c", "3")

@@ -12,7 +12,7 @@ from tppkit.errors import FormatError
 from tppkit.protocol.gateway import Customer, Order, PaymentMethodDetails
 from tppkit.protocol.gateway.bodies import CSV_COLUMNS, ReportRow, SearchRequest
 from tppkit.protocol.gateway.endpoints import SEARCH_CSV
-from tppkit.protocol.gateway.orders import Transaction
+from tppkit.protocol.gateway.orders import OrderTransaction
 from tppkit.protocol.gateway.search import Page, Sort, page_of, read_cursor, report_rows, write_cursor
 
 ID = "3f0c6b1e-7d5a-4c55-9a3e-1f8f5f0f3a01"
@@ -101,7 +101,7 @@ def test_the_size_of_a_page_is_not_repeated() -> None:  # logs would mask it as 
 
 def order(**fields: Any) -> Order:
     details = PaymentMethodDetails(truncated_pan="411111******1111")
-    attempt = Transaction(
+    attempt = OrderTransaction(
         id=ID, status="accepted", payment_method="credit-card", payment_method_details=details, credit_debit="credit"
     )
     terms = {"id": ID, "status": "completed", "currency": "EUR", "amount": 1234, "transactions": (attempt,)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tppkit.protocol.gateway import AUTHORISATION, ORDER, PAYMENT_LINK, SETUP_TOKEN, TRANSACTION
+from tppkit.protocol.gateway.states import AUTHORISATION, ORDER, PAYMENT_LINK, SETUP_TOKEN, TRANSACTION
 
 MACHINES = {
     "order": ORDER,

@@ -10,7 +10,7 @@ from tppkit.callbacks import CallbackKind
 from tppkit.codes import CODES
 from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.endpoint import Auth
-from tppkit.protocol.legacy import CALLBACKS, LEGACY
+from tppkit.protocol.legacy.endpoints import CALLBACKS, LEGACY
 from tppkit.protocol.refusals import Refusal
 
 TOKEN, UUID = "0123456789abcdef" * 2, "fedcba9876543210" * 2

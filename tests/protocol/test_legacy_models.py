@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.protocol.legacy import (
     AccessGranted,
-    AccessRequest,
     Amount,
     LoginConfirmed,
     LoginPermission,
@@ -23,6 +22,7 @@ from tppkit.protocol.legacy import (
     PaymentOrder,
     Transaction,
 )
+from tppkit.protocol.legacy.models import AccessRequest
 
 MODELS = (AccessGranted, Transaction, LoginConfirmed)
 TOKEN = "abcdefghijABCDEFGHIJ0123"

@@ -11,12 +11,12 @@ import pytest
 from tppkit.errors import FormatError
 from tppkit.protocol.psd2 import (
     Access,
+    AccountEntry,
     AccountReference,
     ConsentRequest,
     ConsentState,
     ConsentStatus,
     Money,
-    Transaction,
 )
 from tppkit.protocol.psd2.accounts import AccountList, BalanceReport, Consent, TransactionReport
 
@@ -148,7 +148,7 @@ def test_another_amount_is_not_written(currency, amount):
 
 
 def test_a_pending_entry_has_no_days():
-    entry = Transaction(
+    entry = AccountEntry(
         transaction_id="t", transaction_amount=Money(currency="EUR", amount="-1.00"), creditor_name="Shop"
     )
     assert "Date" not in entry.to_wire().decode()

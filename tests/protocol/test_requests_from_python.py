@@ -12,7 +12,8 @@ import pytest
 from tppkit.errors import FormatError
 from tppkit.protocol import gateway, legacy, psd2
 from tppkit.protocol.gateway import CardRequest, CardSecret, Customer, OrderRequest, TransactionRequest
-from tppkit.protocol.legacy import AccessRequest, LoginConfirmed, LoginRequest, PaymentOrder
+from tppkit.protocol.legacy import LoginConfirmed, LoginRequest, PaymentOrder
+from tppkit.protocol.legacy.models import AccessRequest
 from tppkit.protocol.psd2 import (
     ALL_ACCOUNTS,
     Access,

@@ -13,7 +13,7 @@ import pytest
 from merchant import BILLING, EXPIRY, MakeMerchant, Merchant
 from raw_provider import is_refused
 
-from tppkit.protocol.gateway import GATEWAY, VAULT
+from tppkit.protocol.gateway.endpoints import GATEWAY, VAULT
 from tppkit.protocol.gateway.values import MAX_AMOUNT
 from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.sandbox import SandboxServer

@@ -12,7 +12,6 @@ from merchant import EXPIRY
 from raw_provider import curl
 
 from tppkit.cli.sandbox import order_line
-from tppkit.protocol.gateway import GATEWAY, VAULT
 from tppkit.protocol.gateway.endpoints import (
     AUTHENTICATE,
     CAPTURE,
@@ -20,6 +19,7 @@ from tppkit.protocol.gateway.endpoints import (
     CREATE_ORDER,
     CREATE_PAYMENT_LINK,
     CREATE_REFUND,
+    GATEWAY,
     INITIATE,
     ORDER_DETAILS,
     PAYMENT_LINK_DETAILS,
@@ -27,6 +27,7 @@ from tppkit.protocol.gateway.endpoints import (
     SEARCH,
     SEARCH_CSV,
     STORE_CARD,
+    VAULT,
     VOID,
     VOID_AMOUNT,
     WALLET_SESSION,

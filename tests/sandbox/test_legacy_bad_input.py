@@ -12,7 +12,7 @@ import pytest
 from legacy_provider import FOREIGN, ONA_PHONE, ORDER, SMALL, Legacy, new_id
 from raw_provider import is_refused
 
-from tppkit.protocol.legacy import LEGACY
+from tppkit.protocol.legacy.endpoints import LEGACY
 from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.sandbox import SandboxServer
 from tppkit.testpki import Pki

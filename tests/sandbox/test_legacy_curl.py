@@ -14,9 +14,9 @@ from legacy_provider import DAILY, FOREIGN, ONA, ONA_PHONE, ORDER, Arrived, Rece
 from raw_provider import curl
 
 from programs import needed
-from tppkit.protocol.legacy import LEGACY
 from tppkit.protocol.legacy.endpoints import (
     BALANCE,
+    LEGACY,
     PAY,
     REQUEST_ACCOUNT_ACCESS,
     REQUEST_PAYMENT_ACCESS,

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from tppkit.errors import TppkitError
 from tppkit.protocol.psd2 import PSD2
-from tppkit.sandbox import SandboxHosts, SandboxSettings
+from tppkit.sandbox import SandboxSettings
+from tppkit.sandbox.sandbox import SandboxHosts
 from tppkit.testpki import Issued, Pki, certificate_pem, make_provider
 from tppkit.web import authorize
 

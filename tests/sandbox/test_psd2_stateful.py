@@ -29,7 +29,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, multiple, rule, run_state_machine_as_test
 from raw_provider import INSTANT, PAYMENT, SEPA, RawProvider, altered, assert_refused, make_seal
 
-from tppkit.sandbox import SandboxHosts, SandboxSettings
+from tppkit.sandbox import SandboxSettings
+from tppkit.sandbox.sandbox import SandboxHosts
 from tppkit.seals import Message
 from tppkit.testpki import Pki, certificate_pem, make_pki, write_pki
 

@@ -12,8 +12,8 @@ from sqlalchemy import text
 
 from refusals import refused
 from tppkit.errors import ConfigurationError, TransportError
-from tppkit.protocol.psd2 import PAYMENT, PaymentProduct
-from tppkit.protocol.psd2.payment import Progress
+from tppkit.protocol.psd2 import PaymentProduct
+from tppkit.protocol.psd2.payment import PAYMENT, Progress
 from tppkit.sandbox.bank.ledger import CLEARING, Booking, Move, post, start_transfer
 from tppkit.sandbox.bank.tables import TABLES as BANK_TABLES
 from tppkit.sandbox.bank.tables import Transfer

@@ -11,7 +11,7 @@ from tppkit.client.calls import Call, Lookup, PagedCall, StreamCall
 from tppkit.client.card_calls import CardCalls
 from tppkit.errors import OutcomeUnknown, RemoteProtocolError, TppkitError, TransportError
 from tppkit.protocol.endpoint import Endpoint
-from tppkit.protocol.gateway import GATEWAY, F, Order, OrderRequest, PaymentLink, Query, endpoints
+from tppkit.protocol.gateway import F, Order, OrderRequest, PaymentLink, Query, endpoints
 from tppkit.protocol.gateway.bodies import (
     AuthenticateRequest,
     CaptureRequest,
@@ -25,6 +25,7 @@ from tppkit.protocol.gateway.bodies import (
     WalletSession,
     WalletSessionRequest,
 )
+from tppkit.protocol.gateway.endpoints import GATEWAY
 from tppkit.protocol.gateway.orders import Refund
 from tppkit.protocol.gateway.payments import (
     check_order,

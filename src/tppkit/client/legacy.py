@@ -26,14 +26,16 @@ from tppkit.client.credentials import ApiKeyCredentials
 from tppkit.client.driver import AsyncClient, Method, SyncClient
 from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import RequestRefused
-from tppkit.protocol.legacy import LEGACY, AccessRequest, PaymentOrder, Transaction
+from tppkit.protocol.legacy import PaymentOrder, Transaction
 from tppkit.protocol.legacy.endpoints import (
     BALANCE,
+    LEGACY,
     PAY,
     REQUEST_ACCOUNT_ACCESS,
     REQUEST_PAYMENT_ACCESS,
     TRANSACTION_LIST,
 )
+from tppkit.protocol.legacy.models import AccessRequest
 from tppkit.protocol.legacy.rules import require_token
 
 _ACCESS_ADVICE = (

@@ -30,8 +30,8 @@ from tppkit.errors import ConfigurationError, TransportError
 from tppkit.httpsig.components import parse_origin
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import (
-    PAYMENT,
     PSD2,
+    AccountEntry,
     AccountList,
     BalanceReport,
     BookingStatus,
@@ -45,7 +45,6 @@ from tppkit.protocol.psd2 import (
     PaymentInitiation,
     PaymentProduct,
     PaymentStatus,
-    Transaction,
     TransactionReport,
     TransactionStatus,
 )
@@ -63,6 +62,7 @@ from tppkit.protocol.psd2.endpoints import (
     PREFIX,
     TRANSACTIONS,
 )
+from tppkit.protocol.psd2.payment import PAYMENT
 from tppkit.protocol.psd2.rules import parse_consent_id, parse_psu_ip_address, parse_redirect_uri
 
 MIN_POLL_INTERVAL_S = 2.0
@@ -268,7 +268,7 @@ class Psd2Calls(Calls):
     def iter_transactions(
         self, consent_id: str, resource_id: str, *, date_from: date, date_to: date | None = None,
         booking_status: BookingStatus = BookingStatus.BOOKED, psu_ip_address: str | None = None,
-    ) -> PagedCall[Transaction]:  # fmt: skip
+    ) -> PagedCall[AccountEntry]:  # fmt: skip
         """The account's entries from all pages, in the bank's order; of each page the pending ones first.
 
         Args: those of `transactions`. An entry does not say whether it is pending, so ask for both only where that does not matter.
@@ -319,7 +319,7 @@ def _reading(consent_id: str, psu_ip_address: str | None) -> Mapping[str, str | 
     return {"Consent-ID": parse_consent_id(consent_id), "PSU-IP-Address": address}
 
 
-def _entries(report: TransactionReport) -> Iterable[Transaction]:
+def _entries(report: TransactionReport) -> Iterable[AccountEntry]:
     page = report.transactions
     return page.pending + page.booked
 

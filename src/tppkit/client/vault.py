@@ -23,8 +23,8 @@ from tppkit.client.connections import DEFAULT_TIMEOUT_S
 from tppkit.client.driver import AsyncClient, Method, SyncClient
 from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import Finding
-from tppkit.protocol.gateway import VAULT, CardRequest, VaultCard
-from tppkit.protocol.gateway.endpoints import STORE_CARD
+from tppkit.protocol.gateway import CardRequest, VaultCard
+from tppkit.protocol.gateway.endpoints import STORE_CARD, VAULT
 from tppkit.protocol.gateway.payments import check_card
 
 _ADVICE = "the card may have been stored and the setup token used up: create another order for another token, as the vault token is lost"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tppkit._extras import missing_extra
 
 try:
-    from tppkit.sandbox.sandbox import SandboxHosts, SandboxSettings
+    from tppkit.sandbox.sandbox import SandboxSettings
     from tppkit.sandbox.server import Addresses, SandboxServer, run_sandbox
 except ImportError as e:
     if e.name is not None and e.name.partition(".")[0] == "tppkit":
@@ -23,7 +23,7 @@ except ImportError as e:
 if TYPE_CHECKING:
     from tppkit.sandbox.in_process import Gateway, Sandbox
 
-__all__ = ["Addresses", "Gateway", "Sandbox", "SandboxHosts", "SandboxServer", "SandboxSettings", "run_sandbox"]
+__all__ = ["Addresses", "Gateway", "Sandbox", "SandboxServer", "SandboxSettings", "run_sandbox"]
 
 
 def __getattr__(name: str) -> Any:

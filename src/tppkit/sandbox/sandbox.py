@@ -90,6 +90,10 @@ class SandboxSettings:
         callback_url: the address for callbacks of the legacy interface; None: the one in the database.
         webhook_url: the address for webhooks of the gateway's first project; None: the one in the database.
         allow_addresses: networks that may be called in addition to public addresses, for example `10.0.0.0/8`.
+
+    Example:
+        with run_sandbox(SandboxSettings("sandbox", seed=1)) as server:
+            client = Psd2Client(server.addresses.psd2_url, identity=identity)
     """
 
     directory: Path

@@ -57,6 +57,10 @@ class Addresses:
         legacy_live_public_key: file of the public key of the live host's callbacks, PEM; an absolute path.
         project_id: the gateway's project.
         pki: folder of the test PKI; an absolute path.
+
+    Example:
+        with run_sandbox(settings) as server:
+            server.addresses.write("ready.json")
     """
 
     psd2_url: str
@@ -171,9 +175,14 @@ class SandboxServer:
     Attributes:
         settings: the settings.
         ports: the ports on this machine, by the listener's name.
+        addresses: its addresses and keys.
 
     Raises:
         ConfigurationError: `port.unavailable`, `sandbox.public-url`, and those of `SandboxHosts`.
+
+    Example:
+        server = SandboxServer(SandboxSettings("sandbox", port=8443))
+        await server.serve(on_ready=lambda: print(server.addresses.psd2_url))
     """
 
     def __init__(self, settings: SandboxSettings, *, log: Callable[[str], object] | None = None) -> None:
@@ -227,6 +236,10 @@ def run_sandbox(settings: SandboxSettings, *, log: Callable[[str], object] | Non
 
     Raises:
         ConfigurationError: see `SandboxServer`.
+
+    Example:
+        with run_sandbox(SandboxSettings("sandbox")) as server:
+            client = Psd2Client(server.addresses.psd2_url, identity=identity)
     """
     server = SandboxServer(settings, log=log)
     with in_thread(lambda on_ready: server.serve(on_ready=on_ready), stop=server.stop):

@@ -176,7 +176,7 @@ class Outcomes(GatewayModel):
     processing: Outcome | None = None
 
 
-class Transaction(TransactionRequest):
+class OrderTransaction(TransactionRequest):
     """A payment attempt."""
 
     is_request = False
@@ -260,7 +260,7 @@ class Order(OrderTerms):
     created: Timestamp | None = None
     modified: Timestamp | None = None
     completed: Timestamp | None = None
-    transactions: Annotated[tuple[Transaction, ...], NullAsEmpty] = ()
+    transactions: Annotated[tuple[OrderTransaction, ...], NullAsEmpty] = ()
     order_url: Annotated[str | None, Field(repr=False)] = None
     redirect_url: Annotated[str | None, Field(repr=False)] = None  # assumption authenticate-answer
     refunded_amount: Amount | None = None

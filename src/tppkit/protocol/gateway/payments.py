@@ -26,8 +26,8 @@ from tppkit.protocol.gateway.orders import (
     OneClickType,
     Order,
     OrderRequest,
+    OrderTransaction,
     PaymentMethodDetails,
-    Transaction,
 )
 from tppkit.protocol.gateway.states import ORDER, OrderStatus, SetupTokenState, TransactionStatus
 
@@ -66,6 +66,10 @@ class DeliveryState(NamedTuple):
     Attributes:
         delivery: what to do.
         reason: why, as a text that may change.
+
+    Example:
+        if client.delivery_state(order_id).delivery == "deliver":
+            ship(order_id)
     """
 
     delivery: Literal["deliver", "wait", "do-not-deliver"]
@@ -79,6 +83,10 @@ def is_paid(order: Order, *, own_checkout: bool) -> bool:
         order: as retrieved from the gateway.
         own_checkout: the card was paid in the merchant's own checkout: the transaction counts, because the order can stay
             processing up to 60 minutes longer. Otherwise, on the hosted page and by links, the order counts.
+
+    Example:
+        order = client.order(order_id)
+        is_paid(order, own_checkout=True)
 
     Source: section 6.3.
     """
@@ -194,7 +202,7 @@ def shown_details(
     return details.model_copy(update={"vault_token": shown})
 
 
-def require_one_click_card(first: Transaction | None) -> None:
+def require_one_click_card(first: OrderTransaction | None) -> None:
     """Check that a stored card can be used for one-click: an accepted first transaction stored it (assumption one-click-card).
 
     Raises:

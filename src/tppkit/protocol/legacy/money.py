@@ -33,6 +33,9 @@ class Amount(NamedTuple):
     Attributes:
         currency: three upper-case letters.
         value: in the major unit; negative for a payment.
+
+    Example:
+        Amount("EUR", Decimal("-12.50")) == Amount.parse("EUR-12.50")
     """
 
     currency: str

@@ -4,6 +4,7 @@ from tppkit.protocol.psd2.accounts import (
     ALL_ACCOUNTS,
     Access,
     Account,
+    AccountEntry,
     AccountList,
     Balance,
     BalanceReport,
@@ -12,11 +13,10 @@ from tppkit.protocol.psd2.accounts import (
     ConsentRequest,
     ConsentState,
     Money,
-    Transaction,
     TransactionPage,
     TransactionReport,
 )
-from tppkit.protocol.psd2.consent import CONSENT, ConsentStatus
+from tppkit.protocol.psd2.consent import ConsentStatus
 from tppkit.protocol.psd2.endpoints import PSD2
 from tppkit.protocol.psd2.models import (
     AccountReference,
@@ -28,13 +28,14 @@ from tppkit.protocol.psd2.models import (
     PaymentInitiation,
     PaymentProduct,
     PaymentStatus,
+    Psd2Model,
 )
-from tppkit.protocol.psd2.payment import PAYMENT, TransactionStatus
+from tppkit.protocol.psd2.payment import TransactionStatus
 from tppkit.protocol.psd2.rules import BankRules, BookingStatus
 
 __all__ = [
-    "ALL_ACCOUNTS", "CONSENT", "PAYMENT", "PSD2", "Access", "Account", "AccountList", "AccountReference", "ApprovalLinks",
-    "Balance", "BalanceReport", "BankRules", "BookingStatus", "Consent", "ConsentCreated", "ConsentRequest", "ConsentState",
-    "ConsentStatus", "Href", "InstructedAmount", "Money", "PaymentDetails", "PaymentInitiated", "PaymentInitiation",
-    "PaymentProduct", "PaymentStatus", "Transaction", "TransactionPage", "TransactionReport", "TransactionStatus",
+    "ALL_ACCOUNTS", "PSD2", "Access", "Account", "AccountEntry", "AccountList", "AccountReference", "ApprovalLinks", "Balance",
+    "BalanceReport", "BankRules", "BookingStatus", "Consent", "ConsentCreated", "ConsentRequest", "ConsentState", "ConsentStatus",
+    "Href", "InstructedAmount", "Money", "PaymentDetails", "PaymentInitiated", "PaymentInitiation", "PaymentProduct", "PaymentStatus",
+    "Psd2Model", "TransactionPage", "TransactionReport", "TransactionStatus",
 ]  # fmt: skip

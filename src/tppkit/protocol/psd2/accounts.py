@@ -221,7 +221,7 @@ class BalanceReport(Psd2Model):
     balances: tuple[Balance, ...]
 
 
-class Transaction(Psd2Model):
+class AccountEntry(Psd2Model):
     """An entry of an account. A pending one has no days yet; other banks may leave out the id and the names."""
 
     transaction_id: str | None = None
@@ -238,7 +238,7 @@ class PageLinks(Psd2Model):
     next: Href | None = None
 
 
-Transactions = Annotated[tuple[Transaction, ...], NullAsEmpty]
+Transactions = Annotated[tuple[AccountEntry, ...], NullAsEmpty]
 
 
 class TransactionPage(Psd2Model):

@@ -33,6 +33,10 @@ class BankRules:
         instant_cap: highest instant amount in EUR.
         instant_unreachable: IBAN countries without instant payments; `POST /instant` overrides it.
         technical_validation: whether payments that the customer opens pass through ACTC.
+
+    Example:
+        with Sandbox(rules=BankRules(instant_cap=Decimal("15000.00"), instant_unreachable=frozenset({"FR"}))) as bank:
+            client = bank.client(roles=["PSP_PI"])
     """
 
     inactivity: timedelta = timedelta(seconds=300)

@@ -12,7 +12,7 @@ from tppkit.protocol.gateway import authorisations
 from tppkit.protocol.gateway.authorisations import Authorisation, capture, refund, settle, void
 from tppkit.protocol.gateway.bodies import CaptureRequest, RefundRequest, VoidRequest
 from tppkit.protocol.gateway.endpoints import CAPTURE, CAPTURE_AMOUNT, CREATE_REFUND, VOID, VOID_AMOUNT
-from tppkit.protocol.gateway.orders import LINKED_ORDERS, Order, OrderTerms, Transaction
+from tppkit.protocol.gateway.orders import LINKED_ORDERS, Order, OrderTerms, OrderTransaction
 from tppkit.protocol.gateway.states import AuthorisationState, OrderStatus, TransactionStatus
 from tppkit.protocol.gateway.values import write_timestamp
 from tppkit.sandbox.cell import Answer, Handler, HostCall
@@ -169,7 +169,7 @@ def _make(
     )  # fmt: skip
     fields: dict[str, Any] = {} if link.transaction_field is None else {link.transaction_field: transaction.id}
     id_ = settings.new_uuid()
-    shown = Transaction(
+    shown = OrderTransaction(
         id=id_, order_id=made.id, status=TransactionStatus.ACCEPTED, created=write_timestamp(work.at), currency=terms.currency,
         amount=amount, credit_debit=link.credit_debit, payment_method=transaction.shown.payment_method,
         payment_method_brand=transaction.shown.payment_method_brand,

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from tppkit.protocol.endpoint import Auth, Interface
-from tppkit.protocol.gateway import GATEWAY, VAULT
+from tppkit.protocol.gateway.endpoints import GATEWAY, VAULT
 from tppkit.sandbox.cell import Cell, Handler, Services, StreamHandler
 from tppkit.sandbox.gateway import captures, checkout, link_tables, links, orders, search, tables, wallet
 from tppkit.sandbox.gateway.card_tables import require_vault_key

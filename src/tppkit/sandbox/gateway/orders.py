@@ -20,9 +20,9 @@ from tppkit.protocol.gateway.orders import (
     OneClickType,
     Order,
     OrderTerms,
+    OrderTransaction,
     PaymentMethodDetails,
     Refund,
-    Transaction,
     TransactionRequest,
 )
 from tppkit.protocol.gateway.payments import is_aft, shown_details
@@ -134,7 +134,7 @@ def new_transaction(
         **{name: getattr(given, name) for name in _KEPT_DETAILS}, setup_token=setup_token
     )  # fmt: skip
     id_ = settings.new_uuid()
-    shown = Transaction(
+    shown = OrderTransaction(
         id=id_, order_id=order.id, status=TransactionStatus.NEW, created=write_timestamp(at), currency=order.terms.currency,
         amount=order.terms.amount, credit_debit=CreditDebit.CREDIT, payment_method=request.payment_method,
         capture_mode=request.capture_mode, expiration_period=request.expiration_period,
@@ -212,7 +212,7 @@ def write_order(
 
 def _write_transaction(
     settings: GatewaySettings, order: StoredOrder, transaction: StoredTransaction, at: datetime
-) -> Transaction:
+) -> OrderTransaction:
     held, details, changes = transaction.authorisation, transaction.shown.payment_method_details, dict[str, Any]()
     if details is not None:
         changes["payment_method_details"] = shown_details(

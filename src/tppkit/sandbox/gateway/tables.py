@@ -29,7 +29,7 @@ from sqlalchemy import (
 
 from tppkit._clock import from_microseconds, to_microseconds
 from tppkit.protocol.gateway.authorisations import Authorisation
-from tppkit.protocol.gateway.orders import OrderTerms, Transaction
+from tppkit.protocol.gateway.orders import OrderTerms, OrderTransaction
 from tppkit.protocol.gateway.states import OrderStatus, SetupTokenState, TransactionStatus
 from tppkit.protocol.gateway.values import MAX_REFERENCE
 from tppkit.sandbox.gateway.bounds import require_short
@@ -63,7 +63,7 @@ class StoredTransaction:
     id: Annotated[Uuid, KEY]
     order_id: Uuid
     number: Annotated[int, Integer()]
-    shown: Transaction
+    shown: OrderTransaction
     page_token: Annotated[str, String(64), UNIQUE] = field(repr=False)
     created_at: datetime
     setup_token: Annotated[Uuid | None, UNIQUE] = field(default=None, repr=False)

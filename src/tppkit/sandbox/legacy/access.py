@@ -10,8 +10,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 from tppkit.errors import LocalProtocolError
-from tppkit.protocol.legacy import AccessGranted, AccessRequest
+from tppkit.protocol.legacy import AccessGranted
 from tppkit.protocol.legacy.endpoints import REQUEST_ACCOUNT_ACCESS, REQUEST_PAYMENT_ACCESS
+from tppkit.protocol.legacy.models import AccessRequest
 from tppkit.protocol.legacy.rules import ACCESS_LIFETIME, is_token, require_token
 from tppkit.sandbox.bank.customers import Account, Customer, approving_accounts, find_account, find_customer
 from tppkit.sandbox.cell import Answer, Handler, HostCall

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tppkit.protocol.endpoint import Auth
-from tppkit.protocol.legacy import LEGACY
+from tppkit.protocol.legacy.endpoints import LEGACY
 from tppkit.sandbox.bank.ledger import next_due
 from tppkit.sandbox.cell import Cell, Handler, Services
 from tppkit.sandbox.faults import Faults

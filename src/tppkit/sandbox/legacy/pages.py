@@ -20,8 +20,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tppkit.errors import FormatError, LocalProtocolError, TppkitError
-from tppkit.protocol.legacy import PaymentOrder, category
-from tppkit.protocol.legacy.rules import is_token
+from tppkit.protocol.legacy import PaymentOrder
+from tppkit.protocol.legacy.rules import category, is_token
 from tppkit.qr import Login, Payment, ScanLink, parse_code
 from tppkit.sandbox.bank.customers import Account, Customer, accounts_of, customers, require_customer
 from tppkit.sandbox.cell import Services

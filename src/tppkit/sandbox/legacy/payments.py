@@ -13,9 +13,9 @@ from sqlalchemy import Connection
 
 from tppkit._iban import is_iban
 from tppkit.errors import FormatError, LocalProtocolError
-from tppkit.protocol.legacy import LifeCycle, PaymentOrder
+from tppkit.protocol.legacy import PaymentOrder
 from tppkit.protocol.legacy.endpoints import PAY
-from tppkit.protocol.legacy.rules import is_token, require_token
+from tppkit.protocol.legacy.rules import LifeCycle, is_token, require_token
 from tppkit.sandbox.bank.customers import PERSONAL, Account, accounts_of, find_account, find_customer
 from tppkit.sandbox.bank.execution import execute_due
 from tppkit.sandbox.bank.ledger import book_transfer, drop_transfer, start_transfer, to_minor

@@ -11,8 +11,8 @@ from operator import attrgetter
 
 from sqlalchemy import Connection
 
-from tppkit.protocol.legacy import Amount, LifeCycle, Transaction
-from tppkit.protocol.legacy.rules import LIST_LENGTH, write_time_stamp
+from tppkit.protocol.legacy import Amount, Transaction
+from tppkit.protocol.legacy.rules import LIST_LENGTH, LifeCycle, write_time_stamp
 from tppkit.sandbox.bank.customers import Account
 from tppkit.sandbox.bank.ledger import Booked, booked, pending, to_decimal, transfers
 from tppkit.sandbox.bank.tables import Transfer

@@ -15,13 +15,13 @@ from sqlalchemy import Connection
 from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.psd2 import (
     Access,
+    AccountEntry,
     AccountList,
     AccountReference,
     Balance,
     BalanceReport,
     BookingStatus,
     Money,
-    Transaction,
     TransactionPage,
     TransactionReport,
 )
@@ -185,9 +185,9 @@ def _balances(db: Connection, account: Account) -> tuple[Balance, ...]:
     )
 
 
-def _entry(one: Booked | Transfer, id_: str, amount_minor: int, day: date | None = None) -> Transaction:
+def _entry(one: Booked | Transfer, id_: str, amount_minor: int, day: date | None = None) -> AccountEntry:
     """Return a booked entry, or a pending one without a day (assumptions entry-currency, pending-entries)."""
-    return Transaction(
+    return AccountEntry(
         transaction_id=id_, booking_date=day, value_date=day,
         transaction_amount=_money(in_euro(amount_minor, one.currency)),
         creditor_name=one.creditor_name, remittance_information_unstructured=one.remittance,

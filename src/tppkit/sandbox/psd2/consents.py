@@ -11,18 +11,10 @@ from sqlalchemy import Connection
 
 from tppkit._encoding import shown
 from tppkit.errors import LocalProtocolError
-from tppkit.protocol.psd2 import (
-    CONSENT,
-    BankRules,
-    Consent,
-    ConsentCreated,
-    ConsentRequest,
-    ConsentState,
-    ConsentStatus,
-)  # fmt: skip
+from tppkit.protocol.psd2 import BankRules, Consent, ConsentCreated, ConsentRequest, ConsentState, ConsentStatus
 from tppkit.protocol.psd2 import endpoints as rows
 from tppkit.protocol.psd2.accounts import ConsentLinks
-from tppkit.protocol.psd2.consent import ConsentProgress, ConsentTrigger, cap_valid_until, due_consent_trigger
+from tppkit.protocol.psd2.consent import CONSENT, ConsentProgress, ConsentTrigger, cap_valid_until, due_consent_trigger
 from tppkit.protocol.psd2.models import ApprovalLinks, Href
 from tppkit.protocol.psd2.rules import parse_psu_ip_address, parse_redirect_uri
 from tppkit.sandbox.bank.customers import Account, Customer, approving_accounts

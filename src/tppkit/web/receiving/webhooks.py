@@ -26,7 +26,8 @@ from tppkit.inbox import Entry, Outcome, Retries, Version, Worked
 from tppkit.inbox.settings import require_span
 from tppkit.inbox.tasks import Tasks
 from tppkit.message import Message
-from tppkit.protocol.gateway import ORDER, TRANSACTION, Order
+from tppkit.protocol.gateway import Order
+from tppkit.protocol.gateway.states import ORDER, TRANSACTION
 from tppkit.protocol.gateway.values import read_timestamp
 from tppkit.protocol.gateway.webhooks import StatusChanged
 from tppkit.web.receiving.gate import AwaitingGate, BlockingGate, OnRefusal, ReceivingGate, Taken, log_refused_callback
