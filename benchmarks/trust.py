@@ -14,15 +14,10 @@ from lxml import etree
 from harness import Line, Subject, against
 from tppkit.testpki import make_pki
 from tppkit.testpki.crl import Revocation
-from tppkit.trust import (
-    RevocationChecker,
-    RevocationEvidence,
-    RevocationScope,
-    load_trusted_lists,
-    parse_crl,
-    verify_trusted_list,
-)
+from tppkit.trust import RevocationChecker, RevocationEvidence, RevocationScope, load_trusted_lists
+from tppkit.trust.revocation.revocation_list import parse_crl
 from tppkit.trust.trusted_list.folder import pointers_to
+from tppkit.trust.trusted_list.reader import verify_trusted_list
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 LISTS = Path(__file__).parents[2] / "shared" / "data" / "certificates" / "trusted-lists"

@@ -10,7 +10,8 @@ import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat, pkcs12
 
 from tppkit.callbacks import load_callback_key
-from tppkit.certificates import EidasCertificate, load_certificates, read_sources
+from tppkit.certificates import EidasCertificate, load_certificates
+from tppkit.certificates.sources import read_sources
 from tppkit.client import Identity
 from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import ConfigurationError, TppkitError

@@ -33,7 +33,9 @@ from tppkit.callbacks import (
     sign_callback,
     verify_callback,
 )
-from tppkit.certificates import EidasCertificate, EidasRequest, check_pair, load_certificates, read_sources
+from tppkit.certificates import EidasCertificate, check_pair, load_certificates
+from tppkit.certificates.certificate import EidasRequest
+from tppkit.certificates.sources import read_sources
 from tppkit.client import AsyncGatewayClient, AsyncLegacyClient, GatewayClient, Identity, LegacyClient, VaultClient
 from tppkit.client.credentials import ApiKeyCredentials, BasicCredentials
 from tppkit.client.tls_context import NoCertificate

@@ -19,7 +19,8 @@ from typing import Any
 
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import TppkitError
-from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationEvidence, parse_crl
+from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationEvidence
+from tppkit.trust.revocation.revocation_list import parse_crl
 
 Case = Mapping[str, Any]
 HOLDS = "SUCCESS"

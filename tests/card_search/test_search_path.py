@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tppkit.card_search import AnyCard, CardForms, Place, Skipped, files, search_path
+from tppkit.card_search import files
+from tppkit.card_search.files import Place, Skipped, search_path
+from tppkit.card_search.forms import AnyCard, CardForms
 
 PAN = "4929123456785676"
 FORMS = CardForms([PAN, "0739"])

@@ -11,19 +11,18 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit.certificates import (
     EidasCertificate,
-    EidasRequest,
     KeyFacts,
     OrganizationIdentifier,
-    PdsLocation,
     Psd2Statement,
-    RoleOfPsp,
     Use,
     check_certificate,
     der,
     oids,
 )
-from tppkit.certificates.certificate import MAX_CERTIFICATE_BYTES
+from tppkit.certificates.certificate import MAX_CERTIFICATE_BYTES, EidasRequest
 from tppkit.certificates.key_facts import read_key_facts
+from tppkit.certificates.psd2_statement import RoleOfPsp
+from tppkit.certificates.qcstatements import PdsLocation
 from tppkit.errors import ConfigurationError, Finding, FormatError, Severity
 
 ISSUER_ALTERNATIVE_NAME = x509.ObjectIdentifier("2.5.29.18")

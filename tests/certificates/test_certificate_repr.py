@@ -9,7 +9,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from tppkit.certificates import EidasCertificate, EidasRequest, Use, oids
+from tppkit.certificates import EidasCertificate, Use, oids
+from tppkit.certificates.certificate import EidasRequest
 from tppkit.client import Identity
 from tppkit.errors import FormatError
 from tppkit.seals import Seal

@@ -8,7 +8,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tppkit.certificates import EidasRequest, KeyFacts, der
+from tppkit.certificates import KeyFacts, der
+from tppkit.certificates.certificate import EidasRequest
 from tppkit.errors import Severity
 from tppkit.testpki.profiles import qseal_extensions
 

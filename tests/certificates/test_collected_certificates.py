@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tppkit.certificates import EidasCertificate, EidasRequest, Use, check_certificate, oids, parse_name
+from tppkit.certificates import EidasCertificate, Use, check_certificate, oids
+from tppkit.certificates.certificate import EidasRequest
+from tppkit.certificates.names import parse_name
 
 pytestmark = pytest.mark.shared
 

@@ -12,8 +12,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.certificates import EidasCertificate, EidasRequest, Use, check_certificate, parse_name, read_sources
-from tppkit.certificates.names import MAX_NAME_LENGTH
+from tppkit.certificates import EidasCertificate, Use, check_certificate
+from tppkit.certificates.certificate import EidasRequest
+from tppkit.certificates.names import MAX_NAME_LENGTH, parse_name
+from tppkit.certificates.sources import read_sources
 from tppkit.errors import FormatError
 from tppkit.testpki.profiles import qwac_extensions
 

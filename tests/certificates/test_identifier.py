@@ -9,8 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.certificates import OrganizationIdentifier, parse_organization_identifier
-from tppkit.certificates.identifier import MAX_LENGTH, is_lei, read_organization_identifier
+from tppkit.certificates import OrganizationIdentifier
+from tppkit.certificates.identifier import (
+    MAX_LENGTH,
+    is_lei,
+    parse_organization_identifier,
+    read_organization_identifier,
+)
 from tppkit.errors import FormatError
 
 LEI = "529900T8BM49AURSDO55"  # its check digits, 55, are right

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tppkit.certificates import DistinguishedName, der, oids, parse_name
-from tppkit.certificates.names import MAX_NAME_LENGTH, read_name
+from tppkit.certificates import DistinguishedName, der, oids
+from tppkit.certificates.names import MAX_NAME_LENGTH, parse_name, read_name
 from tppkit.errors import FormatError
 
 CN, ORG, ORG_ID = "2.5.4.3", "2.5.4.10", "2.5.4.97"

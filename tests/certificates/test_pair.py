@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 from varying import AI, KEYS, NAME, PI, QSEALC, QWAC, START
 
-from tppkit.certificates import RoleOfPsp, check_pair, der, oids
+from tppkit.certificates import check_pair, der, oids
 from tppkit.certificates.pair import valid_together
+from tppkit.certificates.psd2_statement import RoleOfPsp
 from tppkit.errors import Severity
 
 ERROR, WARNING, NOTICE = Severity.ERROR, Severity.WARNING, Severity.NOTICE

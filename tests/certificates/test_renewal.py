@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from varying import AI, KEYS, NAME, PI, QSEALC, QWAC, RSA_KEY, START, statements
 
-from tppkit.certificates import RoleOfPsp, Use, check_certificate, check_renewal, der, oids
+from tppkit.certificates import Use, check_certificate, check_renewal, der, oids
+from tppkit.certificates.psd2_statement import RoleOfPsp
 from tppkit.errors import Finding, Severity
 
 ERROR, WARNING, NOTICE = Severity.ERROR, Severity.WARNING, Severity.NOTICE

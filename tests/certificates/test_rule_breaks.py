@@ -14,18 +14,10 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa, x25519
 from cryptography.x509.oid import AuthorityInformationAccessOID as Access
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tppkit.certificates import (
-    EidasCertificate,
-    PdsLocation,
-    Psd2Statement,
-    RoleOfPsp,
-    Use,
-    check_certificate,
-    der,
-    oids,
-)
+from tppkit.certificates import EidasCertificate, Psd2Statement, Use, check_certificate, der, oids
 from tppkit.certificates.checks.psd2 import are_name_and_id_exchanged
-from tppkit.certificates.qcstatements import LimitValue
+from tppkit.certificates.psd2_statement import RoleOfPsp
+from tppkit.certificates.qcstatements import LimitValue, PdsLocation
 from tppkit.certificates.rules import RULES
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.testpki.profiles import key_usage

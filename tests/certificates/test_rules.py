@@ -7,8 +7,10 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from cryptography import x509
 
-from tppkit.certificates import EidasCertificate, PdsLocation, Psd2Statement, RoleOfPsp, Use, check_certificate, oids
+from tppkit.certificates import EidasCertificate, Psd2Statement, Use, check_certificate, oids
 from tppkit.certificates.editions import EDITIONS
+from tppkit.certificates.psd2_statement import RoleOfPsp
+from tppkit.certificates.qcstatements import PdsLocation
 from tppkit.certificates.rules import RULES, first_error
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import ConfigurationError, Finding, Severity

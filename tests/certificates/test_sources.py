@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.hazmat.primitives.serialization.pkcs12 import PBES
 
-from tppkit.certificates import EidasCertificate, Source, der, read_sources
-from tppkit.certificates.sources import MAX_CERTIFICATES, MAX_SOURCE_BYTES
+from tppkit.certificates import EidasCertificate, der
+from tppkit.certificates.sources import MAX_CERTIFICATES, MAX_SOURCE_BYTES, Source, read_sources
 from tppkit.errors import FormatError
 from tppkit.testpki import certificate_pem, key_pem
 

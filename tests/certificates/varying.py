@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsageOID
 
-from tppkit.certificates import EidasCertificate, Psd2Statement, RoleOfPsp, oids
+from tppkit.certificates import EidasCertificate, Psd2Statement, oids
+from tppkit.certificates.psd2_statement import RoleOfPsp
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.testpki.profiles import key_usage
 

@@ -20,7 +20,7 @@ from tppkit.testpki.crl import Revocation, write_crl
 from tppkit.testpki.faults import FAULTS
 from tppkit.testpki.faults.valid_pki import plain_pki
 from tppkit.testpki.ocsp import answer_ocsp
-from tppkit.trust import make_ocsp_request
+from tppkit.trust.revocation.ocsp_response import make_ocsp_request
 
 KEYS = {
     "file", "sha256", "kind", "subject", "issuer", "serial_hex", "not_before", "not_after", "key", "organization_identifier", "psd2",

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from tppkit.errors import FormatError
-from tppkit.qr import Payment, parse_amount, parse_payment
+from tppkit.qr import Payment, parse_payment
+from tppkit.qr.payment import parse_amount
 
 # Letters, digits, marks and symbols of all scripts, without the colon; what is drawn as nothing has vectors of its own.
 TEXTS = st.text(

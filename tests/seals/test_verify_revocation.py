@@ -14,14 +14,8 @@ from refusals import refused
 from tppkit.errors import CertificateRejected
 from tppkit.seals import SealPolicy, sign_request
 from tppkit.testpki import Issued, Pki, certificate_pem
-from tppkit.trust import (
-    PathVerifier,
-    RevocationChecker,
-    RevocationEvidence,
-    RevocationScope,
-    make_anchors,
-    parse_crl,
-)
+from tppkit.trust import PathVerifier, RevocationChecker, RevocationEvidence, RevocationScope, make_anchors
+from tppkit.trust.revocation.revocation_list import parse_crl
 from tppkit.web import PeerCertificate, QwacPolicy
 
 HOUR = timedelta(hours=1)

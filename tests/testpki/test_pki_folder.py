@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit._files import locked
-from tppkit.certificates import EidasRequest, Use, load_certificates, oids
+from tppkit.certificates import Use, load_certificates, oids
+from tppkit.certificates.certificate import EidasRequest
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.testpki import KeySource, certificate_pem, key_pem, make_pki, make_provider, open_pki, write_pki
 from tppkit.testpki.certificate import Attribute

@@ -30,8 +30,8 @@ from tppkit.trust import (
     load_anchors,
     load_revocation,
     load_trusted_lists,
-    parse_crl,
 )
+from tppkit.trust.revocation.revocation_list import parse_crl
 
 DAY = timedelta(days=1)
 CRLS = ("root.crl", "issuing-ca-qwac.crl", "issuing-ca-qseal.crl")

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from programs import needed
-from tppkit.certificates import EidasCertificate, EidasRequest, Use, check_certificate, der, load_certificates, oids
+from tppkit.certificates import EidasCertificate, Use, check_certificate, der, load_certificates, oids
+from tppkit.certificates.certificate import EidasRequest
 from tppkit.certificates.rules import first_error
 from tppkit.errors import ConfigurationError, FormatError, TppkitError
 from tppkit.testpki import SEAL_KEY_KINDS, KeySource, Pki, make_provider, open_pki, write_pki

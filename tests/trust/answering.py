@@ -13,7 +13,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import ocsp
 
 from tppkit.errors import CertificateRejected
-from tppkit.trust import Crl, OcspResponse, PathVerifier, RevocationEvidence, parse_crl, parse_ocsp_response
+from tppkit.trust import PathVerifier, RevocationEvidence
+from tppkit.trust.revocation.ocsp_response import OcspResponse, parse_ocsp_response
+from tppkit.trust.revocation.revocation_list import Crl, parse_crl
 
 DAY = timedelta(days=1)
 SHA256 = hashes.SHA256()

@@ -15,7 +15,8 @@ from signxml.algorithms import CanonicalizationMethod, DigestAlgorithm, Signatur
 from signxml.xades import XAdESSigner
 
 from tppkit.certificates import EidasCertificate
-from tppkit.trust import TrustedLists, verify_trusted_list
+from tppkit.trust import TrustedLists
+from tppkit.trust.trusted_list.reader import verify_trusted_list
 from tppkit.trust.trusted_list.uris import LIST_OF_LISTS, NATIONAL_LIST, QUALIFIED_CA, XML_LIST_MEDIA_TYPE
 
 ISSUED, NEXT_UPDATE = datetime(2026, 5, 1, tzinfo=UTC), datetime(2026, 10, 31, tzinfo=UTC)

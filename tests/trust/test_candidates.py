@@ -16,16 +16,9 @@ from refusals import refused
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected
 from tppkit.testpki.profiles import authority_extensions, key_usage
-from tppkit.trust import (
-    Anchors,
-    PathVerifier,
-    RevocationChecker,
-    RevocationEvidence,
-    RevocationPolicy,
-    State,
-    parse_crl,
-)
+from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationEvidence, RevocationPolicy, State
 from tppkit.trust.path.verifier import MAX_REVOCATION_CHECKS, MAX_SIGNED_CANDIDATES
+from tppkit.trust.revocation.revocation_list import parse_crl
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -23,9 +23,10 @@ from tppkit._cache import Cache
 from tppkit.certificates import der
 from tppkit.errors import FormatError, VerificationError
 from tppkit.testpki.profiles import authority_extensions, key_usage
-from tppkit.trust import State, parse_crl, verify_crl
+from tppkit.trust import State
+from tppkit.trust.revocation.crl import verify_crl
 from tppkit.trust.revocation.crl_entries import MAX_PART_BYTES
-from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, MAX_CRLS, MAX_ENTRIES, parse_crls
+from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, MAX_CRLS, MAX_ENTRIES, parse_crl, parse_crls
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

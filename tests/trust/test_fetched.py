@@ -16,8 +16,9 @@ from cryptography.x509.oid import AuthorityInformationAccessOID
 
 from tppkit.errors import TransportError
 from tppkit.testpki.profiles import authority_extensions, key_usage
-from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationPolicy, RevocationScope, Source
+from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationPolicy, RevocationScope
 from tppkit.trust.path.window import Window
+from tppkit.trust.revocation.answers import RevocationSource
 from tppkit.trust.revocation.fetched import MAX_FETCHES, FetchedAnswers, FetchNeeded, without_fetching
 from tppkit.trust.revocation.outcome import Inquiry
 
@@ -122,7 +123,7 @@ def test_the_list_is_requested_where_the_responder_is_of_no_use(judging, leaf, i
     }
     responder = Responder(ocsp=answers[fault], crl=make_crl(issuing, at=AT).der)
     path = judging(fetch=responder).verify(leaf.certificate, at=AT)
-    assert path.revocation[0].answer.source is Source.CRL
+    assert path.revocation[0].answer.source is RevocationSource.CRL
     assert [url for url, _ in responder.asked] == [OCSP_URL, CRL_URL]
 
 

@@ -23,8 +23,9 @@ from tppkit.certificates import EidasCertificate, oids
 from tppkit.errors import FormatError, VerificationError
 from tppkit.testpki.certificate import Attribute, Draft, for_key
 from tppkit.testpki.profiles import key_usage
-from tppkit.trust import State, make_ocsp_request, parse_ocsp_response, verify_ocsp
-from tppkit.trust.revocation.ocsp_response import MAX_OCSP_BYTES
+from tppkit.trust import State
+from tppkit.trust.revocation.ocsp import verify_ocsp
+from tppkit.trust.revocation.ocsp_response import MAX_OCSP_BYTES, make_ocsp_request, parse_ocsp_response
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 # The builder writes the machine's present as producedAt, so responders must be valid then.

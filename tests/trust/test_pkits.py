@@ -13,7 +13,8 @@ import pytest
 
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError, TppkitError
-from tppkit.trust import PathVerifier, RevocationChecker, RevocationEvidence, RevocationPolicy, make_anchors, parse_crl
+from tppkit.trust import PathVerifier, RevocationChecker, RevocationEvidence, RevocationPolicy, make_anchors
+from tppkit.trust.revocation.revocation_list import parse_crl
 
 pytestmark = pytest.mark.slow
 

@@ -30,7 +30,8 @@ from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.testpki import make_provider
 from tppkit.testpki.profiles import qseal_extensions, qwac_extensions
-from tppkit.trust import PathVerifier, TrustedLists, verify_trusted_list
+from tppkit.trust import PathVerifier, TrustedLists
+from tppkit.trust.trusted_list.reader import verify_trusted_list
 
 START, AT = datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 6, 1, tzinfo=UTC)
 LONG_AGO, BEFORE_EIDAS = datetime(2010, 1, 1, tzinfo=UTC), datetime(2015, 3, 1, tzinfo=UTC)

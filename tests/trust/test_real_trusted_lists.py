@@ -9,9 +9,10 @@ import pytest
 
 from tppkit.certificates import EidasCertificate, load_certificates
 from tppkit.errors import TppkitError, VerificationError
-from tppkit.trust import TrustedLists, load_trusted_lists, verify_trusted_list
+from tppkit.trust import TrustedLists, load_trusted_lists
 from tppkit.trust.trusted_list.folder import pointers_to
 from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS
+from tppkit.trust.trusted_list.reader import verify_trusted_list
 from tppkit.trust.trusted_list.services import IssuingService
 
 pytestmark = pytest.mark.shared

@@ -12,15 +12,8 @@ from cryptography.x509 import ocsp
 
 from refusals import refused
 from tppkit.errors import CertificateRejected, ConfigurationError
-from tppkit.trust import (
-    Anchors,
-    PathVerifier,
-    RevocationChecker,
-    RevocationPolicy,
-    RevocationScope,
-    Source,
-    State,
-)
+from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationPolicy, RevocationScope, State
+from tppkit.trust.revocation.answers import RevocationSource
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -62,9 +55,13 @@ def test_a_chain_holds_with_what_was_proven_of_each_certificate(judging, leaf, i
     response, crl = make_ocsp(leaf, issuing, at=AT), make_crl(root, at=AT - HOUR)
     path = judging(response, crl, scope=RevocationScope.CHAIN).verify(leaf.certificate, at=AT)
     first, second = path.revocation
-    assert (first.certificate, first.state, first.answer.source) == (leaf.certificate, State.GOOD, Source.OCSP)
+    assert (first.certificate, first.state, first.answer.source) == (
+        leaf.certificate,
+        State.GOOD,
+        RevocationSource.OCSP,
+    )
     assert (first.answer.sha256, first.answer.next_update) == (response.sha256, AT + DAY)
-    assert (second.certificate, second.answer.source) == (issuing.certificate, Source.CRL)
+    assert (second.certificate, second.answer.source) == (issuing.certificate, RevocationSource.CRL)
     assert (first.answer.signer, second.answer.signer) == (issuing.certificate, root.certificate)
 
 

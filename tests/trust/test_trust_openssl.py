@@ -13,17 +13,10 @@ from programs import needed
 from refusals import refused
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, VerificationError
-from tppkit.trust import (
-    Anchors,
-    PathVerifier,
-    RevocationChecker,
-    RevocationEvidence,
-    Source,
-    load_revocation,
-    make_ocsp_request,
-    parse_ocsp_response,
-    verify_ocsp,
-)
+from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationEvidence, load_revocation
+from tppkit.trust.revocation.answers import RevocationSource
+from tppkit.trust.revocation.ocsp import verify_ocsp
+from tppkit.trust.revocation.ocsp_response import make_ocsp_request, parse_ocsp_response
 
 CONFIGURATION = """
 [ca]
@@ -122,7 +115,7 @@ def authority(tmp_path_factory) -> Authority:
     return authority
 
 
-def judge(authority: Authority, name: str, evidence: RevocationEvidence, source: Source) -> str | None:
+def judge(authority: Authority, name: str, evidence: RevocationEvidence, source: RevocationSource) -> str | None:
     certificate = authority.certificate(name)
     at = certificate.not_before + timedelta(minutes=2)
     paths = PathVerifier(Anchors((authority.certificate("ca"),)), revocation=RevocationChecker(evidence=evidence))
@@ -137,7 +130,7 @@ def judge(authority: Authority, name: str, evidence: RevocationEvidence, source:
 @pytest.mark.parametrize("form", ["list.pem", "list.der"])
 @pytest.mark.parametrize(("name", "expected"), [("good", None), ("bad", "revocation.revoked")])
 def test_its_list_counts(authority, form, name, expected):
-    assert judge(authority, name, load_revocation([authority.folder / form]), Source.CRL) == expected
+    assert judge(authority, name, load_revocation([authority.folder / form]), RevocationSource.CRL) == expected
 
 
 @pytest.mark.parametrize("signer", ["ca", "responder"])
@@ -146,7 +139,7 @@ def test_its_answer_to_our_question_counts(authority, signer, name, expected):
     nonce = b"0123456789abcdef"
     response = parse_ocsp_response(authority.answer(authority.certificate(name), signer=signer, nonce=nonce))
     assert response.nonce == nonce
-    assert judge(authority, name, RevocationEvidence(ocsp=(response,)), Source.OCSP) == expected
+    assert judge(authority, name, RevocationEvidence(ocsp=(response,)), RevocationSource.OCSP) == expected
 
 
 @pytest.mark.parametrize("salt", ["digest", "20"])
@@ -156,7 +149,7 @@ def test_its_answer_signed_with_rsassa_pss_counts(authority, salt, name, expecte
     der = authority.answer(authority.certificate(name), *options, signer="pss", nonce=b"0123456789abcdef")
     response = parse_ocsp_response(der)
     assert response.x509.signature_algorithm_oid == SignatureAlgorithmOID.RSASSA_PSS
-    assert judge(authority, name, RevocationEvidence(ocsp=(response,)), Source.OCSP) == expected
+    assert judge(authority, name, RevocationEvidence(ocsp=(response,)), RevocationSource.OCSP) == expected
 
 
 @pytest.mark.parametrize("hashes", [("sha1", "sha1"), ("sha256", "sha1")])

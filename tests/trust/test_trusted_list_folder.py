@@ -13,10 +13,10 @@ from refusals import refused
 from tppkit.errors import ConfigurationError, FormatError, Severity, VerificationError
 from tppkit.testpki import certificate_pem, make_provider
 from tppkit.testpki.profiles import qwac_extensions
-from tppkit.trust import load_trusted_lists, verify_trusted_list
+from tppkit.trust import load_trusted_lists
 from tppkit.trust.trusted_list.folder import following_signers, verify_list_of_lists
 from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS, SigningPeriod
-from tppkit.trust.trusted_list.reader import UnverifiedList
+from tppkit.trust.trusted_list.reader import UnverifiedList, verify_trusted_list
 from tppkit.trust.trusted_list.uris import LIST_OF_LISTS
 
 START, AT = datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 6, 1, tzinfo=UTC)

@@ -12,9 +12,8 @@ from list_builder import WEB, Listed, ListFacts, State, criteria, pointer, polic
 
 from refusals import refused
 from tppkit.errors import FormatError, VerificationError
-from tppkit.trust import verify_trusted_list
 from tppkit.trust.trusted_list.model import TrustedList
-from tppkit.trust.trusted_list.reader import MAX_FINDINGS, UnverifiedList
+from tppkit.trust.trusted_list.reader import MAX_FINDINGS, UnverifiedList, verify_trusted_list
 from tppkit.trust.trusted_list.uris import NATIONAL_LIST
 
 SINCE = datetime(2020, 1, 1, tzinfo=UTC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from datetime import UTC, datetime
 
-from tppkit.trust import Window
+from tppkit.trust.path.window import Window
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 

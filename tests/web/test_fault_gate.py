@@ -19,15 +19,9 @@ from tppkit.certificates.rules import RULES
 from tppkit.errors import Severity, TppkitError
 from tppkit.seals import KeySigner, Seal, SealPolicy
 from tppkit.testpki import Pki, certificate_pem, make_pki, write_pki
-from tppkit.trust import (
-    PathVerifier,
-    RevocationChecker,
-    RevocationEvidence,
-    RevocationPolicy,
-    make_anchors,
-    parse_crl,
-    parse_ocsp_response,
-)
+from tppkit.trust import PathVerifier, RevocationChecker, RevocationEvidence, RevocationPolicy, make_anchors
+from tppkit.trust.revocation.ocsp_response import parse_ocsp_response
+from tppkit.trust.revocation.revocation_list import parse_crl
 from tppkit.web import AsgiSource, ProxyForm, QwacPolicy, SealGate, TrustedProxy
 
 Entry = dict[str, Any]

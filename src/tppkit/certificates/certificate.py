@@ -136,6 +136,10 @@ class Subject:
 class EidasCertificate(Subject):
     """A parsed certificate.
 
+        qwac = EidasCertificate.from_pem(Path("qwac.pem").read_bytes())
+        qwac.organization_identifier, qwac.roles, qwac.qc.types
+        qwac.findings  # malformed parts that were read
+
     Attributes:
         der: the certificate's bytes.
         subject: the holder's name; `str()` gives RFC 4514 text.

@@ -29,6 +29,9 @@ CertificateSource = FilePath | bytes | EidasCertificate | Sequence[EidasCertific
 def load_certificates(path: FilePath, *, password: bytes | str | None = None) -> tuple[EidasCertificate, ...]:
     """Read the certificates of a file in any format of `read_sources`; requests in it are ignored.
 
+        leaf, *chain = load_certificates("qwac-chain.pem")
+        leaf, *_ = load_certificates("qwac.p12", password=password)
+
     Args:
         path: the file.
         password: for PKCS#12.

@@ -110,19 +110,6 @@ def read_qc_statements(value: bytes) -> QcStatements:
         return _done(reading)
 
 
-def parse_qc_statements(value: bytes) -> QcStatements:
-    """Read the value of a qcStatements extension strictly.
-
-    Raises:
-        FormatError: the code of the first malformation.
-    """
-    statements = read_qc_statements(value)
-    if statements.findings:
-        first = statements.findings[0]
-        raise FormatError(first.code, first.message, clause=first.clause, offset=first.offset)
-    return statements
-
-
 def read_qc_statements_at(data: bytes, whole: der.Element) -> QcStatements:
     """Read the extension's content, an element of `data`. Never raises; offsets are into `data`."""
     reading = QcReading(data)

@@ -30,8 +30,6 @@ from tppkit.certificates.editions import (
 from tppkit.certificates.rule import Fault, Part, Rule, SubjectCheck, Use
 from tppkit.errors import Finding, Severity
 
-__all__ = ["RULES", "Rule", "Use", "check_certificate", "check_key", "check_statement", "first_error"]
-
 _MAX_MESSAGE = 1000
 
 
@@ -39,6 +37,9 @@ def check_certificate(
     certificate: EidasCertificate, *, as_: Use, at: datetime, edition: str | None = None, essential_only: bool = False
 ) -> tuple[Finding, ...]:
     """Every finding about a certificate used as `as_` at a time; never raises on its content.
+
+        for finding in check_certificate(qwac, as_=Use.QWAC, at=utc_now()):
+            print(finding.severity, finding.code, finding.message)
 
     Args:
         certificate: the certificate.

@@ -17,20 +17,19 @@ from tppkit._clock import format_time
 from tppkit._text import printable
 from tppkit.certificates import (
     EidasCertificate,
-    EidasRequest,
     ExtensionFacts,
     QcStatements,
-    Source,
     Use,
     check_certificate,
     check_pair,
     check_renewal,
-    check_statement,
     der,
     oids,
-    read_sources,
 )
+from tppkit.certificates.certificate import EidasRequest
 from tppkit.certificates.pair import valid_together
+from tppkit.certificates.rules import check_statement
+from tppkit.certificates.sources import Source, read_sources
 from tppkit.cli.certificates import (
     Bundle,
     Read,
@@ -58,13 +57,13 @@ from tppkit.cli.output import (
 )
 from tppkit.cli.trust_options import TrustFiles, trust_facts, trust_object, trust_options
 from tppkit.errors import Finding, FormatError
-from tppkit.trust import Crl, OcspResponse, TrustMaterial, check_trust, read_revocation
+from tppkit.trust import TrustMaterial, check_trust, parse_revocation
 from tppkit.trust.path.link_extensions import IssuingPoint
 from tppkit.trust.revocation.crl import check_dates
 from tppkit.trust.revocation.crl_entries import CrlEntry
 from tppkit.trust.revocation.ocsp_response import UNREADABLE as OCSP_ERRORS
-from tppkit.trust.revocation.ocsp_response import reason_of, responder_name, revoked_at
-from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, has_pem_crl
+from tppkit.trust.revocation.ocsp_response import OcspResponse, reason_of, responder_name, revoked_at
+from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, Crl, has_pem_crl
 
 _NO_CHAIN = "no chain was checked: neither --trust nor --trusted-lists was given"
 _NOT_CHECKED = " (signature not checked: cert check --trust does that)"
@@ -238,7 +237,7 @@ def _read_all(name: str, password: bytes | None) -> Iterator[Result | Unreadable
 def _read_answers(name: str, data: bytes, *, is_expected: bool) -> Iterator[Result | UnreadableFile]:
     """Read the CRLs or the OCSP response of a file, if it contains any."""
     try:
-        evidence = read_revocation(data, name=printable(name))
+        evidence = parse_revocation(data, name=printable(name))
         entries = [(_crl_object(crl), check_dates(crl)) for crl in evidence.crls]
         entries += [(_ocsp_object(response), ()) for response in evidence.ocsp]
     except FormatError as e:

@@ -12,8 +12,9 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit._clock import format_time
 from tppkit._files import read_bounded
-from tppkit.certificates import EidasCertificate, EidasRequest, Source, read_sources
-from tppkit.certificates.sources import MAX_SOURCE_BYTES
+from tppkit.certificates import EidasCertificate
+from tppkit.certificates.certificate import EidasRequest
+from tppkit.certificates.sources import MAX_SOURCE_BYTES, Source, read_sources
 from tppkit.cli.output import read_input, reading, require_one_stdin
 from tppkit.errors import FormatError
 from tppkit.httpsig.signers import load_private_key

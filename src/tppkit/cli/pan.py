@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from tppkit.card_search import AnyCard, CardForms, Forms, Skipped, SkipReason, search_path
+from tppkit.card_search.files import Skipped, SkipReason, search_path
+from tppkit.card_search.forms import AnyCard, CardForms, Forms
 from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, UNREADABLE, Result, json_option, read_input
 
 _MAX_CARDS_BYTES = 64 * 1024

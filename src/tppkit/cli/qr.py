@@ -15,19 +15,9 @@ import click
 from tppkit._files import write_new
 from tppkit.cli.output import Raw, Result, fact_lines, json_option, read_input, say
 from tppkit.errors import FormatError
-from tppkit.qr import (
-    Code,
-    Level,
-    Login,
-    Payment,
-    Picture,
-    ScanLink,
-    make_picture,
-    parse_amount,
-    parse_code,
-    read_picture,
-)
+from tppkit.qr import Code, Level, Login, Payment, Picture, ScanLink, make_picture, parse_code, read_picture
 from tppkit.qr.code import is_code
+from tppkit.qr.payment import parse_amount
 from tppkit.qr.picture_file import is_picture
 from tppkit.qr.reading import MAX_PICTURE_BYTES
 

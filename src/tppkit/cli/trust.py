@@ -16,10 +16,11 @@ from tppkit.cli.output import Result, at_option, json_option, present, say, verd
 from tppkit.cli.trust_options import folder_type, listing_object
 from tppkit.client import make_fetch
 from tppkit.errors import Finding, Severity
-from tppkit.trust import Judgement, QualifiedStatus, TrustedList, load_trusted_lists
+from tppkit.trust import QualifiedStatus, load_trusted_lists
 from tppkit.trust.trusted_list.fetch import LOTL_ADDRESS, fetch_trusted_lists
 from tppkit.trust.trusted_list.lists import ListFailure
-from tppkit.trust.trusted_list.qualified_status import check_freshness
+from tppkit.trust.trusted_list.model import TrustedList
+from tppkit.trust.trusted_list.qualified_status import Judgement, check_freshness
 
 
 @click.group()

@@ -6,7 +6,7 @@ make_picture(Login("https://shop.example/login/7c1f")).svg()
 
 from tppkit.qr.code import Code, parse_code
 from tppkit.qr.login import Login, parse_login
-from tppkit.qr.payment import Payment, parse_amount, parse_payment
+from tppkit.qr.payment import Payment, parse_payment
 from tppkit.qr.picture import Level, Picture, make_picture
 from tppkit.qr.reading import read_picture, read_texts
 from tppkit.qr.scan import ScanLink, parse_scan_link
@@ -19,7 +19,6 @@ __all__ = [
     "Picture",
     "ScanLink",
     "make_picture",
-    "parse_amount",
     "parse_code",
     "parse_login",
     "parse_payment",

@@ -23,6 +23,10 @@ def is_code(text: str) -> bool:
 def parse_code(text: str) -> Code:
     """Read a login code, a payment code or a scan link.
 
+        match parse_code(text):
+            case Payment(amount=amount, currency=currency): ...
+            case Login(url=url): ...
+
     Raises:
         FormatError: `qr.unknown`, and those of the three parsers.
     """

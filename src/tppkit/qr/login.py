@@ -16,6 +16,9 @@ LOGIN_PREFIX = "LOGIN:"
 class Login:
     """A login code.
 
+        code = Login("https://shop.example/login/7c1f")
+        code.text  # LOGIN:shop.example/login/7c1f
+
     Anyone can make a login code, and the service signs a GET to any address in it. So compare the address with your own before you
     trust it.
 
@@ -52,6 +55,8 @@ class Login:
 
 def parse_login(text: str) -> Login:
     """Read a login code.
+
+        parse_login("LOGIN:shop.example/login/7c1f").url  # https://shop.example/login/7c1f
 
     Raises:
         FormatError: `qr.unknown`, `qr.address-*`, `qr.character`, `qr.too-long`.

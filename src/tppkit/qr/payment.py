@@ -22,6 +22,9 @@ _AMOUNT = re.compile(r"(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,4})?")
 class Payment:
     """A payment code.
 
+        code = Payment(account=iban, name="Bookshop", currency="EUR", amount=Decimal("12.50"))
+        code.text  # TX:LT121000011101001000:Bookshop:EUR:12.50::
+
     These codes are not signed, so do not trust their contents.
 
     Attributes:

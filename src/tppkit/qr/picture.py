@@ -105,6 +105,9 @@ class Picture:
 def make_picture(code: Code, *, level: Level = Level.M) -> Picture:
     """Make the picture of a code.
 
+        picture = make_picture(Login("https://shop.example/login/7c1f"))
+        picture.svg(), picture.png(scale=8)
+
     Only codes are accepted, because a provider must not draw approval links (`scaRedirect`) itself.
 
     Args:

@@ -27,6 +27,8 @@ _SEARCHED_PIXELS = 2_100_000
 def read_picture(data: bytes) -> Code:
     """Read the only code in a picture.
 
+        read_picture(Path("photo.jpg").read_bytes())  # a Login, Payment or ScanLink
+
     Args:
         data: a PNG or JPEG file.
 
@@ -44,6 +46,9 @@ def read_picture(data: bytes) -> Code:
 
 def read_texts(data: bytes) -> tuple[str, ...]:
     """Return the texts of all QR codes in a picture.
+
+        for text in read_texts(Path("sheet.png").read_bytes()):
+            print(text)  # unchecked
 
     Args:
         data: a PNG or JPEG file; of an animation, the first picture is read.

@@ -16,8 +16,8 @@ from functools import lru_cache
 from urllib.parse import quote, unquote, unquote_plus
 
 from tppkit._encoding import decode_base64url, encode_base64url, shown
-from tppkit.certificates import DistinguishedName, EidasCertificate, parse_name
-from tppkit.certificates.names import Attribute
+from tppkit.certificates import DistinguishedName, EidasCertificate
+from tppkit.certificates.names import Attribute, parse_name
 from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 from tppkit.seals.field_types import require_field_types
 

@@ -15,7 +15,8 @@ from tppkit.httpsig.times import CLOCK_SKEW
 from tppkit.seals.advice import digest_fault
 from tppkit.seals.profile import EmptyBody, Format, SealProfile
 from tppkit.seals.profiles import PSD2_V1
-from tppkit.trust import TrustedPath, Window
+from tppkit.trust import TrustedPath
+from tppkit.trust.path.window import Window
 
 _REMEMBERED = 256
 _NOTHING: Mapping[str, EidasCertificate] = MappingProxyType({})

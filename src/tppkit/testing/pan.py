@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from tppkit.card_search import CardForms, Place, Secret, Skipped, SkipReason, search_path, searched
+from tppkit.card_search.files import Place, Skipped, SkipReason, search_path, searched
+from tppkit.card_search.forms import CardForms, Secret
 from tppkit.errors import ConfigurationError, FormatError
 
 _MAX_LINES = 20

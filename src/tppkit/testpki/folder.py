@@ -21,7 +21,8 @@ from types import MappingProxyType
 from tppkit._clock import as_utc, format_time, parse_time, shift
 from tppkit._files import FilePath, as_path, locked, read_bounded, remove_leftovers, replace_file
 from tppkit._locals import without_locals
-from tppkit.certificates import EidasCertificate, EidasRequest
+from tppkit.certificates import EidasCertificate
+from tppkit.certificates.certificate import EidasRequest
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.certificate import Issued, is_issued_by
 from tppkit.testpki.crl import HOLD, NO_LONGER, REASONS, Revocation

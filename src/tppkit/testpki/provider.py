@@ -9,15 +9,10 @@ from types import MappingProxyType
 from tppkit._encoding import shown
 from tppkit._iso_codes import COUNTRIES
 from tppkit._text import nearest
-from tppkit.certificates import (
-    EidasCertificate,
-    EidasRequest,
-    OrganizationIdentifier,
-    general_names,
-    oids,
-    parse_organization_identifier,
-)
+from tppkit.certificates import EidasCertificate, OrganizationIdentifier, general_names, oids
 from tppkit.certificates.authorities import AUTHORITIES
+from tppkit.certificates.certificate import EidasRequest
+from tppkit.certificates.identifier import parse_organization_identifier
 from tppkit.errors import ConfigurationError, FormatError
 
 # Country codes of VAT numbers only, and the country in ISO 3166-1.

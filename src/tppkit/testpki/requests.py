@@ -14,8 +14,9 @@ from dataclasses import replace
 from cryptography import x509
 
 from tppkit._encoding import shown
-from tppkit.certificates import EidasCertificate, EidasRequest, ExtensionFacts, check_statement, der, oids
-from tppkit.certificates.rules import check_key, first_error
+from tppkit.certificates import EidasCertificate, ExtensionFacts, der, oids
+from tppkit.certificates.certificate import EidasRequest
+from tppkit.certificates.rules import check_key, check_statement, first_error
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import profiles
 from tppkit.testpki.certificate import (

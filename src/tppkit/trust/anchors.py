@@ -38,6 +38,8 @@ class Anchors:
 def make_anchors(certificates: Iterable[EidasCertificate], *, all_trusted: bool = False) -> Anchors:
     """Sort certification authorities into roots and intermediates.
 
+        paths = PathVerifier(make_anchors(load_certificates("bundle.pem")))
+
     Self-signed authorities are roots, others intermediates: an intermediate added to a bundle is not trusted by itself.
     Certificates that are no authority are ignored.
 
@@ -72,6 +74,9 @@ def _is_self_signed(certificate: EidasCertificate) -> bool:
 
 def load_anchors(path: FilePath) -> Anchors:
     """Read the authorities of a file, or of the certificate files directly inside a folder.
+
+        anchors = load_anchors("pki")
+        anchors.findings  # files that were left out
 
     Self-signed authorities are roots. In a file without any, every authority is a root, as the caller named that file (an issuing
     authority alone is a common anchor). A folder is a collection, and needs a self-signed authority. What cannot be read is left

@@ -25,6 +25,10 @@ def is_web_address(url: str) -> bool:
 class Fetch(Protocol):
     """Gets the bytes behind an address, or raises `TransportError`.
 
+        fetch = make_fetch()  # of tppkit.client
+        RevocationChecker(fetch=fetch)
+        fetch("http://ca.example/issuing.crl", max_bytes=32 * 1024 * 1024, timeout=5.0)
+
     It must not return more than `max_bytes` bytes or take longer than `timeout` seconds, whatever the server does.
     """
 

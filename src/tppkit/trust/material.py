@@ -143,6 +143,9 @@ def check_trust(
 ) -> TrustReport:
     """Find everything that the trust material says against a certificate at a time; never raises on content.
 
+        report = check_trust(qwac, as_=Use.QWAC, at=received_at, material=load_trust(trust="pki", now=utc_now()))
+        [(finding.severity, finding.code) for finding in report.findings]
+
     Nothing is remembered between calls: one certificate is not trusted by the intermediates of another.
 
     Args:
@@ -209,6 +212,9 @@ def load_trust(
     now: datetime,
 ) -> TrustMaterial:
     """Read trust material from files.
+
+        material = load_trust(trust="pki", answers=load_revocation(["issuing.crl"]), now=utc_now())
+        policy = SealPolicy(material)
 
     With answers, the end entity must be proven good; an authority above it without a usable answer gives a warning.
 

@@ -20,7 +20,8 @@ from tppkit.seals.policy import SealPolicy
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.profiles import PROFILES
 from tppkit.seals.verify import ReadSeal, read_seal, verify_request
-from tppkit.trust import TrustedPath, Window
+from tppkit.trust import TrustedPath
+from tppkit.trust.path.window import Window
 
 Refusal = FormatError | VerificationError
 

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID as Purpose
 
-from tppkit.certificates import PdsLocation, Use, der, oids
+from tppkit.certificates import Use, der, oids
+from tppkit.certificates.qcstatements import PdsLocation
 from tppkit.certificates.write_qcstatements import write_pds
 from tppkit.testpki.certificate import Extension
 from tppkit.testpki.faults import cases

@@ -18,7 +18,7 @@ SINCE_ALWAYS = datetime.min.replace(tzinfo=UTC)
 _INSTANT = timedelta(microseconds=1)
 
 
-class Source(StrEnum):
+class RevocationSource(StrEnum):
     """The kind of an answer."""
 
     OCSP = "ocsp"
@@ -34,7 +34,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RevocationAnswer:
     """What one CRL or OCSP response states about one certificate; its signature was verified.
 
     Attributes:
@@ -57,7 +57,7 @@ class Answer:
         findings: warnings and notices about the response.
     """
 
-    source: Source
+    source: RevocationSource
     sha256: str
     state: State
     this_update: datetime
@@ -87,7 +87,7 @@ class Answer:
         """Whether it is no longer fresh, with 5 minutes for clocks; `max_age` as in `fresh_until`."""
         return shift(at, -CLOCK_SKEW) > self.fresh_until(max_age)
 
-    def is_superseded_by(self, other: Answer) -> bool:
+    def is_superseded_by(self, other: RevocationAnswer) -> bool:
         """Whether both are lists of one authority, scope and moment, and the other has the higher CRL number.
 
         Source: RFC 5280 section 5.2.3: a list supersedes another of its scope by its number.
@@ -120,7 +120,7 @@ class Verdict:
     """
 
     proof: Proof
-    answer: Answer | None
+    answer: RevocationAnswer | None
     begins: datetime
     ends: datetime
     invalid_since: datetime | None = None
@@ -132,7 +132,7 @@ class Verdict:
 
 
 def weigh(
-    answers: Sequence[Answer],
+    answers: Sequence[RevocationAnswer],
     certificate: EidasCertificate,
     *,
     at: datetime,
@@ -180,7 +180,7 @@ def weigh(
     return Verdict(proof, answer, begins, ends, invalid_since=min(invalid, default=None))
 
 
-def _prove(answer: Answer, certificate: EidasCertificate, at: datetime, max_age: timedelta | None) -> Proof:
+def _prove(answer: RevocationAnswer, certificate: EidasCertificate, at: datetime, max_age: timedelta | None) -> Proof:
     """Decide what one answer proves by itself.
 
     An answer that was fresh at the time proves what it states. A later answer proves that the certificate was not revoked
@@ -199,15 +199,15 @@ def _prove(answer: Answer, certificate: EidasCertificate, at: datetime, max_age:
     return Proof.GOOD if (still_listed or kept) and not is_stale else Proof.STALE
 
 
-def _current(proving: Sequence[tuple[Answer, Proof]]) -> list[tuple[Answer, Proof]]:
+def _current(proving: Sequence[tuple[RevocationAnswer, Proof]]) -> list[tuple[RevocationAnswer, Proof]]:
     return [one for one in proving if not any(one[0].is_superseded_by(other) for other, _ in proving)]
 
 
-def _holds_at(answer: Answer, at: datetime) -> bool:
+def _holds_at(answer: RevocationAnswer, at: datetime) -> bool:
     return answer.reason == ON_HOLD and answer.revoked_at is not None and answer.revoked_at <= at
 
 
-def _latest_hold(answers: Sequence[Answer], at: datetime) -> Answer | None:
+def _latest_hold(answers: Sequence[RevocationAnswer], at: datetime) -> RevocationAnswer | None:
     """Return the latest answer issued by then, if it has a hold that had begun.
 
     A hold revokes while it lasts: RFC 6960 section 2.2 calls it temporary revocation, and by RFC 5280 section 6.3.3 the reason of

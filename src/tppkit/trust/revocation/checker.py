@@ -21,7 +21,7 @@ from tppkit.errors import ConfigurationError, Finding, Severity, VerificationErr
 from tppkit.trust.fetching import Fetch
 from tppkit.trust.path.window import Window
 from tppkit.trust.revocation import outcome
-from tppkit.trust.revocation.answers import CLOCK_SKEW, Answer, Proof, Source, State, Verdict, weigh
+from tppkit.trust.revocation.answers import CLOCK_SKEW, Proof, RevocationAnswer, RevocationSource, State, Verdict, weigh
 from tppkit.trust.revocation.crl import verify_crl
 from tppkit.trust.revocation.fetched import MAX_FETCHES, Fetched, FetchedAnswers
 from tppkit.trust.revocation.ocsp import verify_ocsp
@@ -151,7 +151,7 @@ class RevocationChecker:
 
     def _decide(self, inquiry: Inquiry) -> tuple[Verdict, list[Finding]]:
         """What the answers prove, asked one after the other until one decides, and findings about the responder."""
-        known: list[Answer] = []
+        known: list[RevocationAnswer] = []
         for fetched, answers in self._answers(inquiry):
             known += answers
             verdict, noted = self._weigh(inquiry, known)
@@ -164,7 +164,7 @@ class RevocationChecker:
                 break
         return verdict, noted
 
-    def _weigh(self, inquiry: Inquiry, known: list[Answer]) -> tuple[Verdict, list[Finding]]:
+    def _weigh(self, inquiry: Inquiry, known: list[RevocationAnswer]) -> tuple[Verdict, list[Finding]]:
         """What the answers prove; those whose responder is not trusted can only revoke."""
         while True:
             verdict = weigh(known, inquiry.certificate, at=inquiry.at, max_age=self._max_age)
@@ -179,7 +179,7 @@ class RevocationChecker:
                 inquiry.faults.append(fault)
                 known[known.index(answer)] = replace(answer, only_revokes=fault)
 
-    def _check_responder(self, inquiry: Inquiry, answer: Answer) -> list[Finding]:
+    def _check_responder(self, inquiry: Inquiry, answer: RevocationAnswer) -> list[Finding]:
         """Ask the CRLs of the authority about a responder that it certified."""
         when = max(inquiry.at, answer.produced_at or inquiry.at)
         about = Inquiry(
@@ -199,18 +199,22 @@ class RevocationChecker:
             raise VerificationError("ocsp.responder-unchecked", message, clause=_RESPONDERS)
         return [Finding("ocsp.responder-unchecked", Severity.NOTICE, message, _RESPONDERS)]
 
-    def _answers(self, inquiry: Inquiry) -> Iterator[tuple[Fetched | None, list[Answer]]]:
+    def _answers(self, inquiry: Inquiry) -> Iterator[tuple[Fetched | None, list[RevocationAnswer]]]:
         """The known answers first, then each one that can be fetched; faults are added to the inquiry."""
         known = Fetched(("", ""), self._evidence), *self._fetched.kept
         yield None, [answer for one in known for answer in self._read(one, inquiry)]
         for fetched in self._fetched.ask(inquiry):
             yield fetched, self._read(fetched, inquiry)
 
-    def _may_settle_others(self, answer: Answer, at: datetime) -> bool:
+    def _may_settle_others(self, answer: RevocationAnswer, at: datetime) -> bool:
         """Whether this is of a list that is authentic, complete and fresh."""
-        return answer.source is Source.CRL and answer.only_revokes is None and not answer.is_stale_at(at, self._max_age)
+        return (
+            answer.source is RevocationSource.CRL
+            and answer.only_revokes is None
+            and not answer.is_stale_at(at, self._max_age)
+        )
 
-    def _read(self, fetched: Fetched, inquiry: Inquiry) -> list[Answer]:
+    def _read(self, fetched: Fetched, inquiry: Inquiry) -> list[RevocationAnswer]:
         certificate, issuer, nonce, answers = inquiry.certificate, inquiry.issuer, fetched.nonce, []
         for response in () if inquiry.lists_only else fetched.evidence.ocsp:
             with _noting(inquiry.faults, silent="ocsp.other-certificate"):
@@ -226,7 +230,7 @@ class RevocationChecker:
                 answers.append(self._noted(answer, inquiry.faults))
         return answers
 
-    def _noted(self, answer: Answer, faults: list[Finding]) -> Answer:
+    def _noted(self, answer: RevocationAnswer, faults: list[Finding]) -> RevocationAnswer:
         """The answer, which can only revoke if it is dated after the present; that fault is added."""
         latest = max(answer.this_update, answer.produced_at or answer.this_update)
         if self._now is not None and latest > shift(self._now(), CLOCK_SKEW):
@@ -236,7 +240,7 @@ class RevocationChecker:
             faults.append(answer.only_revokes)
         return answer
 
-    def _note_revocation(self, certificate: EidasCertificate, answer: Answer) -> None:
+    def _note_revocation(self, certificate: EidasCertificate, answer: RevocationAnswer) -> None:
         # Once for each revocation: a peer that repeats a revoked certificate must not cause new checks of all others.
         revocation = (certificate.sha256, answer.reason, answer.revoked_at)
         with self._lock:

@@ -16,7 +16,7 @@ from tppkit.errors import Finding, Severity, VerificationError
 from tppkit.trust.path.link_extensions import IssuingPoint
 from tppkit.trust.path.links import Link, read_link
 from tppkit.trust.path.strength import signature_weakness
-from tppkit.trust.revocation.answers import ON_HOLD, SINCE_ALWAYS, Answer, Source, State
+from tppkit.trust.revocation.answers import ON_HOLD, SINCE_ALWAYS, RevocationAnswer, RevocationSource, State
 from tppkit.trust.revocation.crl_entries import CrlEntry, read_time
 from tppkit.trust.revocation.revocation_list import DELTA, DISTRIBUTION_POINT, MAX_ENTRIES, Crl
 
@@ -36,7 +36,7 @@ def verify_crl(
     issuer: EidasCertificate,
     above: Sequence[EidasCertificate] = (),
     signed: Cache[tuple[str, str], bool] | None = None,
-) -> Answer:
+) -> RevocationAnswer:
     """Authenticate a CRL and read its entries about a certificate.
 
     A list that cannot prove the certificate good (a delta CRL, an indirect one, one of another scope, one with an unknown
@@ -76,8 +76,8 @@ def verify_crl(
     if revocation is None:
         _check_entries(crl, certificate, is_removed=bool(entries))
     point, kept = crl.extensions.get(DISTRIBUTION_POINT), crl.extensions.get(_EXPIRED_CERTS)
-    return Answer(
-        source=Source.CRL,
+    return RevocationAnswer(
+        source=RevocationSource.CRL,
         sha256=crl.sha256,
         state=State.GOOD if revocation is None else State.REVOKED,
         this_update=crl.this_update,

@@ -13,7 +13,7 @@ from tppkit._clock import format_time, shift
 from tppkit.certificates import EidasCertificate, der
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.path.links import read_key_bits
-from tppkit.trust.revocation.answers import CLOCK_SKEW, ON_HOLD, Answer, Source, State
+from tppkit.trust.revocation.answers import CLOCK_SKEW, ON_HOLD, RevocationAnswer, RevocationSource, State
 from tppkit.trust.revocation.crl_entries import INVALIDITY_DATE, read_time
 from tppkit.trust.revocation.ocsp_response import (
     UNREADABLE,
@@ -43,7 +43,7 @@ def verify_ocsp(
     issuer: EidasCertificate,
     nonce: bytes | None = None,
     require_nonce: bool = False,
-) -> Answer:
+) -> RevocationAnswer:
     """Authenticate an OCSP response and read its status of a certificate.
 
     Args:
@@ -83,8 +83,8 @@ def verify_ocsp(
             if not revoking:
                 raise
             only_revokes = Finding(e.code, Severity.WARNING, e.message, e.clause)
-        return Answer(
-            source=Source.OCSP,
+        return RevocationAnswer(
+            source=RevocationSource.OCSP,
             sha256=response.sha256,
             state=_STATES[single.certificate_status],
             this_update=single.this_update_utc,

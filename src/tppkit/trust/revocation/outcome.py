@@ -12,7 +12,7 @@ from tppkit._clock import format_time, shift
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, Finding, LeafRevoked, Severity
 from tppkit.trust.path.window import Window
-from tppkit.trust.revocation.answers import Answer, State
+from tppkit.trust.revocation.answers import RevocationAnswer, State
 
 RETRY_AFTER = timedelta(minutes=1)
 _CLAUSE = "RFC 5280 section 6.3; RFC 6960"
@@ -47,7 +47,7 @@ class CertificateStatus:
 
     certificate: EidasCertificate
     state: State
-    answer: Answer | None = None
+    answer: RevocationAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Inquiry:
     faults: list[Finding] = field(default_factory=list)
 
 
-def refuse_revoked(certificate: EidasCertificate, answer: Answer, *, is_leaf: bool) -> NoReturn:
+def refuse_revoked(certificate: EidasCertificate, answer: RevocationAnswer, *, is_leaf: bool) -> NoReturn:
     """Reject a revoked certificate."""
     when = "" if answer.revoked_at is None else f" on {format_time(answer.revoked_at)}"
     kind = LeafRevoked if is_leaf else CertificateRejected
@@ -118,7 +118,7 @@ def fail(inquiry: Inquiry, *, is_soft: bool, is_stale: bool) -> tuple[Certificat
     return unknown, [Finding(code, Severity.WARNING, message, _CLAUSE), *faults]
 
 
-def refuse_held(inquiry: Inquiry, answer: Answer, *, is_leaf: bool) -> NoReturn:
+def refuse_held(inquiry: Inquiry, answer: RevocationAnswer, *, is_leaf: bool) -> NoReturn:
     """Reject a certificate whose last known state is a hold, under every policy: this is not a lack of answers."""
     raise (LeafRevoked if is_leaf else CertificateRejected)(
         "revocation.stale",

@@ -17,7 +17,7 @@ class RevocationEvidence:
 
         evidence = load_revocation(["issuing.crl", "leaf.ors"])
         RevocationChecker(evidence=evidence)
-        evidence + read_revocation(data, name="newer.crl")
+        evidence + parse_revocation(data, name="newer.crl")
 
     Attributes:
         crls: in any order.
@@ -37,16 +37,18 @@ class RevocationEvidence:
 def load_revocation(paths: Iterable[FilePath]) -> RevocationEvidence:
     """Read files of which each is a CRL (DER), CRLs (PEM) or an OCSP response (DER).
 
+        checker = RevocationChecker(evidence=load_revocation(["issuing.crl", "root.crl"]))
+
     Raises:
         FormatError: `file.unreadable`, `file.too-large`; `revocation.unreadable`, a file is neither.
     """
     evidence = RevocationEvidence()
     for path in paths:
-        evidence += read_revocation(read_bounded(path, max_bytes=MAX_CRL_BYTES), name=as_path(path).name)
+        evidence += parse_revocation(read_bounded(path, max_bytes=MAX_CRL_BYTES), name=as_path(path).name)
     return evidence
 
 
-def read_revocation(data: bytes, *, name: str) -> RevocationEvidence:
+def parse_revocation(data: bytes, *, name: str) -> RevocationEvidence:
     """Read a CRL (DER), every CRL of a PEM file, or an OCSP response (DER).
 
     Args:
