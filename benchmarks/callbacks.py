@@ -16,9 +16,9 @@ from tppkit.callbacks import (
     CallbackKind,
     CallbackReceiver,
     sign_callback,
-    signed_bytes,
     verify_callback,
 )
+from tppkit.callbacks.signed_bytes import signed_bytes
 from tppkit.message import Message
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -26,12 +26,12 @@ from tppkit.callbacks import (
     CallbackKind,
     CallbackReceiver,
     Inbox,
-    Retention,
     VerifiedCallback,
     sign_callback,
     verify_callback,
 )
-from tppkit.inbox import Entry, Version
+from tppkit.inbox import Entry, Retention
+from tppkit.inbox.entries import Version
 from tppkit.inbox.statements import Statements
 from tppkit.inbox.store import InboxStore
 from tppkit.message import Message

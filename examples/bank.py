@@ -17,9 +17,8 @@ from tppkit.protocol.psd2.payment import TransactionStatus
 from tppkit.protocol.wire import require_media_type
 from tppkit.seals import SealPolicy, VerifiedRequest
 from tppkit.trust import PathVerifier, load_anchors
-from tppkit.web import Answer, ProxyForm, QwacPolicy, ReplayGuard, SealGate, TrustedProxy
+from tppkit.web import Answer, ProxyForm, QwacPolicy, ReplayGuard, SealGate, Source, TrustedProxy
 from tppkit.web.replay_stores.memory import MemoryReplayStore
-from tppkit.web.sources import Source
 
 paths = PathVerifier(load_anchors(Path(os.environ["BANK_ANCHORS"])))
 gate = SealGate(

@@ -96,7 +96,7 @@ def bank(folder: Path, entered: Entered, pki: Pki) -> None:
 
 def receiver(folder: Path, entered: Entered, _: Pki) -> None:
     """Receive from the application's middleware on until the effect is committed."""
-    app = make_app("inbox", folder)
+    app = make_app(f"sqlite:///{folder / 'inbox.sqlite'}")
 
     async def receive() -> None:
         for number in range(2):

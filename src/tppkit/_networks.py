@@ -25,6 +25,9 @@ def parse_networks(texts: Iterable[str]) -> tuple[IpNetwork, ...]:
 
     Raises:
         ConfigurationError: `callback.networks`.
+
+    Example:
+        parse_networks(["203.0.113.0/28", "2001:db8::7"])
     """
     networks = []
     for text in texts:
@@ -88,6 +91,9 @@ def verify_peer(
 
     Raises:
         VerificationError: `callback.peer`.
+
+    Example:
+        verify_peer("203.0.113.7", allowed=parse_networks(["203.0.113.0/28"]))
     """
     address = real_peer(peer, trusted_proxies=trusted_proxies, forwarded_for=forwarded_for)
     if not _is_in(address, allowed):

@@ -28,7 +28,8 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.callbacks import CallbackRejected, make_signature, verify_callback
+from tppkit.callbacks import CallbackRejected, verify_callback
+from tppkit.callbacks.sign import make_signature
 from tppkit.callbacks.verify import P256_ORDER
 from tppkit.message import Message
 

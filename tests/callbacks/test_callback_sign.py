@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from calling import ACCESS, ACCESS_URL, LIVE
 
-from tppkit.callbacks import make_signature, sign_callback
+from tppkit.callbacks import sign_callback
+from tppkit.callbacks.sign import make_signature
 
 
 def test_a_deterministic_signature_is_the_same_again():

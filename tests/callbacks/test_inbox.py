@@ -12,8 +12,9 @@ import pytest
 from inboxes import AT, STORES, UUID, Case, grant, login, open_case, outcome, received, receiver
 
 from refusals import refused
-from tppkit.callbacks import CallbackRejected, Inbox, InboxSettings, Outcome, Retries
+from tppkit.callbacks import CallbackRejected, Inbox, InboxSettings
 from tppkit.errors import ConfigurationError
+from tppkit.inbox import Outcome, Retries
 from tppkit.inbox.store import MemoryStore
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)

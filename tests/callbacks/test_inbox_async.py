@@ -14,8 +14,9 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
 from refusals import refused
-from tppkit.callbacks import AsyncInbox, Inbox, Outcome, Unhandled
+from tppkit.callbacks import AsyncInbox, Inbox, Unhandled
 from tppkit.errors import ConfigurationError
+from tppkit.inbox import Outcome
 from tppkit.inbox.store import InboxStore, MemoryStore
 from tppkit.inbox.tasks import TaskConnection
 

@@ -11,9 +11,9 @@ import pytest
 from inboxes import AT, STORES, Case, grant, login, open_case, outcome
 from sqlalchemy import MetaData, select
 
-from tppkit.callbacks import Inbox, InboxSettings, Outcome, Retention, Retries
+from tppkit.callbacks import Inbox, InboxSettings
 from tppkit.errors import ConfigurationError
-from tppkit.inbox import Failure
+from tppkit.inbox import Failure, Outcome, Retention, Retries
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
 

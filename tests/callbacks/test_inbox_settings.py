@@ -17,15 +17,12 @@ from tppkit.callbacks import (
     CallbackRejected,
     Inbox,
     InboxSettings,
-    Outcome,
-    Retention,
-    Retries,
     TimeWindow,
     VerifiedCallback,
     operated_at,
 )
 from tppkit.errors import ConfigurationError, TransportError
-from tppkit.inbox import InboxError
+from tppkit.inbox import InboxError, Outcome, Retention, Retries
 from tppkit.inbox.store import MemoryStore
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)

@@ -19,11 +19,11 @@ from tppkit.callbacks import (
     CallbackRejected,
     Inbox,
     InboxSettings,
-    Outcome,
     TimeWindow,
     Unhandled,
     operated_at,
 )
+from tppkit.inbox import Outcome
 from tppkit.message import Message
 
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)

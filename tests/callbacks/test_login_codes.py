@@ -20,12 +20,11 @@ from tppkit.callbacks import (
     CallbackReceiver,
     CallbackRejected,
     Inbox,
-    Outcome,
     verify_callback,
 )
 from tppkit.callbacks.login_codes import KEPT, LIFETIME, LoginCode, LoginCodes, digest_session_id
 from tppkit.errors import ConfigurationError
-from tppkit.inbox import InboxError
+from tppkit.inbox import InboxError, Outcome
 from tppkit.inbox.store import InboxStore
 from tppkit.protocol.legacy import LoginPermission, LoginRequest
 from tppkit.qr import parse_login

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from programs import TPPKIT
 from tppkit._clock import utc_now
-from tppkit.callbacks import (  # fmt: skip
+from tppkit.callbacks import (
     CallbackAddress,
     CallbackKey,
     CallbackKind,
@@ -24,11 +24,11 @@ from tppkit.callbacks import (  # fmt: skip
     CallbackRejected,
     Inbox,
     InboxSettings,
-    Retries,
     sign_callback,
 )
 from tppkit.errors import TransportError
-from tppkit.inbox import Entry, Version
+from tppkit.inbox import Entry, Retries
+from tppkit.inbox.entries import Version
 from tppkit.inbox.store import InboxStore
 from tppkit.message import Message  # fmt: skip
 

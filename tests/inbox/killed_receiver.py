@@ -25,7 +25,8 @@ from typing import Any
 from sqlalchemy import BigInteger, Column, Integer, MetaData, Table, insert, select
 
 from tppkit._clock import utc_now
-from tppkit.inbox import Entry, InboxError, Retries, Version
+from tppkit.inbox import Entry, InboxError, Retries
+from tppkit.inbox.entries import Version
 from tppkit.inbox.store import InboxStore
 from tppkit.inbox.tasks import Tasks
 

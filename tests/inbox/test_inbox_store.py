@@ -18,7 +18,8 @@ from inbox_cases import AT, DAY, MINUTE, SECOND, SOURCE, apply, effects, entry, 
 from sqlalchemy import create_engine, event
 
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.inbox import InboxError, Outcome, Retention, Retries, Version
+from tppkit.inbox import InboxError, Outcome, Retention, Retries
+from tppkit.inbox.entries import Version
 from tppkit.inbox.store import InboxStore, MemoryStore
 
 KINDS = ("memory", "sqlite", "postgresql")

@@ -14,7 +14,8 @@ from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import PSD2
 from tppkit.protocol.psd2.endpoints import PAYMENT_DETAILS, PAYMENT_STATUS
 from tppkit.testpki import Pki, make_provider
-from tppkit.web import authorize, require_role
+from tppkit.web import authorize
+from tppkit.web.gate import require_role
 
 PAYMENTS = "/psd2/v1/payments/sepa-credit-transfers"
 ROWS = list(PSD2.endpoints)

@@ -27,7 +27,6 @@ from tppkit.callbacks import (
     Inbox,
     InboxSettings,
     NoTime,
-    Outcome,
     Receipt,
     TimeWindow,
     Unhandled,
@@ -36,6 +35,7 @@ from tppkit.callbacks import (
     sign_callback,
 )
 from tppkit.errors import ConfigurationError, FormatError, TppkitError, TransportError, VerificationError
+from tppkit.inbox import Outcome
 from tppkit.inbox.store import InboxStore, MemoryStore
 from tppkit.message import Message
 from tppkit.protocol.legacy import LoginPermission, LoginRequest

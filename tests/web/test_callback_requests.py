@@ -15,7 +15,8 @@ from refusals import refused
 from tppkit.callbacks import CallbackAddress, CallbackKind, parse_networks
 from tppkit.callbacks.addresses import AddressBook
 from tppkit.errors import ConfigurationError, FormatError, VerificationError
-from tppkit.web import AsgiSource, CallbackPeers, WsgiSource, callback_target
+from tppkit.web import AsgiSource, CallbackPeers, WsgiSource
+from tppkit.web.receiving.callbacks import read_target
 
 
 def refused_by(peers: CallbackPeers, source: AsgiSource | WsgiSource) -> bool:
@@ -118,7 +119,7 @@ def test_the_proxys_header_counts_by_http2_only_where_it_was_configured():
 def test_a_target_that_is_put_together_again_is_decoded_to_the_same_path(path):
     """Under WSGI without a raw target; the address book compares decoded paths."""
     environ = {"REQUEST_METHOD": "POST", "SCRIPT_NAME": "", "PATH_INFO": path.encode().decode("latin-1")}
-    target = callback_target(environ)
+    target = read_target(WsgiSource(environ))
     assert target is not None
     assert unquote_to_bytes(target) == path.encode()
     assert target.isascii()
@@ -134,10 +135,10 @@ def test_a_target_that_is_put_together_again_finds_its_address_and_what_is_not_a
         "PATH_INFO": whole.removeprefix(prefix),
         "QUERY_STRING": "x=%2F",
     }
-    found = book.find(callback_target(environ) or "")
+    found = book.find(read_target(WsgiSource(environ)) or "")
     assert found is not None
     assert b"https://tpp.example/app/a%2Fb/%C5%BE?x=%2F" in found.urls
-    assert callback_target({"headers": [], "raw_path": b"*", "path": "*"}) is None
+    assert read_target(AsgiSource({"headers": [], "raw_path": b"*", "path": "*"})) is None
 
 
 @pytest.mark.parametrize("texts", [["203.0.113.0/28"], "203.0.113.0/28", [None]])

@@ -18,15 +18,15 @@ from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, ConfigurationError, FormatError
 from tppkit.testpki import Pki, certificate_pem
-from tppkit.web import PeerCertificate, ProxyForm, TrustedProxy
-from tppkit.web.sources import source_of
+from tppkit.web import AsgiSource, PeerCertificate, ProxyForm, TrustedProxy, WsgiSource
 
 PROXY = "10.0.0.5"
 STRANGER = "203.0.113.9"
 
 
 def peer_certificate(request: Any, **settings: Any) -> PeerCertificate:
-    return web.peer_certificate(source_of(request), **settings)
+    source = WsgiSource(request) if "REQUEST_METHOD" in request else AsgiSource(request)
+    return web.peer_certificate(source, **settings)
 
 
 def pem(certificate: EidasCertificate) -> str:

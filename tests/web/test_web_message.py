@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from refusals import refused
 from tppkit.errors import FormatError
 from tppkit.message import Message
-from tppkit.web import read_message
+from tppkit.web.sources import read_message
 
 LIMIT = 1000
 

@@ -61,6 +61,9 @@ class CallbackAddress:
 
     Raises:
         ConfigurationError: `callback.address-unusable`.
+
+    Example:
+        CallbackAddress("https://tpp.example/pay/{token}", CallbackKind.PAYMENT)
     """
 
     url: str

@@ -56,6 +56,10 @@ class CallbackExplanation:
         findings: the rejection as an error, then each part of the likely cause as a warning; empty if the callback is valid.
         candidates: the signed bytes that `verify_callback` tries; empty if there is no requestid or the address is unknown.
         keys: the name of each key of the receiver, and whether it is valid at the time.
+
+    Example:
+        for candidate in explanation.candidates:
+            print(candidate.form, candidate.url)
     """
 
     verified: VerifiedCallback | None
@@ -81,6 +85,10 @@ def explain_callback(
 
     Raises:
         ConfigurationError: `time.naive`.
+
+    Example:
+        for finding in explain_callback(received, at=utc_now(), receiver=receiver).findings:
+            print(finding.code, finding.message)
     """
     at = as_utc(at)
     keys = tuple([(key.name, key.counts_at(at)) for key in receiver.keys])

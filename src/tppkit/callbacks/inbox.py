@@ -64,6 +64,10 @@ class Receipt(NamedTuple):
         outcome: STORED, APPLIED, REPEATED, STALE, VERSION_CONFLICT or BUSY; LOGIN or UNREADABLE of `Unhandled`.
         callback: the verified callback.
         fault: why it is UNREADABLE, else None.
+
+    Example:
+        receipt = inbox.handle(received, handler, at=utc_now())
+        status = 200 if receipt.acknowledged else 503
     """
 
     outcome: Outcome | Unhandled

@@ -30,6 +30,9 @@ def operated_at(callback: VerifiedCallback) -> datetime | NoTime:
     """Return the signed time of a transaction, `NO_TIME` for every other callback.
 
     Its epoch is an assumption (assumption tran-time-stamp): compare it with real callbacks before you use it in a window.
+
+    Example:
+        TimeWindow(operated_at, past=timedelta(days=1))
     """
     return callback.event.operated_at if isinstance(callback.event, Transaction) else NO_TIME
 
@@ -47,6 +50,9 @@ class TimeWindow:
 
     Raises:
         ConfigurationError: `inbox.setting`, a span is below zero or above 100 years.
+
+    Example:
+        InboxSettings(window=TimeWindow(operated_at, past=timedelta(days=1)))
     """
 
     time_of: Callable[[VerifiedCallback], datetime | NoTime | None]
@@ -115,6 +121,9 @@ class InboxSettings:
 
     Raises:
         ConfigurationError: `inbox.setting`.
+
+    Example:
+        Inbox(receiver, store, settings=InboxSettings(environment="test", retries=Retries(attempts=3)))
     """
 
     environment: str = "live"

@@ -38,6 +38,9 @@ class CallbackKey:
 
     Raises:
         ConfigurationError: `callback-key.unreadable` (not a public key), `callback-key.curve`, `callback-key.setting`, `time.naive`.
+
+    Example:
+        CallbackKey("live-2026", public_key, not_after=datetime(2027, 1, 1, tzinfo=UTC))
     """
 
     name: str
@@ -90,6 +93,9 @@ def load_callback_key(
     Raises:
         ConfigurationError: `callback-key.unreadable`, `callback-key.curve`, `callback-key.setting`, `time.naive`, `file.path`.
         FormatError: `file.unreadable`, `file.too-large`.
+
+    Example:
+        key = load_callback_key("callback-live.pub", name="live")
     """
     data = read_bounded(source, max_bytes=MAX_KEY_BYTES) if isinstance(source, str | PathLike) else source
     return CallbackKey(name, _read_public_key(data, name), not_before, not_after)

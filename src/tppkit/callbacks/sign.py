@@ -44,6 +44,9 @@ def sign_callback(
         body: the raw bytes.
         deterministic: the same request gives the same signature (RFC 6979).
 
+    Example:
+        headers = sign_callback(key, request_id="r-1", method="POST", url="https://tpp.example/cb/", body=b"{}")
+
     Source: PSD2 document, part B section 5.
     """
     signature = make_signature(key, signed_bytes(request_id, method, url, body), deterministic=deterministic)

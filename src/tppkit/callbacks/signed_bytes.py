@@ -55,6 +55,9 @@ class RequestIds:
 
     Raises:
         ConfigurationError: `callback.request-id-setting`.
+
+    Example:
+        CallbackReceiver(addresses, keys=[key], request_ids=RequestIds(further="."))
     """
 
     further: str = ""

@@ -58,6 +58,9 @@ class CallbackReceiver:
     Raises:
         ConfigurationError: `callback.address-unusable`, `callback.addresses-ambiguous`, `callback-key.setting`,
             `callback.body-setting`.
+
+    Example:
+        CallbackReceiver([CallbackAddress("https://tpp.example/cb/", CallbackKind.ACCESS)], keys=[key])
     """
 
     def __init__(
@@ -92,6 +95,10 @@ class VerifiedCallback(NamedTuple):
         address: the configured address at which it was received.
         token: the value in place of the address's `{token}` (the uuid of a payment request), or empty.
         signature: as received, for evidence. Do not use it to recognise a replay.
+
+    Example:
+        if isinstance(callback.event, Transaction):
+            print(callback.event.id, callback.replay_key)
     """
 
     request_id: str
@@ -135,6 +142,9 @@ def verify_callback(received: Message, *, at: datetime, receiver: CallbackReceiv
     Raises:
         CallbackRejected: see `verify_signature`; `json.*`, `model.invalid`: the body is not of the address's kind.
         ConfigurationError: `time.naive`, `at` has no time zone.
+
+    Example:
+        verified = verify_callback(received, at=utc_now(), receiver=receiver)
 
     Source: PSD2 document, part B section 5.
     """

@@ -33,9 +33,9 @@ from tppkit.cli.output import (
 from tppkit.errors import ConfigurationError, TppkitError, TransportError
 from tppkit.message import Message
 from tppkit.protocol.wire import MAX_BODY_BYTES
-from tppkit.web import Answer, AsgiSource, read_message
+from tppkit.web import Answer, AsgiSource
 from tppkit.web.seal import Send, send_answer
-from tppkit.web.sources import Receive, Scope, require_length
+from tppkit.web.sources import Receive, Scope, read_message, require_length
 
 MAX_KEPT = 1000
 _LENGTHS = frozenset({"content-length", "transfer-encoding"})

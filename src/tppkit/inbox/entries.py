@@ -84,6 +84,10 @@ class Entry(NamedTuple):
         again_at: when `prepare` wants the entry to be due again after it is handled, aware UTC; None: it is done then. Not stored.
         fault: why the entry is stored as failed: it cannot be handled yet (`accept`), or not again after this time (`prepare`). Only
             the class and code are stored.
+
+    Example:
+        entry = failure.entry
+        print(entry.source, entry.name, entry.received_at)
     """
 
     source: str
@@ -113,6 +117,10 @@ class Worked(NamedTuple):
         outcome: APPLIED, STALE, VERSION_CONFLICT, DROPPED, FAILED, or BUSY if another worker or delivery has it or its record, or the
             database failed before the handler was called; then it is due again later.
         code: of the error if it FAILED, or the class of an error that has no code.
+
+    Example:
+        for worked in inbox.work(handler, at=utc_now()):
+            print(worked.entry.name, worked.outcome, worked.code)
     """
 
     entry: Entry
@@ -128,6 +136,10 @@ class Failure(NamedTuple):
         attempts: how often it was tried.
         reason: the class and code of the last error.
         due_at: when it is tried again, aware UTC; None if only a release or a new delivery does that.
+
+    Example:
+        for failure in inbox.failed():
+            print(failure.entry.name, failure.attempts, failure.reason)
     """
 
     entry: Entry

@@ -47,6 +47,9 @@ class Retention:
 
     Raises:
         ConfigurationError: `inbox.setting`, a span is not above zero or above 100 years, or versions are kept shorter than entries.
+
+    Example:
+        InboxSettings(retention=Retention(failed=timedelta(days=90)))
     """
 
     done: timedelta = timedelta(days=7)
@@ -75,6 +78,9 @@ class Retries:
 
     Raises:
         ConfigurationError: `inbox.setting`, a number is not above zero, or a wait is above 100 years.
+
+    Example:
+        InboxSettings(retries=Retries(first=timedelta(minutes=1), attempts=5))
     """
 
     first: timedelta = timedelta(seconds=10)

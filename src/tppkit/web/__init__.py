@@ -13,20 +13,11 @@ app = CallbackMiddleware(app, gate=WebhookGate(WebhookInbox(store, client.order)
 `tppkit.web.fastapi` and `tppkit.web.flask` have a dependency and a decorator for handlers.
 """
 
-from tppkit.web.caller import (
-    Authenticator,
-    Caller,
-    PeerCertificate,
-    Pending,
-    QwacPolicy,
-    caller_of,
-    peer_certificate,
-    verified_request,
-)
-from tppkit.web.gate import SealGate, authorize, require_role, seal_every_request
+from tppkit.web.caller import Caller, PeerCertificate, QwacPolicy, caller_of, peer_certificate, verified_request
+from tppkit.web.gate import SealGate, authorize, seal_every_request
 from tppkit.web.proxies import ProxyForm, TrustedProxy
-from tppkit.web.receiving.callbacks import AsyncCallbackGate, CallbackGate, callback_target
-from tppkit.web.receiving.gate import RefusedCallback, log_refused_callback
+from tppkit.web.receiving.callbacks import AsyncCallbackGate, CallbackGate
+from tppkit.web.receiving.gate import RefusedCallback
 from tppkit.web.receiving.middleware import CallbackMiddleware, WsgiCallbackMiddleware
 from tppkit.web.receiving.peers import CallbackPeers
 from tppkit.web.receiving.routes import verify_callback_request
@@ -41,13 +32,12 @@ from tppkit.web.receiving.webhooks import (
 from tppkit.web.replay import ReplayGuard
 from tppkit.web.seal import SealMiddleware
 from tppkit.web.seal_wsgi import WsgiSealMiddleware
-from tppkit.web.sources import Answer, AsgiSource, WsgiSource, read_message
+from tppkit.web.sources import Answer, AsgiSource, Source, WsgiSource
 
 __all__ = [
-    "Answer", "AsgiSource", "AsyncCallbackGate", "AsyncWebhookGate", "AsyncWebhookInbox", "Authenticator", "CallbackGate",
-    "CallbackMiddleware", "CallbackPeers", "Caller", "PeerCertificate", "Pending", "ProxyForm", "QwacPolicy", "RefusedCallback",
-    "ReplayGuard", "SealGate", "SealMiddleware", "TrustedProxy", "WebhookGate", "WebhookInbox", "WebhookSettings",
-    "WsgiCallbackMiddleware", "WsgiSealMiddleware", "WsgiSource", "authorize", "callback_target", "caller_of", "log_refused_callback",
-    "make_webhook_path", "peer_certificate", "read_message", "require_role", "seal_every_request", "verified_request",
-    "verify_callback_request",
+    "Answer", "AsgiSource", "AsyncCallbackGate", "AsyncWebhookGate", "AsyncWebhookInbox", "CallbackGate", "CallbackMiddleware",
+    "CallbackPeers", "Caller", "PeerCertificate", "ProxyForm", "QwacPolicy", "RefusedCallback", "ReplayGuard", "SealGate",
+    "SealMiddleware", "Source", "TrustedProxy", "WebhookGate", "WebhookInbox", "WebhookSettings", "WsgiCallbackMiddleware",
+    "WsgiSealMiddleware", "WsgiSource", "authorize", "caller_of", "make_webhook_path", "peer_certificate", "seal_every_request",
+    "verified_request", "verify_callback_request",
 ]  # fmt: skip

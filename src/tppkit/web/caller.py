@@ -41,6 +41,10 @@ class PeerCertificate:
         source: where it was read: `asgi-tls`, the ASGI TLS extension, or the form of the trusted proxy: `nginx`, `haproxy`,
             `envoy`, `rfc9440`.
         ignored: certificate headers of the request that do not come from a trusted proxy, lower case.
+
+    Example:
+        peer = peer_certificate(AsgiSource(scope))
+        certificate = EidasCertificate.from_pem(peer.chain_pem[0])
     """
 
     chain_pem: tuple[str, ...]
@@ -147,6 +151,9 @@ def peer_certificate(
         FormatError: the trusted proxy's header cannot be read: `certificate.malformed`, `certificate.too-large`; or the client may
             have sent it: `message.no-length`.
 
+    Example:
+        peer = peer_certificate(AsgiSource(scope), trusted_proxies=[TrustedProxy("10.0.0.5", form=ProxyForm.NGINX)])
+
     Source: RFC 9110 section 6.5, Trailer Fields; RFC 9112 section 7.1.2.
     """
     address = source.address()
@@ -201,6 +208,9 @@ class QwacPolicy:
     Args:
         paths: verifies certificates.
         organizations: the accepted organizationIdentifiers; pass the same to `SealPolicy`.
+
+    Example:
+        qwacs = QwacPolicy(PathVerifier(load_anchors("anchors")))
     """
 
     def __init__(self, paths: PathVerifier, *, organizations: OrganizationPolicy = _ORGANIZATIONS) -> None:
@@ -260,6 +270,9 @@ def caller_of(request: Mapping[str, Any]) -> Caller:
 
     Raises:
         ConfigurationError: `web.unverified`, the request did not pass a middleware.
+
+    Example:
+        owner = caller_of(request.scope).id
     """
     found = request.get(KEY)
     if not isinstance(found, Caller):
@@ -275,6 +288,9 @@ def verified_request(request: Mapping[str, Any]) -> VerifiedRequest:
 
     Raises:
         ConfigurationError: `web.unverified`, the request did not pass a middleware, or the endpoint requires no seal.
+
+    Example:
+        payment = PaymentInitiation.from_wire(verified_request(request.scope).body)
     """
     seal = caller_of(request).seal
     if seal is None:

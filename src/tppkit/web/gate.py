@@ -64,6 +64,10 @@ class SealGate:
     Raises:
         ConfigurationError: `replay.no-request-id`, a seal of this profile may cover no request id; `web.setting`, `max_body_bytes` is
             negative, `mount` is malformed, or a seal outlives the window of `replay`.
+
+    Example:
+        gate = SealGate(PSD2, qwacs=QwacPolicy(paths), seals=SealPolicy(paths))
+        app = SealMiddleware(app, gate=gate)
     """
 
     def __init__(
@@ -338,6 +342,9 @@ def authorize(certificate: EidasCertificate, interface: Interface, method: str, 
         LocalProtocolError: `endpoint.unknown`, `endpoint.method`.
         FormatError: `query.*`.
         CertificateRejected: see `require_role`.
+
+    Example:
+        authorize(qwac, PSD2, "POST", "/psd2/v1/payments/sepa-credit-transfers")
 
     Source: PSD2 document, part A section 5 rule 2.
     """

@@ -27,7 +27,12 @@ Receive = Callable[[], Awaitable[Any]]
 
 
 class Source(Protocol):
-    """A request without its body."""
+    """A request without its body: an `AsgiSource` or a `WsgiSource`.
+
+    Example:
+        def refuse(source: Source, error: Exception) -> Answer:
+            return gate.refuse(source, error)
+    """
 
     @property
     def method(self) -> str:
@@ -89,6 +94,9 @@ class AsgiSource:
         extensions: see `Source`.
         raw_headers: The header fields without white space around a value, which some servers leave (RFC 9110 section 5.5). A copy:
             uvicorn with httptools later appends trailers to the scope's list.
+
+    Example:
+        peer_certificate(AsgiSource(request.scope))
     """
 
     __slots__ = ("_headers", "_names", "_scope", "_target", "extensions", "raw_headers")
@@ -171,6 +179,9 @@ class WsgiSource:
 
     Attributes:
         environ: A copy without white space around the values of header fields (RFC 9110 section 5.5).
+
+    Example:
+        peer_certificate(WsgiSource(request.environ))
     """
 
     __slots__ = ("environ",)
@@ -249,14 +260,6 @@ class WsgiSource:
         return _tcp_address(address) if address else (UNIX if family == socket.AF_UNIX else None)
 
 
-def source_of(given: Scope) -> Source:
-    """Return the source of an ASGI scope or a WSGI environ, which are distinguished by the name of the method.
-
-    Source: PEP 3333, environ variables; the ASGI specification, HTTP connection scope.
-    """
-    return WsgiSource(given) if "REQUEST_METHOD" in given else AsgiSource(given)
-
-
 def require_length_announced(source: Source) -> None:
     """Reject a request whose proxy headers may be trailers of its client.
 
@@ -293,6 +296,9 @@ class Answer(NamedTuple):
         status: HTTP status.
         headers: names and values, in order.
         body: the bytes.
+
+    Example:
+        Answer(200, (("Content-Type", "application/json"),), b"{}")
     """
 
     status: int

@@ -30,7 +30,7 @@ from tppkit.sandbox.gateway.page_texts import CHECK_RESULTS, ERRORS, OTHER_ERROR
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
 from tppkit.sandbox.host import RETRY_AFTER_S
 from tppkit.sandbox.html import is_cross_origin_form, page, see_other, unframed
-from tppkit.web import read_message
+from tppkit.web.sources import read_message
 
 _LOGGER = logging.getLogger("tppkit.sandbox.pages")
 _MAX_FORM_BYTES = 4096

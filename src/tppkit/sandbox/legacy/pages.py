@@ -35,7 +35,7 @@ from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, loc
 from tppkit.sandbox.legacy.sender import LegacySender
 from tppkit.sandbox.legacy.settings import HOSTS, LIVE, LegacyHost, public_pem
 from tppkit.sandbox.legacy.tables import AccessState, StoredAccess, access_to, waiting_payments
-from tppkit.web import read_message
+from tppkit.web.sources import read_message
 
 _MAX_FORM_BYTES = 16 * 1024  # a code has at most 2,330 bytes, each three characters in a form
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+))(?::[0-9]{1,5})?")  # as a Host header

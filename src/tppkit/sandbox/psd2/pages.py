@@ -46,7 +46,7 @@ from tppkit.sandbox.psd2.page_texts import (
 )
 from tppkit.sandbox.psd2.payments import approval_link
 from tppkit.sandbox.psd2.settings import Psd2Settings
-from tppkit.web import read_message
+from tppkit.web.sources import read_message
 
 _LOGGER = logging.getLogger("tppkit.sandbox.approval")
 _MAX_FORM_BYTES = 1024

@@ -20,7 +20,6 @@ from tppkit.callbacks import (
     CallbackKind,
     CallbackRejected,
     Inbox,
-    Outcome,
     Receipt,
     Unhandled,
     VerifiedCallback,
@@ -29,6 +28,7 @@ from tppkit.callbacks import (
 from tppkit.callbacks.inbox import EventHandler, Handler, OpenTransaction, manager_of
 from tppkit.callbacks.inbox_async import AsyncHandler, AsyncTransaction
 from tppkit.errors import ConfigurationError, FormatError
+from tppkit.inbox import Outcome
 from tppkit.message import Message
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginRequest, Transaction
 from tppkit.web.receiving.gate import (
@@ -46,7 +46,7 @@ from tppkit.web.receiving.gate import (
     require_run,
 )
 from tppkit.web.receiving.peers import CallbackPeers
-from tppkit.web.sources import Scope, Source, source_of
+from tppkit.web.sources import Source
 
 Keep = Callable[[Receipt], object]
 Login = Callable[[VerifiedCallback], LoginRequest]
@@ -218,20 +218,12 @@ class AsyncCallbackGate(_CallbackGate, AwaitingGate):
         return await inbox.handle_within(received, effect, at=self.now(), within=transaction)
 
 
-def callback_target(source: Scope) -> str | None:
+def read_target(source: Source) -> str | None:
     """The target on the wire, or one that is rebuilt from the decoded path; None if it is not a path.
 
     Some servers (granian and wsgiref under WSGI) give only the decoded path. For callbacks, and only for them, that is enough: the
     address of a request is found by the decoded path, and its URL is tried as it is configured.
-
-    Args:
-        source: an ASGI `http` scope or a WSGI environ.
     """
-    return read_target(source_of(source))
-
-
-def read_target(source: Source) -> str | None:
-    """See `callback_target`."""
     try:
         return source.raw_target().decode("latin-1")
     except FormatError as e:

@@ -62,6 +62,9 @@ class RefusedCallback:
         at: the time of the answer, aware UTC.
         peer: the address of the connection, or None.
         received: the request, for `explain_callback`; None if its body was not read.
+
+    Example:
+        CallbackGate(inbox, handler=handle, on_refusal=lambda refused: print(refused.status, refused.error))
     """
 
     error: Exception

@@ -85,6 +85,9 @@ def verify_callback_request(
         FormatError: `message.no-length`, `message.too-large`, `message.malformed`, `message.body-read`.
         TransportError: `transport.disconnected`; `transport.timeout`, the body of an ASGI request is too slow.
         ConfigurationError: `time.naive`.
+
+    Example:
+        verified = await verify_callback_request(request, receiver=receiver)
     """
     # A request of Starlette is a mapping too.
     if hasattr(request, "scope"):

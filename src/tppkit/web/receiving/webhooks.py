@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from tppkit._clock import Clock, as_utc, shift, to_microseconds, utc_now
 from tppkit._handlers import Count
 from tppkit.errors import ConfigurationError, RemoteProtocolError, RequestRefused, TransportError
-from tppkit.inbox import Entry, Outcome, Retries, Version, Worked
+from tppkit.inbox import Entry, Outcome, Retries, Worked
+from tppkit.inbox.entries import Version
 from tppkit.inbox.settings import require_span
 from tppkit.inbox.tasks import Tasks
 from tppkit.message import Message
@@ -66,6 +67,9 @@ class WebhookSettings:
 
     Raises:
         ConfigurationError: `inbox.setting`.
+
+    Example:
+        WebhookInbox(store, client.order, settings=WebhookSettings(environment="test"))
     """
 
     environment: str = "live"
@@ -267,7 +271,11 @@ OneInbox = TypeVar("OneInbox", bound=WebhookInbox | AsyncWebhookInbox)
 
 
 def make_webhook_path(prefix: str = "/webhooks/") -> str:
-    """Make an unguessable path. Store it as a secret: it is part of webhook_url, and the only proof of the sender."""
+    """Make an unguessable path. Store it as a secret: it is part of webhook_url, and the only proof of the sender.
+
+    Example:
+        gate = WebhookGate(inbox, path=make_webhook_path())  # in practice the stored one
+    """
     return prefix + secrets.token_urlsafe(24)
 
 
