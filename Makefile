@@ -39,10 +39,11 @@ test: $(VENV)/.dev ## Run the tests that need nothing but this project, within t
 test-all: $(VENV)/.dev ## Run every test: also databases, proxies and other servers, kills, whole matrices
 	$(BIN)/pytest
 
-lint: $(VENV)/.dev ## ruff, mypy --strict, import-linter, generated files
+lint: $(VENV)/.dev ## ruff, mypy --strict, pyright on tests/typing, import-linter, generated files
 	$(BIN)/ruff format --check src tests tools benchmarks examples fuzz
 	$(BIN)/ruff check src tests tools benchmarks examples fuzz
 	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python tests/typing
 	$(BIN)/lint-imports
 	$(BIN)/python tools/make_testcerts.py --check
 	$(BIN)/python tools/make_docs.py --check

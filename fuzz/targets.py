@@ -53,7 +53,7 @@ from tppkit.httpsig.jws_header import make_jws_header
 from tppkit.httpsig.rfc9421 import make_signature_base, parse_signature_fields, request_values
 from tppkit.httpsig.structured import parse_dictionary, write_member
 from tppkit.httpsig.wire import parse_request
-from tppkit.protocol.gateway.endpoints import GATEWAY, SEARCH_CSV, VAULT
+from tppkit.protocol.gateway.endpoints import GATEWAY, REPORT, VAULT
 from tppkit.protocol.gateway.query import parse_query
 from tppkit.protocol.gateway.search import DEFAULT_SORT, read_cursor, write_cursor
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginRequest, PaymentOrder, Transaction
@@ -499,7 +499,7 @@ def gateway_bodies() -> list[bytes]:
         "cvc": "123", "pan": "4111111111111111", "expiry": "122030", "truncated_pan": "411111******1111", "orders": {"new": [uuid]},
     }  # fmt: skip
     seeds = [json.dumps(body).encode(), json.dumps([body]).encode(), json.dumps({"orders": [body]}).encode()]
-    seeds += [",".join(SEARCH_CSV.answer.columns).encode() + b'\n1,"a\nb"' + b"," * 20 + b"\n"]
+    seeds += [",".join(REPORT.columns).encode() + b'\n1,"a\nb"' + b"," * 20 + b"\n"]
     return [bytes([number]) + seed for number in range(len(GATEWAY.endpoints) + 1) for seed in seeds]
 
 

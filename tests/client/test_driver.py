@@ -6,10 +6,7 @@ import asyncio
 import inspect
 import pydoc
 import re
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
@@ -30,8 +27,6 @@ from tppkit.client.calls import ServerAnswer
 from tppkit.errors import OutcomeUnknown, RequestRefused, TransportError
 from tppkit.protocol.psd2.endpoints import PAYMENT_STATUS
 
-PROJECT = Path(__file__).parents[2]
-TYPED = Path(__file__).with_name("typed_results.py")
 STATUS = as_json(200, {"transactionStatus": "RCVD"})
 BUSY = {"tppMessages": [{"category": "ERROR", "code": "SERVICE_UNAVAILABLE", "text": "locked"}]}
 LATER = as_json(503, BUSY)
@@ -166,15 +161,3 @@ def test_no_method_of_a_client_shows_what_its_builder_returns():
     results = [str(inspect.signature(method).return_annotation) for method in methods if callable(method)]
     assert len(results) > 60
     assert not [result for result in results if "Call[" in result]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "checker",
-    [["mypy", "--no-error-summary"], ["pyright", "--outputjson", "--pythonpath", sys.executable]],
-    ids=["mypy", "pyright"],
-)
-def test_type_checkers_know_the_results_of_both_clients(checker):
-    programs = Path(sys.executable).parent
-    found = subprocess.run([programs / checker[0], *checker[1:], TYPED], cwd=PROJECT, capture_output=True, text=True)
-    assert found.returncode == 0, found.stdout + found.stderr
