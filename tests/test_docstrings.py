@@ -1,0 +1,193 @@
+"""The public names: each shows how it is used, no two classes share a name, and what occurs in a signature can be imported."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import enum
+import importlib
+import inspect
+import pkgutil
+import re
+import typing
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+import tppkit
+
+ROOT = Path(__file__).parents[1]
+GUIDES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXAMPLE = re.compile(r"^Example:$|\n\n    \S", re.MULTILINE)
+
+NODES = [node for guide in GUIDES for block in BLOCK.findall(guide.read_text()) for node in ast.walk(ast.parse(block))]
+IMPORTS = {
+    (str(node.module), alias.name)
+    for node in NODES
+    if isinstance(node, ast.ImportFrom) and str(node.module).startswith("tppkit.")
+    for alias in node.names
+}
+CALLED = {node.func.id for node in NODES if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+
+# What is still to be done, by package: take your names out when they are done.
+WITHOUT_EXAMPLE = {
+    # of callbacks
+    "callbacks": "digest_session_id",
+    # of client
+    "client": "Identity SealAuth make_client make_fetch",
+    # of evidence
+    "evidence": "EvidenceArchive Outbox audit_archive make_record",
+    # of httpsig
+    "httpsig": """
+        CallableSigner Component KeySigner KmsSigner Pkcs11Signer Signer load_private_key make_content_digest
+        make_detached_jws make_digest make_jws_header make_jws_signing_input make_signature_base
+        make_signature_fields make_signature_input make_signing_string make_verifiers message_components
+        parse_origin request_values verify_content_digest verify_detached_jws verify_digest
+        verify_message_signature
+    """,
+    # of seals
+    "seals": """
+        KeyIdStyle SealPolicy diagnose_request parse_profile prepare_request sign_request verify_request
+        verify_request_head
+    """,
+    # of testpki
+    "testpki": "KeySource make_pki",
+    # of web
+    "web": "MemoryReplayStore verified_callback",
+}
+SHARED = {"Order", "Outcome"}
+HIDDEN = {
+    # of callbacks
+    "callbacks": "EntryHandler SignedCandidate",
+    # of card_search
+    "card_search": "Secret Skipped",
+    # of certificates
+    "certificates": "EidasRequest LimitValue PdsLocation RoleOfPsp",
+    # of client
+    "client": "Call IdentityContext NoCertificate PagedCall StreamCall",
+    # of httpsig
+    "httpsig": "Date DisplayString Reading Token",
+    # of inbox
+    "inbox": "Version",
+    # of protocol
+    "protocol": """
+        AniResults CaptureMode ConsentLinks CreditDebit Endpoint Event ExternalAuthentication Interface
+        LinkStatus OneClickType OrderStatus Outcomes PageLinks Refusal Route TransactionStatus
+    """,
+    # of sandbox
+    "sandbox": "Receivers SandboxHosts SandboxTransport",
+    # of seals
+    "seals": "Paths SealOptions TrustedSeal",
+    # of testpki
+    "testpki": "Attribute Draft Drafted Revocation Single",
+    # of trust
+    "trust": "Crl Judgement ListFailure Listing OcspResponse RevocationSource Statuses TrustedList Window",
+    # of web
+    "web": "AwaitingGate BlockingGate Bounds Claim Replay ReplayStore SealPending WebhookWorker",
+}
+
+
+def _listed(names: dict[str, str]) -> set[str]:
+    return {f"{package}.{name}" for package, text in names.items() for name in text.split()}
+
+
+def _value(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)
+
+
+@cache
+def _offered() -> list[tuple[str, str]]:
+    modules = [
+        found.name for found in pkgutil.walk_packages(tppkit.__path__, "tppkit.") if "__main__" not in found.name
+    ]
+    return [(module, name) for module in modules for name in getattr(importlib.import_module(module), "__all__", ())]
+
+
+@cache
+def _public_classes() -> set[type]:
+    """What the packages offer, and what the modules define from which guides import."""
+    modules = [importlib.import_module(module) for module, _ in IMPORTS]
+    values = [_value(*key) for key in _offered()]
+    for module in modules:
+        values += [one for one in vars(module).values() if getattr(one, "__module__", "") == module.__name__]
+    return {one for one in values if inspect.isclass(one) and not one.__name__.startswith("_")}
+
+
+def _is_example_needed(value: object) -> bool:
+    """Not for errors, enumerations and models, nor for dataclasses and tuples that no guide makes."""
+    if not inspect.isclass(value):
+        return inspect.isfunction(value)
+    if issubclass(value, (enum.Enum, Exception, pydantic.BaseModel)):
+        return False
+    return value.__name__ in CALLED or not (dataclasses.is_dataclass(value) or issubclass(value, tuple))
+
+
+def test_public_classes_and_functions_of_guides_show_an_example():
+    lacking = set()
+    for module, name in {
+        *IMPORTS,
+        *((module, name) for module, name in _offered() if inspect.isclass(_value(module, name))),
+    }:
+        value = _value(module, name)
+        if _is_example_needed(value) and not EXAMPLE.search(inspect.cleandoc(value.__doc__ or "")):
+            lacking.add(f"{value.__module__.split('.')[1]}.{name}")
+    assert sorted(lacking - _listed(WITHOUT_EXAMPLE)) == []
+
+
+def test_no_two_public_classes_share_a_name():
+    named = defaultdict(set)
+    for one in _public_classes():
+        named[one.__name__].add(one.__module__)
+    assert {name: modules for name, modules in named.items() if len(modules) > 1 and name not in SHARED} == {}
+
+
+def _annotations(value: Any) -> Iterator[Any]:
+    try:
+        if inspect.isclass(value):
+            yield from typing.get_type_hints(value).values()
+        else:
+            signature = inspect.signature(value, eval_str=True)
+            yield from (signature.return_annotation, *(one.annotation for one in signature.parameters.values()))
+    except (NameError, ValueError):
+        pass  # imported for type checkers only; a method of a built-in class
+
+
+def _classes_in(annotation: Any) -> Iterator[type]:
+    if inspect.isclass(annotation) and annotation.__module__.startswith("tppkit."):
+        yield annotation
+    for part in (typing.get_origin(annotation), *typing.get_args(annotation)):
+        for one in part if isinstance(part, list) else [part]:
+            if one is not None:
+                yield from _classes_in(one)
+
+
+def _parts(cls: type) -> Iterator[Any]:
+    """The class with its fields, and its public methods and properties."""
+    yield from (cls, cls.__init__)
+    for name in dir(cls):
+        match inspect.getattr_static(cls, name):
+            case _ if name.startswith("_"):
+                pass
+            case property(fget=function) | cached_property(func=function):
+                yield function
+            case _ if callable(value := getattr(cls, name)):
+                yield value
+
+
+def test_every_class_in_a_public_signature_can_be_imported():
+    functions = {one for key in _offered() if inspect.isfunction(one := _value(*key))}
+    classes = [one for one in _public_classes() if not issubclass(one, enum.Enum)]
+    occurring = {
+        one
+        for value in [*functions, *(part for cls in classes for part in _parts(cls))]
+        for annotation in _annotations(value)
+        for one in _classes_in(annotation)
+        if not one.__name__.startswith("_")
+    }
+    hidden = {f"{one.__module__.split('.')[1]}.{one.__name__}" for one in occurring - _public_classes()}
+    assert sorted(hidden - _listed(HIDDEN)) == []
