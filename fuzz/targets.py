@@ -59,11 +59,12 @@ from tppkit.protocol.gateway.search import DEFAULT_SORT, read_cursor, write_curs
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginRequest, PaymentOrder, Transaction
 from tppkit.protocol.reports import CsvRows
 from tppkit.qr import Login, Payment, ScanLink, make_picture, parse_code, read_texts
-from tppkit.seals import PROFILES, PSD2_V1, CertificateForm, KeyIdForm, Message, Seal, SealProfile, sign_request
+from tppkit.seals import PROFILES, CertificateForm, KeyIdForm, Message, Seal, SealProfile, sign_request
 from tppkit.seals.certificate_header import read_certificate as read_sent_certificate
 from tppkit.seals.certificate_header import write_certificate
 from tppkit.seals.diagnose import diagnose_request
 from tppkit.seals.key_id import verify_key_id
+from tppkit.seals.profiles import PSD2_V1
 from tppkit.testpki import Pki, certificate_pem, make_pki
 from tppkit.testpki.ocsp import answer_ocsp
 from tppkit.testpki.requests import make_request

@@ -15,11 +15,13 @@ from tppkit.certificates.sources import read_sources
 from tppkit.client import Identity
 from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import ConfigurationError, TppkitError
-from tppkit.evidence import EvidenceArchive, audit_archive, load_certificate, read_lines
-from tppkit.httpsig import load_pkcs12, load_private_key
+from tppkit.evidence import EvidenceArchive, audit_archive
+from tppkit.evidence.archive import load_certificate, read_lines
+from tppkit.httpsig import load_private_key, parse_pkcs12
 from tppkit.sandbox import SandboxSettings
 from tppkit.seals import load_profile
-from tppkit.testpki import Pki, certificate_pem, key_pem, open_pki, write_pki
+from tppkit.testpki import Pki, certificate_pem, key_pem, write_pki
+from tppkit.testpki.folder import open_pki
 from tppkit.trust import PathVerifier, load_anchors, load_revocation, load_trusted_lists
 
 PASSWORD = "žodis"
@@ -93,7 +95,7 @@ PASSWORDS: dict[str, Callable[[Path, Any], Any]] = {
     "load_private_key, PKCS#12": lambda at, password: load_private_key(
         (at / "qseal.p12").read_bytes(), password=password
     ),
-    "load_pkcs12": lambda at, password: load_pkcs12((at / "qseal.p12").read_bytes(), password=password),
+    "parse_pkcs12": lambda at, password: parse_pkcs12((at / "qseal.p12").read_bytes(), password=password),
     "load_certificates": lambda at, password: load_certificates(at / "qseal.p12", password=password),
     "read_sources": lambda at, password: read_sources((at / "qseal.p12").read_bytes(), password=password),
     "Identity.from_pkcs12": lambda at, password: Identity.from_pkcs12(
@@ -124,7 +126,7 @@ def test_a_password_may_be_text(function, password, folder):
 
 
 @pytest.mark.parametrize("password", [lambda: PASSWORD, [PASSWORD]])
-@pytest.mark.parametrize("function", ["load_private_key", "load_pkcs12", "load_certificates", "read_sources"])
+@pytest.mark.parametrize("function", ["load_private_key", "parse_pkcs12", "load_certificates", "read_sources"])
 def test_a_password_that_is_neither_text_nor_bytes_is_named(function, password, folder):
     with pytest.raises(TppkitError, match=r"password (is|that is) .*text .*bytes"):
         PASSWORDS[function](folder, password)
@@ -135,7 +137,7 @@ LOADERS: dict[str, Callable[[Path], Any]] = {
     "from_pem": lambda at: EidasCertificate.from_pem(at.read_bytes()),
     "load_anchors": load_anchors,
     "server_anchors": lambda at: NoCertificate(server_anchors=at),
-    "load_pkcs12": lambda at: load_pkcs12(at.read_bytes(), password=PASSWORD),
+    "parse_pkcs12": lambda at: parse_pkcs12(at.read_bytes(), password=PASSWORD),
     "load_private_key": lambda at: load_private_key(at.read_bytes()),
     "load_callback_key": lambda at: load_callback_key(at, name="live"),
 }

@@ -40,7 +40,7 @@ from tppkit.client import AsyncGatewayClient, AsyncLegacyClient, GatewayClient, 
 from tppkit.client.credentials import ApiKeyCredentials, BasicCredentials
 from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import ConfigurationError
-from tppkit.httpsig import KeySigner, load_pkcs12, load_private_key
+from tppkit.httpsig import KeySigner, load_private_key, parse_pkcs12
 from tppkit.inbox.store import InboxStore, MemoryStore
 from tppkit.message import Message
 from tppkit.sandbox.database import Database
@@ -168,8 +168,8 @@ LOADERS: dict[str, Callable[[Files], Any]] = {
     "load_private_key, half": lambda f: load_private_key(f.half),
     "load_private_key, wrong password": lambda f: load_private_key(f.locked, password=WRONG),
     "load_private_key, text": lambda f: load_private_key(f.pem.decode()),
-    "load_pkcs12, wrong password": lambda f: load_pkcs12(f.p12, password=WRONG),
-    "load_pkcs12, damaged": lambda f: load_pkcs12(f.p12[:-9], password=PASSWORD),
+    "parse_pkcs12, wrong password": lambda f: parse_pkcs12(f.p12, password=WRONG),
+    "parse_pkcs12, damaged": lambda f: parse_pkcs12(f.p12[:-9], password=PASSWORD),
     "read_sources, PKCS#12": lambda f: read_sources(f.p12, password=WRONG),
     "read_sources, bundle": lambda f: read_sources(f.damaged),
     "from_pem, bundle": lambda f: EidasCertificate.from_pem(f.damaged),

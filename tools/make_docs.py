@@ -37,8 +37,8 @@ from tppkit.protocol.psd2.payment import PAYMENT
 from tppkit.protocol.refusals import Refusals
 from tppkit.protocol.reports import CsvRows
 from tppkit.protocol.wire import Json, JsonArray
-from tppkit.seals import PROFILES, KeyIdForm, KeyIdStyle, Order, SealProfile
-from tppkit.seals.diagnose import ALL_MISTAKES
+from tppkit.seals import PROFILES, FieldOrder, KeyIdForm, KeyIdStyle, SealProfile
+from tppkit.seals.diagnose.diagnosis import ALL_MISTAKES
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Written by tools/make_docs.py (make docs); change the source, not this page. -->\n"
@@ -223,7 +223,7 @@ def _assumed(row: SealProfile) -> tuple[list[tuple[str, str]], list[str]]:
 
 def _covered(row: SealProfile) -> str:
     covered = " ".join([*row.covered, *(f"[{name}]" for name in row.covered_if_present)])
-    notes = [row.order.value] * (row.order is not Order.LISTED) + ["nothing else"] * row.only_these
+    notes = [row.order.value] * (row.order is not FieldOrder.LISTED) + ["nothing else"] * row.only_these
     return "; ".join([f"`{covered}`", *notes])
 
 

@@ -13,7 +13,8 @@ from cryptography.x509.ocsp import OCSPRequestBuilder
 
 from tppkit.testpki import Issued, Pki, make_pki, make_provider
 from tppkit.testpki.crl import REASONS, Revocation
-from tppkit.testpki.faults import FAULTS, ValidPki
+from tppkit.testpki.faults.catalogue import FAULTS
+from tppkit.testpki.faults.valid_pki import ValidPki
 from tppkit.testpki.ocsp import answer_ocsp
 
 with warnings.catch_warnings():

@@ -17,7 +17,7 @@ from tppkit.certificates import der, oids
 from tppkit.testpki import certificate_pem
 from tppkit.testpki.certificate import Attribute, Draft, Extension, sign_draft, write_name
 from tppkit.testpki.crl import Revocation, write_crl
-from tppkit.testpki.faults import FAULTS
+from tppkit.testpki.faults.catalogue import FAULTS
 from tppkit.testpki.faults.valid_pki import plain_pki
 from tppkit.testpki.ocsp import answer_ocsp
 from tppkit.trust.revocation.ocsp_response import make_ocsp_request

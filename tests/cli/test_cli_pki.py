@@ -9,9 +9,10 @@ import pytest
 
 from tppkit._clock import utc_now
 from tppkit.certificates import oids
-from tppkit.testpki import KeySource, key_pem, make_pki, write_pki
+from tppkit.testpki import key_pem, make_pki, write_pki
 from tppkit.testpki.certificate import Draft
 from tppkit.testpki.faults.edits import no_statement
+from tppkit.testpki.keys import KeySource
 from tppkit.testpki.requests import write_request
 
 

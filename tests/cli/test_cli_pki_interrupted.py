@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tppkit.testpki import make_pki, open_pki, write_pki
+from tppkit.testpki import make_pki, write_pki
+from tppkit.testpki.folder import open_pki
 
 ENDED = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 # The command, which sends itself a signal when it opens the file whose name begins so.

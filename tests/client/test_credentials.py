@@ -23,7 +23,8 @@ from tppkit.errors import TppkitError, TransportError
 from tppkit.httpsig import CallableSigner, KeySigner
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.http_date import format_http_date
-from tppkit.seals import PROFILES, PSD2_V1, KeyIdForm, Message, Seal, SealPolicy, SealProfile, verify_request
+from tppkit.seals import PROFILES, KeyIdForm, Message, Seal, SealPolicy, SealProfile, verify_request
+from tppkit.seals.profiles import PSD2_V1
 from tppkit.testpki import Pki, make_pki
 from tppkit.trust import PathVerifier, make_anchors
 

@@ -18,7 +18,8 @@ from tppkit.certificates import EidasCertificate
 from tppkit.client import Identity
 from tppkit.client.identity_material import close_signer
 from tppkit.errors import ConfigurationError, TppkitError
-from tppkit.seals import KeySigner, Seal, Signer
+from tppkit.httpsig import Signer
+from tppkit.seals import KeySigner, Seal
 from tppkit.testpki import Issued, Pki, certificate_pem, key_pem, make_provider
 
 

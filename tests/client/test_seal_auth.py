@@ -22,7 +22,8 @@ from tppkit.client import Identity, SealAuth
 from tppkit.errors import ConfigurationError, LocalProtocolError, RemoteProtocolError
 from tppkit.httpsig import KeySigner
 from tppkit.httpsig.http_date import format_http_date
-from tppkit.seals import PSD2_V1, Seal, verify_request
+from tppkit.seals import Seal, verify_request
+from tppkit.seals.profiles import PSD2_V1
 
 ID = "99391c7e-ad88-49ec-a2ad-99ddcb1f7721"
 REPEATED = ("X-Request-ID", "Digest", "TPP-Signature-Certificate")

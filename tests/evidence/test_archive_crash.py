@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from audits import VERIFIED, audit_of
 
-from tppkit.evidence import EvidenceArchive, EvidenceRecord, read_lines
+from tppkit.evidence import EvidenceArchive, EvidenceRecord
+from tppkit.evidence.archive import read_lines
 
 # One record, to append again and again.
 WRITER = (

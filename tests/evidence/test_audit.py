@@ -26,8 +26,8 @@ from tppkit.evidence import (
     Verdict,
     audit_archive,
     make_record,
-    read_lines,
 )
+from tppkit.evidence.archive import read_lines
 from tppkit.evidence.audit import Head
 from tppkit.evidence.integrity import AcceptedRequests
 from tppkit.evidence.record import BodyState

@@ -18,13 +18,8 @@ from audits import audit_of
 
 from refusals import refused
 from tppkit.errors import ArchiveError, FormatError, Severity
-from tppkit.evidence import (
-    EvidenceArchive,
-    Verdict,
-    audit_archive,
-    load_certificate,
-    make_record,
-)
+from tppkit.evidence import EvidenceArchive, Verdict, audit_archive, make_record
+from tppkit.evidence.archive import load_certificate
 from tppkit.evidence.columns import MAX_LINE_BYTES
 from tppkit.seals import VerifiedRequest
 from tppkit.testpki import Pki

@@ -24,7 +24,8 @@ from sqlalchemy.util import greenlet_spawn
 
 from refusals import refused
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
-from tppkit.evidence import EvidenceArchive, EvidenceRecord, make_record, read_lines
+from tppkit.evidence import EvidenceArchive, EvidenceRecord, make_record
+from tppkit.evidence.archive import read_lines
 from tppkit.evidence.outbox import MAX_BATCH, Outbox
 from tppkit.seals import VerifiedRequest
 

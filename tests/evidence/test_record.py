@@ -19,7 +19,8 @@ from tppkit.errors import FormatError
 from tppkit.evidence import EvidenceRecord, make_record
 from tppkit.evidence.columns import MAX_LINE_BYTES
 from tppkit.evidence.record import BodyState
-from tppkit.seals import PSD2_V1, VerifiedRequest
+from tppkit.seals import VerifiedRequest
+from tppkit.seals.profiles import PSD2_V1
 
 HEX = "0123456789abcdef"
 TEXT = st.text(max_size=60)

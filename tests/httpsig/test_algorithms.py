@@ -14,8 +14,9 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from refusals import refused
 from tppkit.errors import FormatError, SignatureRejected
-from tppkit.httpsig import ALGORITHMS, KeySigner
+from tppkit.httpsig import KeySigner
 from tppkit.httpsig.algorithms import (
+    ALGORITHMS,
     CAVAGE,
     JWS,
     RFC9421,

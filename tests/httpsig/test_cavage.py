@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 from refusals import refused
 from tppkit._encoding import encode_base64
 from tppkit.errors import FormatError, SignatureRejected
-from tppkit.httpsig import SignatureParameters, make_signing_string, message_components, parse_signature_header
-from tppkit.httpsig.cavage import DRAFT_10, DRAFT_12, Reading, parse_covered_names, time_components
+from tppkit.httpsig import make_signing_string, message_components
+from tppkit.httpsig.cavage import (
+    DRAFT_10,
+    DRAFT_12,
+    Reading,
+    SignatureParameters,
+    parse_covered_names,
+    parse_signature_header,
+    time_components,
+)
 from tppkit.message import Message
 
 GOOD = 'keyId="SN=9FA1,CA=CN=A,C=DE",algorithm="rsa-sha256",headers="digest x-request-id (request-target)",signature="AAAA"'

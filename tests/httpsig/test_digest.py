@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
-from tppkit.httpsig import make_digest, parse_digest, verify_digest
-from tppkit.httpsig.digest import make_content_digest, parse_content_digest, verify_content_digest
+from tppkit.httpsig import make_digest, verify_digest
+from tppkit.httpsig.digest import make_content_digest, parse_content_digest, parse_digest, verify_content_digest
 
 EMPTY_256 = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
 HELLO_256 = "X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE="  # draft-cavage-http-signatures appendix C

@@ -12,8 +12,16 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from programs import needed
-from tppkit.httpsig import ALGORITHMS, KeySigner, make_digest, make_signing_string, message_components
-from tppkit.httpsig.algorithms import PrivateKey, Scheme, der_from_raw, make_verifiers, raw_from_der, verify_signature
+from tppkit.httpsig import KeySigner, make_digest, make_signing_string, message_components
+from tppkit.httpsig.algorithms import (
+    ALGORITHMS,
+    PrivateKey,
+    Scheme,
+    der_from_raw,
+    make_verifiers,
+    raw_from_der,
+    verify_signature,
+)
 from tppkit.message import Message
 
 _PSS = ("-pkeyopt", "rsa_padding_mode:pss", "-pkeyopt", "rsa_pss_saltlen:digest")

@@ -24,16 +24,9 @@ from vectors import Vector, load
 
 from refusals import refused
 from tppkit.errors import FormatError, SignatureRejected
-from tppkit.httpsig import (
-    ALGORITHMS,
-    make_digest,
-    make_signing_string,
-    message_components,
-    parse_signature_header,
-    verify_digest,
-)
-from tppkit.httpsig.algorithms import RFC9421, make_verifiers, verify_signature
-from tppkit.httpsig.cavage import DRAFT_10, DRAFT_12, STRICT, Reading
+from tppkit.httpsig import make_digest, make_signing_string, message_components, verify_digest
+from tppkit.httpsig.algorithms import ALGORITHMS, RFC9421, make_verifiers, verify_signature
+from tppkit.httpsig.cavage import DRAFT_10, DRAFT_12, STRICT, Reading, parse_signature_header
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.digest import make_content_digest, verify_content_digest
 from tppkit.httpsig.rfc9421 import (

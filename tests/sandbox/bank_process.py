@@ -18,7 +18,8 @@ import httpx
 from raw_provider import RawProvider, make_seal, tls_context
 
 from programs import TPPKIT
-from tppkit.evidence import EvidenceRecord, read_lines
+from tppkit.evidence import EvidenceRecord
+from tppkit.evidence.archive import read_lines
 from tppkit.sandbox import Addresses, SandboxSettings
 from tppkit.testpki import Pki
 

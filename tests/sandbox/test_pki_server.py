@@ -22,7 +22,9 @@ from programs import needed
 from tppkit._clock import utc_now
 from tppkit.certificates import EidasCertificate
 from tppkit.sandbox.pki_services import PkiServices
-from tppkit.testpki import KeySource, make_pki, make_provider, open_pki, write_pki
+from tppkit.testpki import make_pki, make_provider, write_pki
+from tppkit.testpki.folder import open_pki
+from tppkit.testpki.keys import KeySource
 from tppkit.testpki.pem import pem_block
 from tppkit.testpki.requests import make_request
 

@@ -16,7 +16,8 @@ from sealing import ORGANIZATIONS, WITHOUT_STATEMENT, issue_for
 from tppkit._clock import utc_now
 from tppkit.protocol.psd2 import PSD2
 from tppkit.sandbox import SandboxServer
-from tppkit.testpki import Issued, Pki, make_pki, make_provider, open_pki, write_pki
+from tppkit.testpki import Issued, Pki, make_pki, make_provider, write_pki
+from tppkit.testpki.folder import open_pki
 
 ROWS = {row.name: row for row in PSD2.endpoints}
 PLACE = {"product": SEPA, "payment_id": "any", "consent_id": "any", "resource_id": "any"}

@@ -23,10 +23,12 @@ from raw_provider import (
 )
 
 from tppkit._clock import utc_now
-from tppkit.evidence import AuditSummary, EvidenceRecord, audit_archive, read_lines
+from tppkit.evidence import AuditSummary, EvidenceRecord, audit_archive
+from tppkit.evidence.archive import read_lines
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.sandbox import SandboxServer
-from tppkit.seals import PSD2_V1, Seal, sign_request
+from tppkit.seals import Seal, sign_request
+from tppkit.seals.profiles import PSD2_V1
 from tppkit.trust import PathVerifier, load_anchors
 
 

@@ -11,7 +11,8 @@ from sealing import AT, REQUEST, policy_of, request_for, seal_by_hand, seal_of, 
 from tppkit.codes import CODES
 from tppkit.errors import FormatError, VerificationError
 from tppkit.message import Message
-from tppkit.seals import PROFILES, PSD2_V1, SealPolicy, SealProfile, sign_request, verify_request
+from tppkit.seals import PROFILES, SealPolicy, SealProfile, sign_request, verify_request
+from tppkit.seals.profiles import PSD2_V1
 
 ROWS = pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
 

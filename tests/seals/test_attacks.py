@@ -43,7 +43,8 @@ from tppkit._encoding import decode_base64, encode_base64
 from tppkit.errors import FormatError
 from tppkit.httpsig import make_digest
 from tppkit.message import Message
-from tppkit.seals import PROFILES, PSD2_V1, Seal, SealPolicy, sign_request, verify_request
+from tppkit.seals import PROFILES, Seal, SealPolicy, sign_request, verify_request
+from tppkit.seals.profiles import PSD2_V1
 from tppkit.testpki import Pki
 
 WEB, CLIENT = "web/test_seal.py::", "client/test_seal_auth.py::"

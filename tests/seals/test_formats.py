@@ -22,7 +22,6 @@ from tppkit.httpsig.components import Origin
 from tppkit.httpsig.digest import make_content_digest, make_digest
 from tppkit.seals import (
     PROFILES,
-    PSD2_V1,
     KeyIdForm,
     KeyIdStyle,
     KeySigner,
@@ -35,6 +34,7 @@ from tppkit.seals import (
 )
 from tppkit.seals.certificate_header import CertificateForm
 from tppkit.seals.profile import Format
+from tppkit.seals.profiles import PSD2_V1
 from tppkit.testpki import Issued, Pki
 from tppkit.trust import PathVerifier, make_anchors
 

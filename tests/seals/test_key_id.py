@@ -12,7 +12,7 @@ from sealing import check_key_id as check
 from programs import needed
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import VerificationError
-from tppkit.httpsig import parse_signature_header
+from tppkit.httpsig.cavage import parse_signature_header
 from tppkit.seals import sign_request
 from tppkit.seals.key_id import make_key_id, verify_key_id
 

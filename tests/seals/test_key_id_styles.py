@@ -24,7 +24,8 @@ from sealing import check_key_id as check
 
 from refusals import refused
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.httpsig import KeySigner, parse_signature_header
+from tppkit.httpsig import KeySigner
+from tppkit.httpsig.cavage import parse_signature_header
 from tppkit.seals import PROFILES, KeyIdForm, KeyIdStyle, Radix, Seal, sign_request
 from tppkit.seals.key_id import make_key_id
 

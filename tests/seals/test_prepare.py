@@ -11,7 +11,7 @@ from sealing import AT, REQUEST, fresh_policy, policy_of, request_for, seal_of, 
 
 from refusals import refused
 from tppkit.errors import ConfigurationError, LocalProtocolError
-from tppkit.httpsig.signers import CallableSigner
+from tppkit.httpsig import CallableSigner
 from tppkit.message import Message
 from tppkit.seals import PROFILES, Format, Seal, prepare_request, sign_request, sign_request_async
 from tppkit.testpki import Issued, Pki

@@ -21,16 +21,8 @@ from refusals import refused
 from tppkit.errors import ConfigurationError
 from tppkit.httpsig import KeySigner, make_digest
 from tppkit.message import Message
-from tppkit.seals import (
-    PROFILES,
-    PSD2_V1,
-    KeyIdStyle,
-    Seal,
-    SealPolicy,
-    SealProfile,
-    sign_request,
-    verify_request,
-)
+from tppkit.seals import PROFILES, KeyIdStyle, Seal, SealPolicy, SealProfile, sign_request, verify_request
+from tppkit.seals.profiles import PSD2_V1
 from tppkit.testpki import Pki
 
 OWN = replace(

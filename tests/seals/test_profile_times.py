@@ -21,7 +21,8 @@ from sealing import (
 
 from refusals import refused
 from tppkit.errors import ConfigurationError
-from tppkit.seals import PROFILES, PSD2_V1, SealPolicy, sign_request
+from tppkit.seals import PROFILES, SealPolicy, sign_request
+from tppkit.seals.profiles import PSD2_V1
 
 
 def test_how_near_is_a_setting(rsa_pki):

@@ -31,14 +31,14 @@ from sealing import (
 
 from refusals import refused
 from tppkit.errors import ConfigurationError
-from tppkit.httpsig import KeySigner, make_digest, parse_signature_header
+from tppkit.httpsig import KeySigner, make_digest
+from tppkit.httpsig.cavage import parse_signature_header
 from tppkit.message import Message
 from tppkit.seals import (
     PROFILES,
-    PSD2_V1,
     EmptyBody,
+    FieldOrder,
     KeyIdForm,
-    Order,
     Seal,
     SealPolicy,
     SealProfile,
@@ -46,6 +46,7 @@ from tppkit.seals import (
     sign_request,
     verify_request,
 )
+from tppkit.seals.profiles import PSD2_V1
 from tppkit.testpki import Issued, Pki
 
 CERTIFICATE = "TPP-Signature-Certificate"
@@ -141,7 +142,7 @@ def test_a_row_covers_its_fields_in_its_order(name, more, covered, rsa_pki):
 
 @ROWS
 def test_every_row_takes_its_fields_in_another_order(row, rsa_pki):
-    other = replace(row, covered=tuple(reversed(row.covered)), order=Order.LISTED)
+    other = replace(row, covered=tuple(reversed(row.covered)), order=FieldOrder.LISTED)
     sealed = sign_request(request_for(row), seal=seal_of(other, rsa_pki.qseal), at=AT)
     verified = verify_request(sealed, qwac=rsa_pki.qwac.certificate, at=AT, policy=policy_of(row, rsa_pki))
     assert [name.lower() for name in verified.parameters.headers] == [name.lower() for name in other.covered]

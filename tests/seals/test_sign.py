@@ -16,7 +16,9 @@ from sealing import AT, REQUEST, REQUEST_ID, TARGET, changed, fresh_policy, head
 
 from refusals import refused
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, SignatureRejected
-from tppkit.httpsig import ALGORITHMS, Algorithm, KeySigner, parse_signature_header
+from tppkit.httpsig import Algorithm, KeySigner
+from tppkit.httpsig.algorithms import ALGORITHMS
+from tppkit.httpsig.cavage import parse_signature_header
 from tppkit.message import Message
 from tppkit.seals import PROFILES, Seal, sign_request, sign_request_async
 from tppkit.testpki import Issued, make_pki

@@ -24,7 +24,6 @@ from tppkit.httpsig import make_digest
 from tppkit.message import Message
 from tppkit.seals import (
     PROFILES,
-    PSD2_V1,
     EmptyBody,
     SealPolicy,
     VerifiedHead,
@@ -33,6 +32,7 @@ from tppkit.seals import (
     verify_request,
     verify_request_head,
 )
+from tppkit.seals.profiles import PSD2_V1
 from tppkit.seals.verified import require_body
 
 

@@ -19,7 +19,7 @@ from tppkit.codes import CODES
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import Pki, make_pki, make_provider, write_pki
 from tppkit.testpki.fault_files import EARLIEST_DAY
-from tppkit.testpki.faults import FAULTS
+from tppkit.testpki.faults.catalogue import FAULTS
 
 BAFIN = make_provider(organization_identifier="PSDDE-BAFIN-123456", name="Zahlgut", roles=["PSP_CB"])
 VAT = make_provider(organization_identifier="VATLT-123456789")

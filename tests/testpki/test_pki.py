@@ -9,8 +9,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from tppkit.certificates import Use
 from tppkit.errors import ConfigurationError
-from tppkit.testpki import DEFAULT_DAYS, Pki, make_pki
+from tppkit.testpki import Pki, make_pki
 from tppkit.testpki.certificate import Draft
+from tppkit.testpki.pki import DEFAULT_DAYS
 from tppkit.trust import PathVerifier, make_anchors
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -22,8 +22,10 @@ from tppkit._files import locked
 from tppkit.certificates import Use, load_certificates, oids
 from tppkit.certificates.certificate import EidasRequest
 from tppkit.errors import ConfigurationError, TppkitError
-from tppkit.testpki import KeySource, certificate_pem, key_pem, make_pki, make_provider, open_pki, write_pki
+from tppkit.testpki import certificate_pem, key_pem, make_pki, make_provider, write_pki
 from tppkit.testpki.certificate import Attribute
+from tppkit.testpki.folder import open_pki
+from tppkit.testpki.keys import KeySource
 from tppkit.testpki.requests import make_request
 from tppkit.trust import PathVerifier, load_anchors
 

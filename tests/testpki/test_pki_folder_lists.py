@@ -19,9 +19,10 @@ from folder_contents import contents
 from tppkit._clock import parse_time
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, ConfigurationError
-from tppkit.testpki import Pki, make_pki, open_pki, write_pki
+from tppkit.testpki import Pki, make_pki, write_pki
 from tppkit.testpki.certificate import Draft
 from tppkit.testpki.crl import REASONS, Revocation
+from tppkit.testpki.folder import open_pki
 from tppkit.testpki.ocsp import answer_ocsp
 from tppkit.trust import (
     PathVerifier,

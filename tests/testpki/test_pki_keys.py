@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.testpki import KEY_KINDS, KeySource
-from tppkit.testpki.keys import load_key
+from tppkit.testpki.keys import KEY_KINDS, KeySource, load_key
 
 SIZES = {"p256": 256, "p384": 384, "rsa2048": 2048, "rsa3072": 3072, "rsa4096": 4096}
 

@@ -18,8 +18,10 @@ from tppkit.certificates import EidasCertificate, Use, check_certificate, der, l
 from tppkit.certificates.certificate import EidasRequest
 from tppkit.certificates.rules import first_error
 from tppkit.errors import ConfigurationError, FormatError, TppkitError
-from tppkit.testpki import SEAL_KEY_KINDS, KeySource, Pki, make_provider, open_pki, write_pki
+from tppkit.testpki import Pki, make_provider, write_pki
 from tppkit.testpki.certificate import Attribute, Draft, write_name
+from tppkit.testpki.folder import open_pki
+from tppkit.testpki.keys import SEAL_KEY_KINDS, KeySource
 
 # isort: off
 from tppkit.testpki.faults.edits import (

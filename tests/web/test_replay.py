@@ -19,7 +19,8 @@ from reported import reported
 from tppkit.errors import ConfigurationError, SignatureRejected
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.protocol.psd2 import PSD2
-from tppkit.seals import PROFILES, PSD2_V1, KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
+from tppkit.seals import PROFILES, KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
+from tppkit.seals.profiles import PSD2_V1
 from tppkit.testpki import Issued, Pki, make_provider
 from tppkit.web import QwacPolicy, ReplayGuard, SealGate, SealMiddleware, caller_of
 from tppkit.web.replay import LEASE, MAX_ANSWER_BYTES, ReplayStore

@@ -17,7 +17,7 @@ from tppkit.certificates.certificate import EidasRequest
 from tppkit.certificates.sources import MAX_SOURCE_BYTES, Source, read_sources
 from tppkit.cli.output import read_input, reading, require_one_stdin
 from tppkit.errors import FormatError
-from tppkit.httpsig.signers import load_private_key
+from tppkit.httpsig import load_private_key
 
 _MAX_PASSWORD_BYTES = 1024
 _MAX_KEY_BYTES = 64 * 1024  # PKCS#12 with a chain included

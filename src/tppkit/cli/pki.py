@@ -27,23 +27,14 @@ from tppkit.cli.output import (
     table_lines,
 )
 from tppkit.errors import FormatError
-from tppkit.testpki import (
-    DEFAULT_DAYS,
-    KEY_KINDS,
-    SEAL_KEY_KINDS,
-    KeySource,
-    Provider,
-    key_pem,
-    make_pki,
-    make_provider,
-    open_pki,
-    write_pki,
-)
+from tppkit.testpki import Provider, key_pem, make_pki, make_provider, write_pki
 from tppkit.testpki.crl import NO_LONGER, REASONS
 from tppkit.testpki.files import entry_of
-from tppkit.testpki.keys import PrivateKey, require_kind
+from tppkit.testpki.folder import open_pki
+from tppkit.testpki.keys import KEY_KINDS, SEAL_KEY_KINDS, KeySource, PrivateKey, require_kind
 from tppkit.testpki.manifest import MANIFEST, manifest_json
 from tppkit.testpki.pem import pem_block
+from tppkit.testpki.pki import DEFAULT_DAYS
 from tppkit.testpki.profiles import QWAC_POLICIES, SERVICES_URL
 from tppkit.testpki.provider import EXAMPLE
 from tppkit.testpki.requests import KINDS, make_request
@@ -179,7 +170,7 @@ def create(
 @json_option
 def faults() -> Result:
     """List the faults that `pki create --faults` makes, and what a check and a gate report of each."""
-    from tppkit.testpki.faults import FAULTS
+    from tppkit.testpki.faults.catalogue import FAULTS
 
     shown = [
         {

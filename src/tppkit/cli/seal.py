@@ -50,17 +50,10 @@ from tppkit.httpsig.http_date import format_http_date
 from tppkit.httpsig.signing_string import is_field_name
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES
 from tppkit.protocol.psd2.rules import parse_request_id
-from tppkit.seals import (
-    PSD2_V1,
-    Message,
-    Seal,
-    SealPolicy,
-    SealProfile,
-    VerifiedRequest,
-    sign_request,
-    verify_request,
-)
-from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request, visible
+from tppkit.seals import Message, Seal, SealPolicy, SealProfile, VerifiedRequest, sign_request, verify_request
+from tppkit.seals.diagnose import Diagnosis, DiagnosisOutcome, diagnose_request
+from tppkit.seals.diagnose.report import visible
+from tppkit.seals.profiles import PSD2_V1
 
 _WIDTH = 110  # of an explanation
 _METHOD = re.compile(r"[A-Za-z]{1,20}")
@@ -285,7 +278,7 @@ def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield from ("", f"{number}. {cause.sentence}  [{cause.name}]")
         for text in (*(f"seen: {one}" for one in cause.evidence), f"do:   {cause.fix}"):
             yield from _wrapped(text, "   ", "         ")
-    if diagnosis.outcome is not Outcome.VERIFIES:
+    if diagnosis.outcome is not DiagnosisOutcome.VERIFIES:
         yield from _string_lines(diagnosis)
     if diagnosis.made:
         yield from ("", "The signature")
@@ -300,7 +293,7 @@ def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 def _headline(diagnosis: Diagnosis) -> tuple[str, str]:
     count = len(diagnosis.causes)
-    if diagnosis.outcome is Outcome.VERIFIES:
+    if diagnosis.outcome is DiagnosisOutcome.VERIFIES:
         return "verifies", f" as {diagnosis.profile} (trust in the certificate was not judged)"
     causes = f"{count} cause{'' if count == 1 else 's'}"
     if diagnosis.explained:

@@ -30,7 +30,7 @@ from tppkit.client.identity_material import (
 )
 from tppkit.client.tls_context import Adjust, IdentityContext, IdentityContexts
 from tppkit.errors import ConfigurationError, Finding
-from tppkit.httpsig.signers import Signer
+from tppkit.httpsig import Signer
 from tppkit.seals import Seal
 from tppkit.seals.seal import SealOptions
 

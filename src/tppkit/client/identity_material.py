@@ -24,7 +24,7 @@ from tppkit.certificates.files import CertificateSource, parse_certificates, rea
 from tppkit.certificates.pkcs12_files import is_pkcs12
 from tppkit.certificates.sources import MAX_SOURCE_BYTES
 from tppkit.errors import ConfigurationError, Finding, FormatError, Severity, TppkitError
-from tppkit.httpsig.signers import Signer, load_pkcs12, load_private_key
+from tppkit.httpsig import Signer, load_private_key, parse_pkcs12
 from tppkit.seals import Seal
 from tppkit.seals.seal import SealOptions, require_seal_type
 from tppkit.trust.path.strength import is_signed_by
@@ -262,7 +262,7 @@ def _read_pair(
     if not is_pkcs12(data):
         raise ConfigurationError("identity.incomplete", f"{name} has no private key and is not PKCS#12 with a key")
     with _named(name):
-        held = load_pkcs12(data, password=password)
+        held = parse_pkcs12(data, password=password)
     return held.certificate, held.key, held.chain
 
 

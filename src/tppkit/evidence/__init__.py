@@ -5,11 +5,10 @@ with EvidenceArchive(folder, stream_id=uuid4().hex) as archive:
 for row in audit_archive(folder, paths=PathVerifier(anchors)): ...
 """
 
-from tppkit.evidence.archive import EvidenceArchive, load_certificate, read_lines
+from tppkit.evidence.archive import EvidenceArchive
 from tppkit.evidence.audit import AuditSummary, Head, RecordVerdict, Verdict, audit_archive
 from tppkit.evidence.record import EvidenceRecord, make_record
 
 __all__ = [
-    "AuditSummary", "EvidenceArchive", "EvidenceRecord", "Head", "RecordVerdict", "Verdict", "audit_archive",
-    "load_certificate", "make_record", "read_lines",
+    "AuditSummary", "EvidenceArchive", "EvidenceRecord", "Head", "RecordVerdict", "Verdict", "audit_archive", "make_record",
 ]  # fmt: skip

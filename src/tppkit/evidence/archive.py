@@ -96,6 +96,9 @@ class CertificateFolder:
 class EvidenceArchive:
     """The only writer of an archive.
 
+        with EvidenceArchive("evidence", stream_id=uuid4().hex) as archive:
+            archive.append(make_record(verified, http_status=201), *verified.chain, verified.qwac)
+
     Args:
         folder: the archive; created if absent.
         stream_id: 32 hexadecimal digits for a new stream; an existing stream keeps its id.

@@ -235,6 +235,9 @@ def audit_archive(
 ) -> Iterator[RecordVerdict]:
     """Verify every record of an archive, in order and in bounded memory.
 
+        for row in audit_archive("evidence", paths=PathVerifier(anchors)):
+            print(row.seq, row.verdict, row.code)
+
     Args:
         folder: the archive.
         paths: verifies certificates: a `trust.PathVerifier`, or `trust.TrustMaterial` to require qualified ones.

@@ -3,12 +3,6 @@
 A record is inserted into a table together with the payment, so both are committed or neither is. `drain` appends committed records
 to the archive, and deletes their rows when they are on disk. Each row has a random id, which the archived record has in the column
 `outbox_id`. So a row that was archived but not deleted, because of a crash, is not archived again.
-
-    outbox = Outbox(EvidenceArchive("evidence", stream_id=uuid4().hex), metadata)
-    with engine.begin() as db:
-        db.execute(insert(payments), payment)
-        outbox.add(db, make_record(verified, http_status=201), *verified.chain, verified.qwac)
-    outbox.drain(engine)
 """
 
 from __future__ import annotations
@@ -73,6 +67,12 @@ class Batch:
 
 class Outbox:
     """The table of records that are not in the archive yet. SQLite and PostgreSQL; threads may share one.
+
+        outbox = Outbox(EvidenceArchive("evidence", stream_id=uuid4().hex), metadata)
+        with engine.begin() as db:
+            db.execute(insert(payments), payment)
+            outbox.add(db, make_record(verified, http_status=201), *verified.chain, verified.qwac)
+        outbox.drain(engine)
 
     Only the process that opened the archive drains it; use one archive for one table, and append to it through the outbox only.
 

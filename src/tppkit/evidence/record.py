@@ -259,6 +259,8 @@ def make_record(
 ) -> EvidenceRecord:
     """Make the record of a verified request, without a place in a stream.
 
+        record = make_record(verified, http_status=201, payment_ref=payment_id)
+
     Args:
         verified: the result of `seals.verify_request`; its `at` becomes the time of receipt.
         http_status: the status of the answer.

@@ -181,6 +181,9 @@ def make_verifiers(
 ) -> Mapping[str, Verify]:
     """Return for each algorithm of the key a function (signature, data) that raises `InvalidSignature`.
 
+        verify = make_verifiers(certificate.public_key)["rsa-sha256"]
+        verify(signature, data)
+
     Args:
         key: the public key.
         names: the names of the format.

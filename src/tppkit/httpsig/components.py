@@ -37,6 +37,8 @@ _MAX_QUERY_PARAMETERS = 256
 class Component(NamedTuple):
     """The identifier of one covered component.
 
+        Component("@method"), Component("@query-param", (("name", "page"),))
+
     Attributes:
         name: lower case; derived components begin with `@`.
         parameters: (name, value) in order.
@@ -64,6 +66,8 @@ class Origin(NamedTuple):
 
 def parse_origin(text: str) -> Origin:
     """Parse an origin such as `https://bank.example:8443`.
+
+        parse_origin("https://Bank.example:443") == Origin("https", "bank.example")
 
     Raises:
         FormatError: `origin.malformed`.

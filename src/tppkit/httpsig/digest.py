@@ -31,6 +31,8 @@ _LENGTHS: Mapping[str, int] = MappingProxyType({name: function().digest_size for
 def make_digest(body: bytes, *, algorithm: str = "SHA-256") -> str:
     """The value of a Digest header for these raw body bytes; no body is the empty byte string.
 
+        message = message.with_headers(("Digest", make_digest(message.body)))
+
     Args:
         body: the bytes exactly as they will be sent.
         algorithm: `SHA-256` or `SHA-512` in the case to write (some banks require `sha-512`); separate several by commas.
@@ -108,6 +110,8 @@ def require_length(name: str, raw: bytes) -> bytes:
 def verify_digest(value: str, body: bytes) -> tuple[str, ...]:
     """Recompute every supported hash of a Digest header over the raw body.
 
+        verify_digest(message.values("digest")[0], message.body)
+
     Args:
         value: the header's value.
         body: the body's bytes.
@@ -143,6 +147,8 @@ def require_digests(hashes: Mapping[str, bytes], body: bytes) -> tuple[str, ...]
 
 def make_content_digest(body: bytes, *, algorithm: str = "sha-256") -> str:
     """Return the value of a Content-Digest field for raw bytes; without content, those are empty.
+
+        message = message.with_headers(("Content-Digest", make_content_digest(message.body)))
 
     Args:
         body: the bytes exactly as they will be sent, after any content coding.
@@ -183,6 +189,8 @@ def parse_content_digest(value: str) -> Mapping[str, bytes]:
 
 def verify_content_digest(value: str, body: bytes) -> tuple[str, ...]:
     """Recompute every supported hash of a Content-Digest field over the raw content.
+
+        verify_content_digest(message.values("content-digest")[0], message.body)
 
     Args:
         value: the field's value.

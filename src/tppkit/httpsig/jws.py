@@ -35,6 +35,8 @@ _DETACHED = re.compile(r"([A-Za-z0-9_-]+)\.\.([A-Za-z0-9_-]+)")
 def make_jws_signing_input(header: JwsHeader, payload: bytes) -> bytes:
     """Return the bytes to sign.
 
+        signature = signer.sign(make_jws_signing_input(header, payload))
+
     Args:
         header: the header of the signature.
         payload: the lines of `header.covered`, as `message.make_signing_string` writes them.
@@ -45,7 +47,11 @@ def make_jws_signing_input(header: JwsHeader, payload: bytes) -> bytes:
 
 
 def make_detached_jws(header: JwsHeader, signature: bytes) -> str:
-    """Return the value of the x-jws-signature field."""
+    """Return the value of the x-jws-signature field.
+
+    Example:
+        signed = request.with_headers(("x-jws-signature", make_detached_jws(header, signature)))
+    """
     return f"{header.encoded}..{encode_base64url(signature)}"
 
 
@@ -94,6 +100,9 @@ def verify_detached_jws(
     max_age: timedelta | None = None,
 ) -> VerifiedJws:
     """Verify the x-jws-signature of a request. The caller must check what it covers, and the digest of the body.
+
+        verified = verify_detached_jws(message, verifiers=make_verifiers(key, names=JWS), at=utc_now())
+        verified.header.covered
 
     Args:
         message: the request as received.

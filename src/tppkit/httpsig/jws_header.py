@@ -77,6 +77,8 @@ def make_jws_header(
 ) -> JwsHeader:
     """Build the protected header of a new signature.
 
+        header = make_jws_header(("(request-target)", "digest"), algorithm="ES256", signed_at=utc_now())
+
     Args:
         covered: names in order, lower case.
         algorithm: a name of `algorithms.JWS`.

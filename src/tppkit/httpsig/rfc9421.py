@@ -74,6 +74,8 @@ def make_signature_input(
 ) -> SignatureInput:
     """Build the parameters of a new signature.
 
+        parameters = make_signature_input([Component("@method")], created=utc_now(), key_id="k1")
+
     Args:
         components: the covered components in order, none twice.
         created: the signature's time, aware; whole seconds are written.
@@ -135,6 +137,8 @@ def _read_components(items: tuple[Item, ...]) -> tuple[Component, ...]:
 def make_signature_base(parameters: SignatureInput, value: Callable[[Component], str]) -> bytes:
     """Return the bytes to sign: one line for each component, then the parameters.
 
+        signature = signer.sign(make_signature_base(parameters, request_values(message)))
+
     Args:
         parameters: the parameters of the signature.
         value: returns the value of a component; for a request, use `request_values`.
@@ -157,13 +161,19 @@ def make_signature_base(parameters: SignatureInput, value: Callable[[Component],
 
 
 def request_values(message: Message, *, origin: Origin | None = None) -> Callable[[Component], str]:
-    """Return a function that returns the value of a component in this request (see `components.component_value`)."""
+    """Return a function that returns the value of a component in this request (see `components.component_value`).
+
+    Example:
+        base = make_signature_base(parameters, request_values(message, origin=parse_origin("https://bank.example")))
+    """
     query: dict[str, list[str]] = {}
     return lambda component: component_value(message, component, origin=origin, query=query)
 
 
 def make_signature_fields(parameters: SignatureInput, signature: bytes, *, label: str) -> tuple[str, str]:
     """Return the values of the Signature-Input and Signature fields with this signature.
+
+        fields = make_signature_fields(parameters, signature, label="sig1")
 
     Raises:
         FormatError: `signature.label`, the label is not a valid key of a dictionary.
@@ -237,6 +247,9 @@ def verify_message_signature(
     max_age: timedelta | None = None,
 ) -> VerifiedSignature:
     """Verify one signature of a request. The caller must check what it covers, and the digest of the body.
+
+        verified = verify_message_signature(message, verifiers=make_verifiers(key, names=RFC9421), at=utc_now())
+        verified.parameters.components
 
     Args:
         message: the request as received.

@@ -27,6 +27,9 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 def message_components(message: Message) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the parts of a message that a signature can cover, by lower-case name, and the names of duplicate fields.
 
+        values, doubled = message_components(message)
+        values["(request-target)"]  # "post /payments"
+
     Field values are stripped of white space; several of one name are joined by `, ` in wire order. `(request-target)` is the
     lower-case method, a space and the target.
 
@@ -52,6 +55,8 @@ def message_components(message: Message) -> tuple[dict[str, str], tuple[str, ...
 
 def make_signing_string(covered: Sequence[str], components: Mapping[str, str]) -> bytes:
     """Return the bytes to sign: one line for each covered component, joined by line feeds.
+
+        data = make_signing_string(("(request-target)", "digest"), message_components(message)[0])
 
     Args:
         covered: names in order, lower case.

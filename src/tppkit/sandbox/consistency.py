@@ -10,7 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from tppkit.evidence import EvidenceRecord, read_lines
+from tppkit.evidence import EvidenceRecord
+from tppkit.evidence.archive import read_lines
 from tppkit.sandbox.bank import ledger
 from tppkit.sandbox.cell import Cell, Services
 from tppkit.sandbox.control import Control

@@ -9,7 +9,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError
 from tppkit.seals import KeyIdForm, SealProfile
 from tppkit.seals.key_id import make_key_id
-from tppkit.testpki import open_pki
+from tppkit.testpki.folder import open_pki
 
 
 def key_id_of(profile: SealProfile, certificate: EidasCertificate) -> str | None:

@@ -31,7 +31,8 @@ from tppkit.client.psd2 import AsyncPsd2Client, Psd2Client
 from tppkit.client.tls_context import NoCertificate
 from tppkit.client.vault import AsyncVaultClient, VaultClient
 from tppkit.errors import RequestRefused, TransportError
-from tppkit.evidence import EvidenceRecord, read_lines
+from tppkit.evidence import EvidenceRecord
+from tppkit.evidence.archive import read_lines
 from tppkit.protocol.gateway import Order
 from tppkit.protocol.psd2 import BankRules
 from tppkit.sandbox.control import CONTROL_REFUSALS

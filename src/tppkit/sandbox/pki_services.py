@@ -20,8 +20,8 @@ from tppkit._clock import utc_now
 from tppkit._files import read_bounded
 from tppkit.errors import ConfigurationError, FormatError, TppkitError
 from tppkit.sandbox.uvicorn_server import QuietServer, listen, make_config, serve_until_stopped
-from tppkit.testpki import PkiFolder, open_pki
 from tppkit.testpki.files import TRUSTED_LISTS
+from tppkit.testpki.folder import PkiFolder, open_pki
 from tppkit.testpki.manifest import MANIFEST, MAX_LIST_BYTES, file_inside
 from tppkit.testpki.ocsp import MALFORMED_REQUEST, MAX_REQUEST_BYTES, answer_ocsp, ocsp_request_of_path, write_refusal
 from tppkit.testpki.timestamps import answer_timestamp

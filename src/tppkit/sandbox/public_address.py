@@ -16,7 +16,8 @@ from tppkit._files import read_bounded
 from tppkit.certificates.general_names import is_dns_name
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.components import parse_origin
-from tppkit.testpki import certificate_pem, key_pem, open_pki
+from tppkit.testpki import certificate_pem, key_pem
+from tppkit.testpki.folder import open_pki
 
 PSD2, APPROVAL, GATEWAY, CONTROL, VAULT, LEGACY, LEGACY_LIVE = range(7)  # offsets from the first port
 _MAX_PEM_BYTES = 1024 * 1024

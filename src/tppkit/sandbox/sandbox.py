@@ -57,7 +57,8 @@ from tppkit.sandbox.public_address import is_loopback_address, parse_server_name
 from tppkit.sandbox.request_log import LatestRequests
 from tppkit.sandbox.revocations import CurrentQwacs, FolderRevocations
 from tppkit.sandbox.tls import ServerTls
-from tppkit.seals import PSD2_V1, SealPolicy, SealProfile
+from tppkit.seals import SealPolicy, SealProfile
+from tppkit.seals.profiles import PSD2_V1
 from tppkit.testpki import certificate_pem, make_pki, write_pki
 from tppkit.trust import Anchors, PathVerifier, load_anchors
 from tppkit.web.replay_stores.table import RequestTable

@@ -4,22 +4,20 @@ sealed = sign_request(message, seal=Seal(certificate, KeySigner(key)))
 verified = verify_request(received, qwac=qwac, at=utc_now(), policy=SealPolicy(PathVerifier(anchors)))
 """
 
-from tppkit.httpsig.signers import KeySigner, Signer, load_private_key
-from tppkit.message import Message
+from tppkit.httpsig import KeySigner, Message, load_private_key
 from tppkit.seals.certificate_header import CertificateForm
 from tppkit.seals.key_id import KeyIdForm, KeyIdStyle, Radix
-from tppkit.seals.policy import SealPolicy
-from tppkit.seals.profile import EmptyBody, Format, Order, SealProfile
-from tppkit.seals.profiles import PROFILES, PSD2_V1, load_profile, parse_profile
+from tppkit.seals.policy import Paths, SealPolicy
+from tppkit.seals.profile import EmptyBody, FieldOrder, Format, SealProfile
+from tppkit.seals.profiles import PROFILES, load_profile, parse_profile
 from tppkit.seals.seal import Seal
 from tppkit.seals.sign import PreparedRequest, prepare_request, sign_request, sign_request_async
 from tppkit.seals.verified import VerifiedHead, VerifiedRequest
 from tppkit.seals.verify import verify_request, verify_request_head
 
 __all__ = [
-    "PROFILES", "PSD2_V1", "CertificateForm", "EmptyBody", "Format", "KeyIdForm", "KeyIdStyle", "KeySigner",
-    "Message", "Order", "PreparedRequest", "Radix", "Seal", "SealPolicy", "SealProfile", "Signer", "VerifiedHead",
-    "VerifiedRequest", "load_private_key", "load_profile", "parse_profile",
-    "prepare_request", "sign_request", "sign_request_async", "verify_request",
+    "PROFILES", "CertificateForm", "EmptyBody", "FieldOrder", "Format", "KeyIdForm", "KeyIdStyle", "KeySigner", "Message",
+    "Paths", "PreparedRequest", "Radix", "Seal", "SealPolicy", "SealProfile", "VerifiedHead", "VerifiedRequest", "load_private_key",
+    "load_profile", "parse_profile", "prepare_request", "sign_request", "sign_request_async", "verify_request",
     "verify_request_head",
 ]  # fmt: skip

@@ -44,6 +44,8 @@ class Radix(Enum):
 class KeyIdStyle:
     """How a dialect writes keyId. A verifier accepts other spellings of the same serial and name.
 
+        replace(PROFILES["berlin-group"], key_id=KeyIdStyle(form=KeyIdForm.SERIAL, radix=Radix.DECIMAL))
+
     Attributes:
         form: the contents of the keyId.
         radix: the radix of the serial, for writing and reading.

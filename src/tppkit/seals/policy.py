@@ -92,7 +92,12 @@ class TrustedSeal(NamedTuple):
 
 
 class Paths(Protocol):
-    """Verifies certificates: a `trust.PathVerifier` or `trust.TrustMaterial`."""
+    """Verifies certificates: a `trust.PathVerifier` or `trust.TrustMaterial`.
+
+    Example:
+        def make_policy(paths: Paths) -> SealPolicy:
+            return SealPolicy(paths, profile=PROFILES["berlin-group"])
+    """
 
     def verify_use(
         self, certificate: EidasCertificate, *, as_: Use, at: datetime, intermediates: Sequence[EidasCertificate] = ()
@@ -106,6 +111,9 @@ class Paths(Protocol):
 
 class SealPolicy:
     """The requirements of a relying party for seals, with a cache of at most 256 verified certificates.
+
+        policy = SealPolicy(PathVerifier(load_anchors("anchors.pem")), profile=PROFILES["berlin-group"])
+        verified = verify_request(received, qwac=qwac, at=utc_now(), policy=policy)
 
     The cache helps because a provider sends the same certificate with every request. A certificate is cached only after a signature
     was verified, and trusted only within the window of its chain, which ends at a known revocation.

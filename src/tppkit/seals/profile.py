@@ -40,7 +40,7 @@ class EmptyBody(Enum):
     BRACES = "digest of `{}`"
 
 
-class Order(Enum):
+class FieldOrder(Enum):
     """The order in which covered fields are written. A verifier accepts any order."""
 
     LISTED = "as listed"
@@ -104,9 +104,9 @@ class SealProfile:
         digest_algorithms: the only algorithms that a verifier accepts, in their spelling. Empty: SHA-256 and SHA-512 in any case.
         digest_required: a verifier requires `digest_algorithm`, in any case; additional ones must fit the body too.
         empty_body: the Digest of a request without body.
-        algorithms: (name on the wire, name of `httpsig.ALGORITHMS`), the only ones that a verifier accepts. The signer writes the
-            first name of its algorithm. The default algorithm of a key is the first that it supports. Empty: all algorithms of the
-            format; for draft-cavage, those of the guidelines.
+        algorithms: (name on the wire, name of `httpsig.algorithms.ALGORITHMS`), the only ones that a verifier accepts. The signer
+            writes the first name of its algorithm. The default algorithm of a key is the first that it supports. Empty: all
+            algorithms of the format; for draft-cavage, those of the guidelines.
         key_id: how keyId names the certificate.
         carrier: the header with the signature: `Signature`; `Authorization`, with a value that begins with the word Signature; for
             `Format.JWS` any name, usually `x-jws-signature`.
@@ -135,7 +135,7 @@ class SealProfile:
     covered_if_present: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     only_these: bool = False
-    order: Order = Order.LISTED
+    order: FieldOrder = FieldOrder.LISTED
     request_id: str | None = "x-request-id"
     digest_algorithm: str = "SHA-256"
     digest_algorithms: tuple[str, ...] = ()
@@ -298,7 +298,7 @@ class SealProfile:
         names += [name for name in self.if_present if name in values]
         if self.prefixes:
             names += sorted(name for name in values if name.startswith(self.prefixes) and name not in names)
-        return tuple(names if self.order is Order.LISTED else sorted(names))
+        return tuple(names if self.order is FieldOrder.LISTED else sorted(names))
 
     @cached_property
     def digest_name(self) -> str:

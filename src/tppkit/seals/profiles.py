@@ -57,6 +57,8 @@ def load_profile(path: FilePath) -> SealProfile:
 def parse_profile(raw: bytes) -> SealProfile:
     """Parse a dialect.
 
+        profile = parse_profile(files("our_bank").joinpath("seals.toml").read_bytes())
+
     Args:
         raw: TOML in UTF-8, at most 64 KiB.
 

@@ -10,10 +10,10 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from tppkit._encoding import shown
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, SignatureRejected, TppkitError
+from tppkit.httpsig import KeySigner, Signer
 from tppkit.httpsig.algorithms import ALGORITHMS, Verify, make_verifiers, verify_signature
 from tppkit.httpsig.cavage import AUTHORIZATION_SCHEME
 from tppkit.httpsig.components import Origin
-from tppkit.httpsig.signers import KeySigner, Signer
 from tppkit.seals.key_id import make_key_id
 from tppkit.seals.profile import SealProfile
 from tppkit.seals.profiles import PSD2_V1

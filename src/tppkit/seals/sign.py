@@ -88,6 +88,9 @@ def _require_own(seal: Seal, signature: bytes, data: bytes) -> None:
 def prepare_request(message: Message, *, seal: Seal, at: datetime | None = None) -> PreparedRequest:
     """Compute the bytes to sign, to sign them elsewhere.
 
+        prepared = prepare_request(message, seal=seal)
+        sealed = prepared.finish(device.sign(prepared.signing_string))
+
     Args:
         message: method, target, body and every header that the profile covers except Digest (for `psd2-v1`: X-Request-ID), as they
             will be sent.
@@ -192,6 +195,8 @@ def _required_time(profile: SealProfile, at: datetime | None) -> datetime:
 
 def sign_request(message: Message, *, seal: Seal, at: datetime | None = None) -> Message:
     """Seal a request.
+
+        sealed = sign_request(message, seal=Seal.for_key(certificate, key))
 
     Args:
         message: the request, with every header that the profile covers except Digest.

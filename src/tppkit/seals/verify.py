@@ -48,6 +48,9 @@ def verify_request(
 ) -> VerifiedRequest:
     """Verify Digest and Signature of a provider's request.
 
+        verified = verify_request(received, qwac=qwac, at=utc_now(), policy=policy)
+        verified.organization_identifier, verified.body
+
     Args:
         message: the request as received; the body is hashed as raw bytes.
         qwac: the trusted certificate of the TLS connection, which must be of the seal's organisation. None only if there was no
@@ -90,6 +93,9 @@ def verify_request_head(
     allow_old_date: bool = False,
 ) -> VerifiedHead:
     """Verify a request except its body, which may arrive later; see `VerifiedHead.verify_body`.
+
+        head = verify_request_head(received, qwac=qwac, at=utc_now(), policy=policy)
+        verified = head.verify_body(body)
 
     Args:
         message: the request as received; its body is ignored.

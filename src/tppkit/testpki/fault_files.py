@@ -8,8 +8,8 @@ from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate, Use
 from tppkit.certificates.editions import EN_319_412_5_V2_4_1
 from tppkit.errors import ConfigurationError
-from tppkit.testpki.faults import FAULTS, Fault, FaultCase, judged_at
-from tppkit.testpki.faults.valid_pki import plain_pki
+from tppkit.testpki.faults.catalogue import FAULTS, Fault
+from tppkit.testpki.faults.valid_pki import FaultCase, judged_at, plain_pki
 from tppkit.testpki.manifest import Entry, PkiFile, make_entry
 from tppkit.testpki.pem import pem_block
 from tppkit.testpki.pki import Pki

@@ -89,7 +89,7 @@ class PkiFolder:
             policy: Policy of a QWAC, one of `profiles.QWAC_POLICIES`; that of the PKI by default.
             qscd: A QSealC states a qualified device; as in the PKI by default.
             label: Stem of its files; the kind and the first free number by default.
-            key: Kind of its key, one of `testpki.KEY_KINDS`, for a QSealC one of `testpki.SEAL_KEY_KINDS`.
+            key: Kind of its key, one of `testpki.keys.KEY_KINDS`, for a QSealC one of `testpki.keys.SEAL_KEY_KINDS`.
 
         Raises:
             ConfigurationError: `pki.days`, `pki.policy`, `pki.profile`, `pki.label`, `pki.key-kind`, `file.exists`, `file.unwritable`,

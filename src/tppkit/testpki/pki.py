@@ -75,7 +75,7 @@ class Pki:
         services_url: Base URL of the services, as certificates and lists name it; without a final slash.
         policy: Policy of QWACs, one of `profiles.QWAC_POLICIES`.
         qscd: Whether QSealCs state a qualified device (which no test key is in).
-        seal_key: Kind of the keys of QSealCs, one of `testpki.SEAL_KEY_KINDS`; None for that of all other keys.
+        seal_key: Kind of the keys of QSealCs, one of `testpki.keys.SEAL_KEY_KINDS`; None for that of all other keys.
         requested: Certificates issued to requests, whose keys are elsewhere.
     """
 
@@ -205,7 +205,7 @@ class Pki:
             kind: `qwac` or `qseal`.
             provider: The provider that it names.
             label: Short name.
-            key: Kind of its key, for a QWAC one of `testpki.KEY_KINDS`, for a QSealC one of `testpki.SEAL_KEY_KINDS`; that of
+            key: Kind of its key, for a QWAC one of `testpki.keys.KEY_KINDS`, for a QSealC one of `testpki.keys.SEAL_KEY_KINDS`; that of
                 the PKI by default.
 
         Raises:
@@ -229,7 +229,7 @@ class Pki:
         Args:
             names: DNS names and IP addresses; the first is the common name.
             label: Short name.
-            key: Kind of its key, one of `testpki.KEY_KINDS`; that of the PKI by default.
+            key: Kind of its key, one of `testpki.keys.KEY_KINDS`; that of the PKI by default.
 
         Raises:
             ConfigurationError: `pki.key-kind`.
@@ -280,16 +280,19 @@ def make_pki(
 ) -> Pki:  # fmt: skip
     """Make a new test PKI.
 
+        pki = make_pki(at=utc_now(), provider=make_provider(roles=["PSP_AI"]))
+        pki.qseal.certificate, pki.qseal.key
+
     Args:
         at: The present, aware; everything is valid from midnight UTC of that day.
         provider: The provider of QWAC and QSealC; an example provider by default.
-        key: Kind of every key except those of callbacks, one of `testpki.KEY_KINDS`.
+        key: Kind of every key except those of callbacks, one of `testpki.keys.KEY_KINDS`.
         days: Validity of leaf certificates in days; 365 by default, with the policy `ev` at least a day less than browsers accept.
         seed: The same seed and day give the same bytes again.
         services_url: Base URL of the services, as certificates and lists name it; without a final slash.
         policy: Policy of QWACs: `gen` (QNCP-w-gen, for payment services only) or `ev` (QEVCP-w, which browsers accept too).
         qscd: QSealCs state a qualified device.
-        seal_key: Kind of the keys of QSealCs, one of `testpki.SEAL_KEY_KINDS`; that of all other keys by default.
+        seal_key: Kind of the keys of QSealCs, one of `testpki.keys.SEAL_KEY_KINDS`; that of all other keys by default.
 
     Raises:
         ConfigurationError: `pki.days`, `pki.key-kind`, `pki.services-url`, `pki.policy`, `pki.profile`.

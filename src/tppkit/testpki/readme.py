@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tppkit._clock import format_time
-from tppkit.testpki.faults import judged_at
+from tppkit.testpki.faults.valid_pki import judged_at
 from tppkit.testpki.pki import Pki
 
 _README = """# Test PKI of {name}

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.httpsig import KeySigner, load_pkcs12, load_private_key
+from tppkit.httpsig import KeySigner, load_private_key, parse_pkcs12
 from tppkit.seals import Seal
 from tppkit.testpki import Pki
 
@@ -78,7 +78,7 @@ def pkcs12_file(
 
 @pytest.mark.parametrize("named", [True, False], ids=["named", "found by its key"])
 def test_key_certificate_and_chain_are_read_from_pkcs12(named, pki):
-    found = load_pkcs12(pkcs12_file(pki, named=named), password=b"correct")
+    found = parse_pkcs12(pkcs12_file(pki, named=named), password=b"correct")
     assert found.key.public_key() == pki.qseal.certificate.public_key
     assert (found.certificate, found.chain) == (pki.qseal.certificate, pki.qseal.chain)
     assert Seal(found.certificate, KeySigner(found.key)).certificate == found.certificate
@@ -87,16 +87,16 @@ def test_key_certificate_and_chain_are_read_from_pkcs12(named, pki):
 @pytest.mark.parametrize(("key", "own"), [(False, True), (True, False)], ids=["no key", "no certificate of the key"])
 def test_pkcs12_without_a_pair_or_with_a_wrong_password_is_refused(key, own, pki):
     with refused(ConfigurationError, "key.unreadable"):
-        load_pkcs12(pkcs12_file(pki, key=key, own=own), password=b"correct")
+        parse_pkcs12(pkcs12_file(pki, key=key, own=own), password=b"correct")
     with refused(FormatError, "pkcs12.unreadable"):
-        load_pkcs12(pkcs12_file(pki), password=b"wrong")
+        parse_pkcs12(pkcs12_file(pki), password=b"wrong")
 
 
 @pytest.mark.parametrize("password", [None, b"of another file"])
 def test_pkcs12_in_which_nothing_is_encrypted_needs_no_password_and_is_read_with_one(password, pki):
     issued = pki.qseal
     plain = pkcs12.serialize_key_and_certificates(b"seal", issued.key, issued.certificate.x509, None, NoEncryption())
-    assert load_pkcs12(plain, password=password).certificate == issued.certificate
+    assert parse_pkcs12(plain, password=password).certificate == issued.certificate
 
 
 PLAIN = [KEY.private_bytes(encoding, PrivateFormat.PKCS8, NoEncryption()) for encoding in (Encoding.PEM, Encoding.DER)]

@@ -18,9 +18,9 @@ from cryptography.x509.oid import NameOID
 
 from tppkit.certificates import EidasCertificate
 from tppkit.message import Message
-from tppkit.seals import PSD2_V1
-from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request
+from tppkit.seals.diagnose import Diagnosis, DiagnosisOutcome, diagnose_request
 from tppkit.seals.diagnose.bodies import explain_digest
+from tppkit.seals.profiles import PSD2_V1
 
 pytestmark = pytest.mark.shared
 
@@ -65,7 +65,7 @@ def test_the_signing_strings_of_the_drafts_are_found_to_be_signed(shared_data, p
 def test_a_digest_with_padding_too_much_and_the_old_signatures_of_draft_12_are_explained(shared_data):
     found = [diagnosed(row) for row in vectors(shared_data, "cavage.json") if row["id"] == "cavage12-c-all-signature"]
     assert [("time-not-allowed" in [cause.name for cause in one.causes], one.outcome) for one in found] == [
-        (True, Outcome.EXPLAINED)
+        (True, DiagnosisOutcome.EXPLAINED)
     ]
     (row,) = (row for row in vectors(shared_data, "digest.json") if row["id"] == "rfc9530-bad-padding")
     finding = explain_digest(f"SHA-256={row['expected']}", b64decode(row["body_b64"]))
@@ -77,4 +77,4 @@ def test_a_digest_with_padding_too_much_and_the_old_signatures_of_draft_12_are_e
 def test_vectors_over_an_unknown_text_are_not_explained(shared_data, name):
     (vector,) = (row for row in vectors(shared_data, "cavage.json") if row["id"] == name)
     diagnosis = diagnosed(vector)
-    assert (diagnosis.outcome, diagnosis.signed) == (Outcome.UNEXPLAINED, None)
+    assert (diagnosis.outcome, diagnosis.signed) == (DiagnosisOutcome.UNEXPLAINED, None)

@@ -20,9 +20,10 @@ from tppkit.httpsig import KeySigner, make_digest
 from tppkit.httpsig.algorithms import key_kind
 from tppkit.httpsig.components import parse_origin
 from tppkit.message import Message
-from tppkit.seals import PROFILES, PSD2_V1, Format, KeyIdForm, Seal, SealProfile, prepare_request
+from tppkit.seals import PROFILES, Format, KeyIdForm, Seal, SealProfile, prepare_request
 from tppkit.seals.certificate_header import CertificateForm, write_certificate
-from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request
+from tppkit.seals.diagnose import Diagnosis, DiagnosisOutcome, diagnose_request
+from tppkit.seals.profiles import PSD2_V1
 from tppkit.testpki import Pki, certificate_pem
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -54,7 +55,7 @@ def names(diagnosis: Diagnosis) -> list[str]:
 
 
 def explained(diagnosis: Diagnosis) -> list[str]:
-    assert diagnosis.outcome is Outcome.EXPLAINED, diagnosis
+    assert diagnosis.outcome is DiagnosisOutcome.EXPLAINED, diagnosis
     return names(diagnosis)
 
 
@@ -78,7 +79,7 @@ def test_the_key_of_the_qwac_is_named(pkis, kind):
     message = seal_wrongly(own.qseal, key=own.qwac.key)
     assert explained(diagnose_request(message, certificates=[own.qwac.certificate])) == ["key-of-qwac"]
     unknown = diagnose_request(message, max_work=QUICK)
-    assert (unknown.outcome, names(unknown), unknown.signed) == (Outcome.UNEXPLAINED, [], None)
+    assert (unknown.outcome, names(unknown), unknown.signed) == (DiagnosisOutcome.UNEXPLAINED, [], None)
     assert "--qwac" in unknown.advice[0]
 
 
@@ -89,7 +90,7 @@ def test_a_certificate_that_is_for_no_seal_is_named(pki):
 def test_where_the_qwacs_key_does_not_fit_either_other_certificates_are_requested(pki, other_qseal):
     message = seal_wrongly(pki.qseal, key=other_qseal.key)
     unknown = diagnose_request(message, qwac=pki.qwac.certificate, max_work=QUICK)
-    assert (unknown.outcome, names(unknown)) == (Outcome.UNEXPLAINED, [])
+    assert (unknown.outcome, names(unknown)) == (DiagnosisOutcome.UNEXPLAINED, [])
     assert "--cert" in unknown.advice[0]
     assert explained(diagnose_request(message, certificates=[other_qseal.certificate])) == ["key-of-other"]
 
@@ -97,7 +98,7 @@ def test_where_the_qwacs_key_does_not_fit_either_other_certificates_are_requeste
 def test_a_qwac_that_was_given_is_not_mistaken_for_a_missing_seal_certificate(pki):
     message = seal_wrongly(pki.qseal, key=pki.qwac.key, covered=NEEDED, finish=renamed(CERTIFICATE, ""))
     alone = diagnose_request(message, qwac=pki.qwac.certificate)
-    assert (alone.outcome, names(alone)) == (Outcome.UNEXPLAINED, ["certificate-missing"])
+    assert (alone.outcome, names(alone)) == (DiagnosisOutcome.UNEXPLAINED, ["certificate-missing"])
     both = diagnose_request(message, qwac=pki.qwac.certificate, certificates=[pki.qseal.certificate])
     assert explained(both) == ["certificate-missing", "key-of-qwac"]
 
@@ -105,7 +106,11 @@ def test_a_qwac_that_was_given_is_not_mistaken_for_a_missing_seal_certificate(pk
 def test_the_recovered_hash_is_given_if_the_text_is_not_found(rsa_pki):
     text = b"something that no mistake leads to"
     diagnosis = diagnose_request(seal_wrongly(rsa_pki.qseal, string=lambda data: text), max_work=QUICK)
-    assert (diagnosis.outcome, names(diagnosis), diagnosis.made) == (Outcome.UNEXPLAINED, [], "PKCS#1, SHA-256")
+    assert (diagnosis.outcome, names(diagnosis), diagnosis.made) == (
+        DiagnosisOutcome.UNEXPLAINED,
+        [],
+        "PKCS#1, SHA-256",
+    )
     assert diagnosis.recovered_hash == hashlib.sha256(text).hexdigest()
     assert any(diagnosis.recovered_hash in advice for advice in diagnosis.advice)
     assert not any("QWAC" in advice for advice in diagnosis.advice)
@@ -158,7 +163,7 @@ def test_a_text_that_is_not_a_certificate_is_named_and_the_given_one_used(pki):
         assert explained(diagnosis) == ["certificate-form"]
         assert "holds no certificate" in diagnosis.causes[0].evidence[0]
         alone = diagnose_request(message)
-        assert (alone.outcome, "--cert" in alone.advice[0]) == (Outcome.UNEXPLAINED, True)
+        assert (alone.outcome, "--cert" in alone.advice[0]) == (DiagnosisOutcome.UNEXPLAINED, True)
 
 
 # ---- the verifier's own refusals
@@ -199,11 +204,13 @@ UNREADABLE: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("steps", "code"), UNREADABLE, ids=[code for _, code in UNREADABLE])
 def test_a_seal_that_cannot_be_read_is_reported_by_the_verifiers_refusal(pki, steps, code):
     diagnosis = diagnose_request(seal_wrongly(pki.qseal, **steps))
-    assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, [code])
+    assert (diagnosis.outcome, names(diagnosis)) == (DiagnosisOutcome.UNEXPLAINED, [code])
     assert "until the signature can be read" in diagnosis.advice[0]
 
 
-@pytest.mark.parametrize(("name", "outcome"), [("X-Request-ID", Outcome.UNEXPLAINED), (CERTIFICATE, Outcome.EXPLAINED)])
+@pytest.mark.parametrize(
+    ("name", "outcome"), [("X-Request-ID", DiagnosisOutcome.UNEXPLAINED), (CERTIFICATE, DiagnosisOutcome.EXPLAINED)]
+)
 def test_a_header_that_appears_twice_is_refused(pki, name, outcome):
     message = seal_wrongly(pki.qseal, covered=NEEDED).with_headers((name, "another"))
     diagnosis = diagnose_request(message, max_work=QUICK)
@@ -214,20 +221,20 @@ def test_a_whole_address_in_the_start_line_or_another_base_path_is_not_explained
     pki, rsa_pki
 ):
     absolute = "https://api.bank.example/a?x"
-    assert diagnose_request(seal_wrongly(pki.qseal, target=absolute)).outcome is Outcome.VERIFIES
+    assert diagnose_request(seal_wrongly(pki.qseal, target=absolute)).outcome is DiagnosisOutcome.VERIFIES
     other = [
         seal_wrongly(rsa_pki.qseal, target=path, signed_target=lambda value: value.replace("v2", "v1"))
         for path in ("/v2/payments", "/psd2/v2/payments")
     ]
     for message in (seal_wrongly(pki.qseal, target="/a?x")._replace(target=absolute), *other):
         diagnosis = diagnose_request(message, max_work=QUICK)
-        assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, [])
+        assert (diagnosis.outcome, names(diagnosis)) == (DiagnosisOutcome.UNEXPLAINED, [])
         assert message.target == absolute or not any(".." in text for text in diagnosis.advice)
 
 
 def test_an_old_seal_is_refused_for_its_age_only_if_a_time_is_given(rsa_pki):
     message, profile = sealed(rsa_pki, PROFILES["bng"]), PROFILES["bng"]
-    assert diagnose_request(message, profile=profile).outcome is Outcome.VERIFIES
+    assert diagnose_request(message, profile=profile).outcome is DiagnosisOutcome.VERIFIES
     later = diagnose_request(message, profile=profile, at=datetime(2026, 7, 1, tzinfo=UTC))
     assert explained(later) == ["signature.expired"]
 
@@ -235,7 +242,7 @@ def test_an_old_seal_is_refused_for_its_age_only_if_a_time_is_given(rsa_pki):
 def test_another_length_than_the_bodys_is_noted(pki):
     for field in (("Content-Length", "9"), ("Transfer-Encoding", "chunked")):
         valid = diagnose_request(seal_wrongly(pki.qseal, headers=(*HEADERS, field)))
-        assert (valid.outcome, field[0] in valid.notes[0]) == (Outcome.VERIFIES, True)
+        assert (valid.outcome, field[0] in valid.notes[0]) == (DiagnosisOutcome.VERIFIES, True)
 
 
 # ---- dialects and formats
@@ -244,7 +251,10 @@ def test_another_length_than_the_bodys_is_noted(pki):
 @pytest.mark.parametrize("name", PROFILES)
 def test_a_request_verifies_in_its_own_dialect_and_is_named_in_another(rsa_pki, name):
     message, known = sealed(rsa_pki, PROFILES[name]), [rsa_pki.qseal.certificate]
-    assert diagnose_request(message, certificates=known, profile=PROFILES[name], at=AT).outcome is Outcome.VERIFIES
+    assert (
+        diagnose_request(message, certificates=known, profile=PROFILES[name], at=AT).outcome
+        is DiagnosisOutcome.VERIFIES
+    )
     if name != PSD2_V1.name:
         diagnosis = diagnose_request(message, certificates=known, at=AT)
         assert explained(diagnosis) == ["other-dialect"]
@@ -273,11 +283,11 @@ def test_a_mistake_that_no_row_names_is_not_named_as_another(pki):
     port = sealed(pki, URI, lambda text: text.replace("bank.example/", "bank.example:443/"))
     for message, profile in ((bare, PARTS), (port, URI)):
         diagnosis = diagnose_request(message, profile=profile, certificates=[pki.qseal.certificate], max_work=QUICK)
-        assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, [])
+        assert (diagnosis.outcome, names(diagnosis)) == (DiagnosisOutcome.UNEXPLAINED, [])
     template = 'keyId="{key_id}",algorithm="{algorithm}",signature="{signature}"'
     message = seal_wrongly(pki.qseal, covered=NEEDED, template=template)
     diagnosis = diagnose_request(message, max_work=QUICK)
-    assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["parameter-missing"])
+    assert (diagnosis.outcome, names(diagnosis)) == (DiagnosisOutcome.UNEXPLAINED, ["parameter-missing"])
 
 
 @pytest.mark.parametrize(
@@ -308,7 +318,7 @@ def test_a_json_web_signature_reports_what_its_parser_refuses(rsa_pki):
             ({"b64": True}, "jws.encoded-payload"), ({"jwk": {}}, "jws.offered-key"), ({"crit": []}, "jws.critical"),
         ):  # fmt: skip
             refused = diagnose_request(jws_with(message, **changes), profile=JWS, certificates=known)
-            assert (refused.outcome, names(refused)) == (Outcome.UNEXPLAINED, [code])
+            assert (refused.outcome, names(refused)) == (DiagnosisOutcome.UNEXPLAINED, [code])
         attached = renamed(JWS.carrier, JWS.carrier, lambda value: value.replace("..", ".e30."))(message)
         assert names(diagnose_request(attached, profile=JWS, certificates=known)) == ["jws.attached"]
     assert explained(diagnose_request(renamed(JWS.carrier, "")(message), profile=JWS)) == ["signature-missing"]
@@ -324,7 +334,10 @@ def test_rfc_9421_reports_what_its_parser_finds(pki):
     ):
         message = renamed("Signature-Input", "Signature-Input", write)(sealed(pki, URI))
         diagnosis = diagnose_request(message, profile=URI, certificates=[pki.qseal.certificate])
-        assert (diagnosis.outcome, [name[:11] for name in names(diagnosis)]) == (Outcome.UNEXPLAINED, [code[:11]])
+        assert (diagnosis.outcome, [name[:11] for name in names(diagnosis)]) == (
+            DiagnosisOutcome.UNEXPLAINED,
+            [code[:11]],
+        )
 
 
 # ---- what stays unexplained
@@ -333,14 +346,14 @@ def test_rfc_9421_reports_what_its_parser_finds(pki):
 def test_a_body_or_digest_that_no_known_mistake_leads_to_is_not_explained(pki):
     message = seal_wrongly(pki.qseal)
     diagnosis = diagnose_request(message._replace(body=message.body.replace(b"12.50", b"99.50")))
-    assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, [])
+    assert (diagnosis.outcome, names(diagnosis)) == (DiagnosisOutcome.UNEXPLAINED, [])
     assert any(text.startswith("the signature") for text in diagnosis.excluded)
     assert any("proxy that rewrites bodies" in text for text in diagnosis.advice)
     wrong = {"string": lambda data: data[::-1]}
     diagnosis = diagnose_request(seal_wrongly(pki.qseal, **wrong, **BY_NAME["json-python"].steps), max_work=QUICK)
-    assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["json-python"])
+    assert (diagnosis.outcome, names(diagnosis)) == (DiagnosisOutcome.UNEXPLAINED, ["json-python"])
     body = diagnose_request(seal_wrongly(pki.qseal, hashed=lambda body: b"else", assemble=joined("\r\n")))
-    assert (body.outcome, names(body)) == (Outcome.UNEXPLAINED, ["string-crlf"])
+    assert (body.outcome, names(body)) == (DiagnosisOutcome.UNEXPLAINED, ["string-crlf"])
     right = diagnose_request(seal_wrongly(pki.qseal, **wrong), max_work=QUICK)
     assert any("its digest is" in text for text in right.excluded)
 
@@ -352,7 +365,7 @@ def test_the_algorithms_of_a_digest_are_explained_by_the_same_bytes(pki):
 
     longer = BODY + b"\n"
     assert explained(both(longer, longer)) == ["body-newline-added"]
-    assert both(BODY, b"else").outcome is Outcome.UNEXPLAINED
+    assert both(BODY, b"else").outcome is DiagnosisOutcome.UNEXPLAINED
 
 
 def test_the_first_difference_and_white_space_are_shown(pki):

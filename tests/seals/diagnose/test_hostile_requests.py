@@ -16,7 +16,7 @@ from wrong_signer import SINGLE, seal_wrongly
 from tppkit._encoding import encode_base64
 from tppkit.message import Header, Message
 from tppkit.seals import sign_request
-from tppkit.seals.diagnose import Outcome, diagnose_request
+from tppkit.seals.diagnose import DiagnosisOutcome, diagnose_request
 from tppkit.testpki import Pki
 
 UNKNOWN = ec.derive_private_key(987654321, ec.SECP256R1())
@@ -31,7 +31,7 @@ def test_a_signature_by_an_unknown_key_is_never_explained(pki, case, data):
     body = {} if "hashed" in steps else {"body": data or b"x"}
     message = seal_wrongly(pki.qseal, **body | steps, key=UNKNOWN)
     diagnosis = diagnose_request(message, certificates=[pki.qwac.certificate], max_work=QUICK)
-    assert (diagnosis.outcome, diagnosis.signed) == (Outcome.UNEXPLAINED, None)
+    assert (diagnosis.outcome, diagnosis.signed) == (DiagnosisOutcome.UNEXPLAINED, None)
 
 
 @pytest.fixture(scope="module")
@@ -70,21 +70,22 @@ header_values = st.text(st.characters(max_codepoint=255), max_size=60)
 def test_a_request_of_anything_is_reported_and_never_raises(pki, method, target, headers, body):
     message = Message(method, target, tuple(headers), body)
     diagnosis = diagnose_request(message, certificates=[pki.qseal.certificate], max_work=QUICK)
-    assert diagnosis.outcome is not Outcome.VERIFIES
+    assert diagnosis.outcome is not DiagnosisOutcome.VERIFIES
 
 
 @pytest.mark.parametrize("written", ["", "!!!!", "A" * 20_000, encode_base64(b"x" * 63), encode_base64(encode_dss_signature(0, 0)),
     encode_base64(encode_dss_signature(2**4000, 2**4000))])  # fmt: skip
 def test_a_malformed_signature_is_searched_for_within_the_bound(pki, written):
     diagnosis = diagnose_request(seal_wrongly(pki.qseal, written=lambda raw: written), max_work=QUICK)
-    assert diagnosis.outcome is Outcome.UNEXPLAINED
+    assert diagnosis.outcome is DiagnosisOutcome.UNEXPLAINED
     assert diagnosis.tried <= QUICK
 
 
 def seconds_of(message: Message, pki: Pki) -> float:
     started = time.process_time()
     assert (
-        diagnose_request(message, certificates=[pki.qseal.certificate], max_work=2_000).outcome is not Outcome.VERIFIES
+        diagnose_request(message, certificates=[pki.qseal.certificate], max_work=2_000).outcome
+        is not DiagnosisOutcome.VERIFIES
     )
     return time.process_time() - started
 
@@ -111,7 +112,7 @@ def test_a_hostile_signature_header_costs_bounded_work(pki, value):
     diagnosis = diagnose_request(
         Message("POST", "/" + "a/" * 4000, headers, b"[" * 20_000), certificates=[pki.qseal.certificate]
     )
-    assert diagnosis.outcome is Outcome.UNEXPLAINED
+    assert diagnosis.outcome is DiagnosisOutcome.UNEXPLAINED
 
 
 def test_a_long_body_and_many_covered_headers_cost_bounded_work(pki):
@@ -120,7 +121,7 @@ def test_a_long_body_and_many_covered_headers_cost_bounded_work(pki):
     body = b'{"a":[' + b"1, " * 1_000_000 + b"1]}"
     message = seal_wrongly(pki.qseal, headers=headers, covered=covered, body=body, assemble=lambda lines: b"else")
     diagnosis = diagnose_request(message._replace(body=message.body + b" "), certificates=[pki.qseal.certificate])
-    assert diagnosis.outcome is Outcome.UNEXPLAINED
+    assert diagnosis.outcome is DiagnosisOutcome.UNEXPLAINED
     assert diagnosis.tried < 10
 
 
@@ -142,7 +143,7 @@ def test_the_headers_are_scanned_a_few_times_whatever_is_tried(seal, more):
     sealed = sign_request(changed(REQUEST, headers=(*REQUEST.headers, *more)), seal=seal)
     Walked.walks = 0
     diagnosis = diagnose_request(Message("POST", "/elsewhere", Walked(sealed.headers), sealed.body), max_work=200_000)
-    assert (diagnosis.outcome, diagnosis.tried > 100) == (Outcome.UNEXPLAINED, True)
+    assert (diagnosis.outcome, diagnosis.tried > 100) == (DiagnosisOutcome.UNEXPLAINED, True)
     assert Walked.walks < 150
 
 
@@ -153,7 +154,7 @@ def test_the_headers_are_scanned_a_few_times_whatever_is_tried(seal, more):
 def test_a_long_target_is_tried_in_fewer_ways(seal, target):
     sealed = sign_request(changed(REQUEST, target=target), seal=seal)
     diagnosis = diagnose_request(changed(sealed, target=f"/z{target[2:]}"), max_work=200_000)
-    assert diagnosis.outcome is Outcome.UNEXPLAINED
+    assert diagnosis.outcome is DiagnosisOutcome.UNEXPLAINED
     assert diagnosis.tried * (len(target) >> 7) < 2 * 200_000
     assert [cause.name for cause in diagnose_request(changed(sealed, target=f"/base{target}")).causes] == [
         "target-base-path-stripped"

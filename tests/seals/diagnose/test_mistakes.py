@@ -11,8 +11,10 @@ import pytest
 from cryptography.hazmat.primitives.hashes import SHA512
 from wrong_signer import SINGLE, pss, seal_wrongly
 
-from tppkit.seals import PROFILES, PSD2_V1
-from tppkit.seals.diagnose import ALL_MISTAKES, Outcome, diagnose_request
+from tppkit.seals import PROFILES
+from tppkit.seals.diagnose import DiagnosisOutcome, diagnose_request
+from tppkit.seals.diagnose.diagnosis import ALL_MISTAKES
+from tppkit.seals.profiles import PSD2_V1
 
 # With P-256, whose verifications cost most, where it can happen with such a key; the fast tests make each mistake once.
 ROWS = [pytest.param(case, kind, marks=[pytest.mark.slow] * (number > 0), id=f"{case.name}-{kind}")
@@ -32,7 +34,7 @@ def test_every_row_has_its_own_name_a_cause_and_a_fix_and_a_request_that_makes_i
 @pytest.mark.parametrize("kind", ["ec", "rsa"])
 def test_a_right_request_verifies(pkis, kind):
     diagnosis = diagnose_request(seal_wrongly(pkis[kind].qseal))
-    assert (diagnosis.outcome, diagnosis.causes) == (Outcome.VERIFIES, ())
+    assert (diagnosis.outcome, diagnosis.causes) == (DiagnosisOutcome.VERIFIES, ())
 
 
 @pytest.mark.parametrize(("case", "kind"), ROWS)
@@ -41,7 +43,7 @@ def test_each_mistake_of_a_request_is_named_and_nothing_else(pkis, case, kind):
     message = seal_wrongly(own.qseal, **case.steps)
     diagnosis = diagnose_request(message, certificates=(own.qseal.certificate, own.qwac.certificate))
     assert [cause.name for cause in diagnosis.causes] == [case.name]
-    assert diagnosis.outcome is Outcome.EXPLAINED
+    assert diagnosis.outcome is DiagnosisOutcome.EXPLAINED
     assert all(cause.evidence for cause in diagnosis.causes)
 
 
@@ -70,7 +72,7 @@ BODIES = [
 def test_a_body_is_explained_only_by_what_was_done_to_it(pki, sent, hashed, causes):
     diagnosis = diagnose_request(seal_wrongly(pki.qseal, body=sent, hashed=lambda body: hashed))
     assert {cause.name for cause in diagnosis.causes} == causes
-    assert (diagnosis.outcome is Outcome.EXPLAINED) is bool(causes)
+    assert (diagnosis.outcome is DiagnosisOutcome.EXPLAINED) is bool(causes)
 
 
 TOOLS = ["{}\n", "{}  -\n", "SHA2-256(stdin)= {}\n", "(stdin)= {}\n"]

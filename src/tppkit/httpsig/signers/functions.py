@@ -13,11 +13,13 @@ from tppkit.httpsig.signers.protocol import choose_algorithm
 class CallableSigner:
     """Signs with functions of the caller, for example with a remote signing service.
 
+        signer = CallableSigner(certificate.public_key, sign=lambda data: service.sign("seal-2026", data))
+
     Args:
         public_key: the key that verifies the signatures.
         sign: signs and blocks.
         sign_async: signs without blocking.
-        algorithm: a name of `httpsig.ALGORITHMS`; by default the key's usual one.
+        algorithm: a name of `httpsig.algorithms.ALGORITHMS`; by default the key's usual one.
 
     Raises:
         ConfigurationError: `signer.no-function`, neither function is given.

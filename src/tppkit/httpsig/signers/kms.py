@@ -47,12 +47,14 @@ _ABSENT = frozenset({"NotFoundException", "InvalidArnException"})
 class KmsSigner:
     """Signs with a key of AWS KMS; thread-safe.
 
+        seal = Seal(certificate, KmsSigner("alias/seal-2026"))
+
     An alias is resolved once. If it is pointed at another key later, this signer continues to use the first key.
 
     Args:
         key_id: the key's id, ARN or alias (`alias/seal-2026`); its usage is SIGN_VERIFY.
         client: a boto3 client of KMS; by default one from the environment's settings.
-        algorithm: a name of `httpsig.ALGORITHMS`; by default the key's usual one. Ed25519 keys are not supported.
+        algorithm: a name of `httpsig.algorithms.ALGORITHMS`; by default the key's usual one. Ed25519 keys are not supported.
         timeout_s: timeout for connecting and for reading, in seconds, of the default client.
         attempts: total number of attempts of the default client if KMS throttles or fails.
 

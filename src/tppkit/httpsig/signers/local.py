@@ -21,9 +21,12 @@ from tppkit.httpsig.signers.protocol import choose_algorithm
 class KeySigner:
     """Signs with a private key in memory.
 
+        signer = KeySigner(load_private_key(path.read_bytes()), algorithm="rsa-pss-sha256")
+        signature = signer.sign(data)
+
     Args:
         key: RSA of at least 2048 bits, EC P-256 or P-384, or Ed25519.
-        algorithm: a name of `httpsig.ALGORITHMS`; by default the key's usual one.
+        algorithm: a name of `httpsig.algorithms.ALGORITHMS`; by default the key's usual one.
 
     Raises:
         FormatError: `key.unsupported`, `key.weak`, `signature.algorithm`.
@@ -61,7 +64,7 @@ class KeyFile:
 
 
 @without_locals
-def load_pkcs12(data: bytes, *, password: bytes | str | None = None) -> KeyFile:
+def parse_pkcs12(data: bytes, *, password: bytes | str | None = None) -> KeyFile:
     """Read a private key and its certificate from PKCS#12.
 
     Args:
@@ -92,6 +95,8 @@ def _require_key(key: PrivateKeyTypes | None) -> PrivateKeyTypes:
 @without_locals
 def load_private_key(data: bytes, *, password: bytes | str | None = None) -> PrivateKeyTypes:
     """Read a private key from PEM, DER (PKCS#8, PKCS#1 or SEC1) or PKCS#12.
+
+        key = load_private_key(Path("qseal.p12").read_bytes(), password="secret")
 
     Args:
         data: the file.

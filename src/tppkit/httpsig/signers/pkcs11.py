@@ -34,6 +34,9 @@ _RAW_BYTES = {"P-256": 32, "P-384": 48}
 class Pkcs11Signer:
     """Signs with a key in a device; thread-safe.
 
+        with Pkcs11Signer("/usr/lib/softhsm/libsofthsm2.so", token="seals", pin=read_pin, label="qseal") as signer:
+            seal = Seal(certificate, signer)
+
     The session stays open until `close` or the end of a `with` block. If the device drops the session (restart, log-out, removal),
     the next signature opens a new one and logs in again, once. If the device rejects a PIN, this signer stops, and no signer of this
     process sends that PIN to the token again, because a few wrong PINs lock a device.
@@ -44,7 +47,7 @@ class Pkcs11Signer:
         pin: the user's PIN, or a function that returns it. The function is called for each log-in, and its result is not stored.
         label: the key's label.
         key_id: the key's id (CKA_ID). Label, id or both must identify one private key.
-        algorithm: a name of `httpsig.ALGORITHMS`; by default the key's usual one.
+        algorithm: a name of `httpsig.algorithms.ALGORITHMS`; by default the key's usual one.
 
     Raises:
         ConfigurationError: `extra.missing`; `signer.module`, the library cannot be used; `signer.key-not-found`, no such token,

@@ -11,7 +11,12 @@ from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm, Names, algorithms_f
 
 
 class Signer(Protocol):
-    """Signs bytes with one key and one algorithm."""
+    """Signs bytes with one key and one algorithm.
+
+    Example:
+        def make_seal(certificate: EidasCertificate, signer: Signer) -> Seal:
+        return Seal(certificate, signer, verify_own=True)
+    """
 
     @property
     def algorithm(self) -> Algorithm:
@@ -33,7 +38,7 @@ def choose_algorithm(key: object, name: str | None, *, names: Names = ALGORITHMS
 
     Args:
         key: public or private.
-        name: a name of `httpsig.ALGORITHMS`, or None.
+        name: a name of `httpsig.algorithms.ALGORITHMS`, or None.
         names: the algorithms that the signer supports.
 
     Raises:

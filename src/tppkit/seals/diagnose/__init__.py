@@ -3,12 +3,8 @@
 diagnosis = diagnose_request(message, certificates=[qseal, qwac])
 """
 
-from tppkit.seals.diagnose.bodies import BODY_MISTAKES
 from tppkit.seals.diagnose.diagnosis import diagnose_request
-from tppkit.seals.diagnose.mistakes import MISTAKES, Mistake, Part
-from tppkit.seals.diagnose.report import Cause, Diagnosis, Outcome, visible
-from tppkit.seals.diagnose.strings import STRING_MISTAKES
+from tppkit.seals.diagnose.mistakes import Part
+from tppkit.seals.diagnose.report import Cause, Diagnosis, DiagnosisOutcome
 
-ALL_MISTAKES: tuple[Mistake, ...] = (*BODY_MISTAKES, *STRING_MISTAKES, *MISTAKES.values())
-
-__all__ = ["ALL_MISTAKES", "Cause", "Diagnosis", "Mistake", "Outcome", "Part", "diagnose_request", "visible"]
+__all__ = ["Cause", "Diagnosis", "DiagnosisOutcome", "Part", "diagnose_request"]

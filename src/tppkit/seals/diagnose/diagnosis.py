@@ -15,19 +15,21 @@ from tppkit.httpsig.digest import verify_content_digest, verify_digest
 from tppkit.httpsig.signing_string import message_components
 from tppkit.httpsig.wire import length_differences
 from tppkit.message import Message
-from tppkit.seals.diagnose.bodies import explain_digest, possible_bodies
+from tppkit.seals.diagnose.bodies import BODY_MISTAKES, explain_digest, possible_bodies
 from tppkit.seals.diagnose.certificates import examine_certificate
 from tppkit.seals.diagnose.examination import Examination, Refusal
 from tppkit.seals.diagnose.masking import shown_bytes
 from tppkit.seals.diagnose.mistakes import MISTAKES, Finding, Mistake, Part
-from tppkit.seals.diagnose.report import Cause, Diagnosis, Outcome, visible
+from tppkit.seals.diagnose.report import Cause, Diagnosis, DiagnosisOutcome, visible
 from tppkit.seals.diagnose.search import MAX_WORK, Search, find_signed
 from tppkit.seals.diagnose.signature_header import tidy_signature
 from tppkit.seals.diagnose.signatures import findings_of_making, make_judges
-from tppkit.seals.diagnose.strings import Seen, SigningString
+from tppkit.seals.diagnose.strings import STRING_MISTAKES, Seen, SigningString
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.profiles import PSD2_V1
 from tppkit.seals.verify import ReadSeal
+
+ALL_MISTAKES: tuple[Mistake, ...] = (*BODY_MISTAKES, *STRING_MISTAKES, *MISTAKES.values())
 
 _NO_CERTIFICATE = "Give the certificate that the seal should be by (--cert): the request has none that can be read."
 _FORM_FIRST = "Correct this first: until the signature can be read, nothing is known of what was signed."
@@ -60,6 +62,9 @@ def diagnose_request(
 ) -> Diagnosis:
     """Explain why a sealed request does not verify, with proof.
 
+        diagnosis = diagnose_request(message, certificates=[qseal, qwac])
+        [cause.name for cause in diagnosis.causes]
+
     A cause is named only if the signature, the digest or the verifier proves it. Of a signing string and of a body one mistake is
     explained, not several together. Trust in the certificate is not judged. Nothing in the request raises.
 
@@ -86,7 +91,7 @@ def diagnose_request(
     refused = examination.judge(judged, profile)  # 2
     if refused is None:
         right = _right_string(examination.read(judged, profile), profile)
-        outcome = Outcome.EXPLAINED if examination.findings else Outcome.VERIFIES
+        outcome = DiagnosisOutcome.EXPLAINED if examination.findings else DiagnosisOutcome.VERIFIES
         return _report(examination, outcome, expected=shown_bytes(right, show_values=show_values))
     dialects = examination.other_dialects(refused)
     if dialects:
@@ -111,7 +116,7 @@ def diagnose_request(
     digest_fits = body_fits and bool(message.values(profile.digest_field))
     return _report(
         examination,
-        Outcome.EXPLAINED if is_explained else Outcome.UNEXPLAINED,
+        DiagnosisOutcome.EXPLAINED if is_explained else DiagnosisOutcome.UNEXPLAINED,
         expected=shown_bytes(right, show_values=show_values),
         signed=None if search.string is None else shown_bytes(last, show_values=show_values),
         made="" if search.made is None else str(search.made),
@@ -231,7 +236,7 @@ def _string_evidence(right: SigningString, signed: SigningString) -> str:
 # ---- the reports
 
 
-def _report(examination: Examination, outcome: Outcome, **fields: Any) -> Diagnosis:
+def _report(examination: Examination, outcome: DiagnosisOutcome, **fields: Any) -> Diagnosis:
     """The report of an examination, with one cause for each mistake and all the evidence for it; then the refusal."""
     evidence: dict[Mistake, dict[str, None]] = {}
     for mistake, text in examination.findings:
@@ -254,7 +259,7 @@ def _in_other_dialect(examination: Examination, dialects: Sequence[SealProfile])
     examination.findings = []
     examination.find("other-dialect", f"it verifies by {names}")
     examination.find("other-dialect", f"by {examination.profile.name}: {refused}")
-    return _report(examination, Outcome.EXPLAINED)
+    return _report(examination, DiagnosisOutcome.EXPLAINED)
 
 
 def _without_seal(examination: Examination, refused: Refusal | None) -> Diagnosis:
@@ -266,7 +271,9 @@ def _without_seal(examination: Examination, refused: Refusal | None) -> Diagnosi
         examination.refusal = refused
     steps = [_NO_CERTIFICATE] if examination.certificate is None else []
     steps += [] if is_missing or refused is None else [_FORM_FIRST]
-    return _report(examination, Outcome.EXPLAINED if is_missing else Outcome.UNEXPLAINED, advice=tuple(steps))
+    return _report(
+        examination, DiagnosisOutcome.EXPLAINED if is_missing else DiagnosisOutcome.UNEXPLAINED, advice=tuple(steps)
+    )
 
 
 def _excluded(search: Search, *, body_fits: bool) -> Iterator[str]:

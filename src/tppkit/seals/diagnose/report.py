@@ -13,7 +13,7 @@ _MAX_VISIBLE = 16_384
 _MARKS = str.maketrans({"\n": "␊\n", "\r": "␍", "\t": "␉", " ": "·", "\0": "␀"})
 
 
-class Outcome(StrEnum):
+class DiagnosisOutcome(StrEnum):
     """How a diagnosis ended."""
 
     VERIFIES = "verifies"
@@ -62,7 +62,7 @@ class Diagnosis:
             signed is not known.
     """
 
-    outcome: Outcome
+    outcome: DiagnosisOutcome
     profile: str
     causes: tuple[Cause, ...] = ()
     expected: bytes | None = None
@@ -78,7 +78,7 @@ class Diagnosis:
     @property
     def explained(self) -> bool:
         """The request verifies, or why it does not is proven."""
-        return self.outcome is not Outcome.UNEXPLAINED
+        return self.outcome is not DiagnosisOutcome.UNEXPLAINED
 
     def to_object(self) -> Mapping[str, Any]:
         """The same as JSON has it; texts show white space by marks."""
