@@ -16,7 +16,8 @@ from signxml.xades import XAdESSigner
 
 from tppkit.certificates import EidasCertificate
 from tppkit.trust import TrustedLists
-from tppkit.trust.trusted_list.reader import verify_trusted_list
+from tppkit.trust.trusted_list.model import TrustedList
+from tppkit.trust.trusted_list.reader import UnverifiedList
 from tppkit.trust.trusted_list.uris import LIST_OF_LISTS, NATIONAL_LIST, QUALIFIED_CA, XML_LIST_MEDIA_TYPE
 
 ISSUED, NEXT_UPDATE = datetime(2026, 5, 1, tzinfo=UTC), datetime(2026, 10, 31, tzinfo=UTC)
@@ -212,6 +213,11 @@ def sign(
     return result
 
 
+def verified(signed: bytes, signer: Any, source: str = "PT.xml") -> TrustedList:
+    """The list, verified as one that `signer` may sign."""
+    return UnverifiedList(signed, source=source).verify(signers={signer.certificate.sha256})
+
+
 def verified_lists(operator: Any, *services: Listed, edit: Callable[[str], str] = str) -> TrustedLists:
     """One verified list of Portugal with these services of one provider.
 
@@ -221,5 +227,4 @@ def verified_lists(operator: Any, *services: Listed, edit: Callable[[str], str] 
         edit: changes the text before it is signed.
     """
     text = edit(write_list(ListFacts(providers={"Provider": services})))
-    one = verify_trusted_list(sign(text, operator), signers={operator.certificate.sha256}, source="PT.xml")
-    return TrustedLists([one])
+    return TrustedLists([verified(sign(text, operator), operator)])

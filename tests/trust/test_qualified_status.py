@@ -21,6 +21,7 @@ from list_builder import (
     policies,
     qualifications,
     sign,
+    verified,
     write_list,
 )
 
@@ -31,7 +32,6 @@ from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.testpki import make_provider
 from tppkit.testpki.profiles import qseal_extensions, qwac_extensions
 from tppkit.trust import PathVerifier, TrustedLists
-from tppkit.trust.trusted_list.reader import verify_trusted_list
 
 START, AT = datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 6, 1, tzinfo=UTC)
 LONG_AGO, BEFORE_EIDAS = datetime(2010, 1, 1, tzinfo=UTC), datetime(2015, 3, 1, tzinfo=UTC)
@@ -59,15 +59,14 @@ def qseal(certify, web_ca):
 def make_lists(operator):
     def make(*services: Listed, facts: ListFacts | None = None, **top) -> TrustedLists:
         facts = replace(facts or ListFacts(), providers={"Provider": services})
-        trusted = {operator.certificate.sha256}
-        one = verify_trusted_list(sign(write_list(facts), operator), signers=trusted, source="PT.xml")
+        one = verified(sign(write_list(facts), operator), operator)
         if not top:
             return TrustedLists([one])
         lotl = sign(
             list_of_lists([pointer("PT", [operator.certificate]), pointer("LT", [operator.certificate])], **top),
             operator,
         )
-        return TrustedLists([one], list_of_lists=verify_trusted_list(lotl, signers=trusted, source="LOTL.xml"))
+        return TrustedLists([one], list_of_lists=verified(lotl, operator, "LOTL.xml"))
 
     return make
 

@@ -12,7 +12,7 @@ from tppkit.errors import TppkitError, VerificationError
 from tppkit.trust import TrustedLists, load_trusted_lists
 from tppkit.trust.trusted_list.folder import pointers_to
 from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS
-from tppkit.trust.trusted_list.reader import verify_trusted_list
+from tppkit.trust.trusted_list.reader import UnverifiedList
 from tppkit.trust.trusted_list.services import IssuingService
 
 pytestmark = pytest.mark.shared
@@ -136,14 +136,14 @@ def test_one_byte_changed_anywhere_is_detected(folder, lists, name):
         changed = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
         signers = LOTL_SIGNERS.keys() if name == "EU-LOTL" else pointers_to(lists.list_of_lists, name)[0].signers
         with pytest.raises(TppkitError) as refused:
-            verify_trusted_list(changed, signers=signers, source=name)
+            UnverifiedList(changed, source=name).verify(signers=signers)
         assert refused.value.code.startswith("trusted-list.")
 
 
 def test_a_list_is_not_trusted_by_the_signer_of_another(folder, lists):
     with pytest.raises(VerificationError) as refused:
-        verify_trusted_list(
-            (folder / "PT.xml").read_bytes(), signers=pointers_to(lists.list_of_lists, "NO")[0].signers, source="PT.xml"
+        UnverifiedList((folder / "PT.xml").read_bytes(), source="PT.xml").verify(
+            signers=pointers_to(lists.list_of_lists, "NO")[0].signers
         )
     assert refused.value.code == "trusted-list.signer"
 

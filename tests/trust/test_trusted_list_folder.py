@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
-from list_builder import Listed, ListFacts, State, list_of_lists, pointer, sign, write_list
+from list_builder import Listed, ListFacts, State, list_of_lists, pointer, sign, verified, write_list
 
 from refusals import refused
 from tppkit.errors import ConfigurationError, FormatError, Severity, VerificationError
@@ -16,7 +16,7 @@ from tppkit.testpki.profiles import qwac_extensions
 from tppkit.trust import load_trusted_lists
 from tppkit.trust.trusted_list.folder import following_signers, verify_list_of_lists
 from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS, SigningPeriod
-from tppkit.trust.trusted_list.reader import UnverifiedList, verify_trusted_list
+from tppkit.trust.trusted_list.reader import UnverifiedList
 from tppkit.trust.trusted_list.uris import LIST_OF_LISTS
 
 START, AT = datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 6, 1, tzinfo=UTC)
@@ -88,31 +88,19 @@ def test_signers_may_be_given(folder, commission, next_commission):
     assert refusal(folder, signers=[next_commission.certificate]).code == "trusted-list.signer"
 
 
-def test_signers_are_a_path_bytes_or_certificates(folder, commission, operator, national, tmp_path_factory):
+def test_signers_are_a_path_bytes_or_certificates(folder, commission, tmp_path_factory):
     file = tmp_path_factory.mktemp("signers") / "signer.pem"
-    for signer, read in (
-        (commission, lambda given: load_trusted_lists(folder, signers=given).lists),
-        (operator, lambda given: verify_trusted_list(national, signers=given, source="a.xml")),
-    ):
-        certificate = signer.certificate
-        file.write_bytes(certificate_pem(certificate))
-        assert all(map(read, (file, str(file), file.read_bytes(), certificate.der, certificate, [certificate])))
-        for wrong in ([file], [certificate.x509], 7):
-            with refused(ConfigurationError, "certificate.argument", match="signers"):
-                read(wrong)
-        with refused(FormatError, "file.unreadable", match="^signers"):
-            read("absent.pem")
+    certificate = commission.certificate
+    file.write_bytes(certificate_pem(certificate))
+    for given in (file, str(file), file.read_bytes(), certificate.der, certificate, [certificate]):
+        assert load_trusted_lists(folder, signers=given).lists
+    for wrong in ([file], [certificate.x509], 7):
+        with refused(ConfigurationError, "certificate.argument", match="signers"):
+            load_trusted_lists(folder, signers=wrong)
+    with refused(FormatError, "file.unreadable", match="^signers"):
+        load_trusted_lists(folder, signers="absent.pem")
     with refused(ConfigurationError, "trust.no-anchors", match="^signers"):
         load_trusted_lists(folder, signers=[])
-
-
-def test_digests_are_a_set_and_certificates_are_none(operator, national):
-    certificate = operator.certificate
-    for given in ([certificate.sha256], (certificate.sha256,), {certificate}, {certificate, certificate.sha256}):
-        with pytest.raises(ConfigurationError, match="give a set") as refused:
-            verify_trusted_list(national, signers=given, source="a.xml")
-        assert refused.value.code == "certificate.argument"
-    assert verify_trusted_list(national, signers={certificate.sha256}, source="a.xml").signer == certificate
 
 
 def test_without_other_signers_those_of_the_official_journal_are_trusted(tmp_path, top):
@@ -274,9 +262,7 @@ def test_a_signer_that_a_pivot_no_longer_names_is_not_trusted(folder, commission
 @pytest.mark.parametrize(("published", "trusted"), [((2026, 4, 30), False), ((2026, 5, 2), True)])
 def test_a_pivot_retires_no_signer_that_was_published_after_it(folder, commission, next_commission, published, trusted):
     announcing = pointer("EU", [next_commission.certificate], type_=LIST_OF_LISTS)
-    pivot = verify_trusted_list(
-        sign(list_of_lists([announcing]), commission), signers={commission.certificate.sha256}, source="pivot"
-    )
+    pivot = verified(sign(list_of_lists([announcing]), commission), commission)
     moment = datetime(*published, tzinfo=UTC)
     following = following_signers(pivot, {commission.certificate.sha256: SigningPeriod(since=moment)})
     assert (commission.certificate.sha256 in following) is trusted

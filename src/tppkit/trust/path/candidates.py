@@ -7,8 +7,9 @@ search. Signatures are checked later.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 
 from tppkit.certificates.names import ComparableName
 from tppkit.errors import CertificateRejected
@@ -66,42 +67,33 @@ def may_be_key_of(issuer: Link, link: Link) -> bool:
     return None in (issuer.key_id, link.authority_key_id) or issuer.key_id == link.authority_key_id
 
 
-@dataclass(slots=True)
-class Search:
-    """A depth-first search for chains.
+def find_chains(authorities: Authorities, leaf: Link, at: datetime) -> Iterator[tuple[Link, ...]]:
+    """Search depth first: each chain by names from `leaf` to an anchor, both included, with at most 5 authorities in between.
 
-    Attributes:
+    Args:
         authorities: the authorities that may be part of a chain.
+        leaf: the end entity.
         at: the time to judge at, aware UTC.
-        steps: how many links were tried.
+
+    Raises:
+        CertificateRejected: `path.too-complex`, more than 512 links were tried.
     """
+    steps = count(1)
 
-    authorities: Authorities
-    at: datetime
-    steps: int = field(default=0, init=False)
-
-    def chains(self, leaf: Link) -> Iterator[tuple[Link, ...]]:
-        """Each chain by names from `leaf` to an anchor, both included, with at most 5 authorities in between.
-
-        Raises:
-            CertificateRejected: `path.too-complex`, more than 512 links were tried.
-        """
-        if leaf.certificate.der in self.authorities.anchors:
-            yield (leaf,)
-            return
-        yield from self._extend((leaf,))
-
-    def _extend(self, chain: tuple[Link, ...]) -> Iterator[tuple[Link, ...]]:
-        for issuer in self.authorities.issuers_of(chain[-1], self.at):
-            self.steps += 1
-            if self.steps > MAX_STEPS:
-                raise CertificateRejected(
-                    "path.too-complex", f"more than {MAX_STEPS} authorities were tried above {chain[0]}"
-                )
-            if issuer.certificate.der in self.authorities.anchors:
+    def extend(chain: tuple[Link, ...]) -> Iterator[tuple[Link, ...]]:
+        for issuer in authorities.issuers_of(chain[-1], at):
+            if next(steps) > MAX_STEPS:
+                message = f"more than {MAX_STEPS} authorities were tried above {leaf}"
+                raise CertificateRejected("path.too-complex", message)
+            if issuer.certificate.der in authorities.anchors:
                 yield (*chain, issuer)
             elif len(chain) <= MAX_CHAIN_DEPTH and not _is_in(issuer, chain):
-                yield from self._extend((*chain, issuer))
+                yield from extend((*chain, issuer))
+
+    if leaf.certificate.der in authorities.anchors:
+        yield (leaf,)
+    else:
+        yield from extend((leaf,))
 
 
 def _is_in(link: Link, chain: tuple[Link, ...]) -> bool:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
+from cryptography import x509
+
 from tppkit._clock import format_time
 from tppkit._text import shortened
-from tppkit.certificates import oids
+from tppkit.certificates import der, oids
 from tppkit.errors import CertificateRejected, Finding, Severity
-from tppkit.trust.path.certificate_form import check_form
 from tppkit.trust.path.links import Link
 from tppkit.trust.path.name_constraints import check_names
 from tppkit.trust.path.policies import check_policies
@@ -22,6 +23,9 @@ from tppkit.trust.path.strength import check_signatures, require_key, require_si
 
 Chain = Sequence[Link]
 _ANY_PURPOSE = "anyExtendedKeyUsage"
+# RFC 5280 allows 20 bytes with the sign. Many authorities draw 20 random bytes, which take 21 when the first bit is set.
+_MAX_SERIAL_BITS = 21 * 8 - 1
+_GENERALIZED_TIME = 0x18
 
 # Critical extensions that are processed, here or by `certificates.rules`: key usage, subject alternative name, basic
 # constraints, name constraints, policies, mappings, policy constraints, extended key usage, inhibitAnyPolicy. CRL distribution
@@ -124,6 +128,57 @@ def _check_strength(chain: Chain, at: datetime) -> None:
         require_key(link.certificate)
 
 
+def _check_form(chain: Chain, at: datetime) -> None:
+    """Require the form that every certificate of a chain must have; the anchor's serial number alone may be any.
+
+    Source: RFC 5280 sections 4.1.1.2, 4.1.2.1, 4.1.2.2, 4.1.2.4, 4.1.2.5, 4.2.1.1 and 4.2.1.10.
+    """
+    _check_leaf(chain[0])
+    for link in chain[:-1]:
+        if link.certificate.serial <= 0:
+            raise _refused(link, f"has the serial number {link.certificate.serial}, which is not positive")
+    for link in chain:
+        _check_fields(link)
+        _check_dates(link)
+    for link in chain[1:]:
+        _check_authority(link)
+
+
+def _refused(link: Link, fault: str) -> CertificateRejected:
+    return CertificateRejected("path.refused", f"{link} {fault}", clause="RFC 5280 section 4")
+
+
+def _check_fields(link: Link) -> None:
+    certificate = link.certificate
+    if certificate.x509.version is not x509.Version.v3:
+        raise _refused(link, "is not an X.509 certificate of version 3")
+    if not certificate.has_one_signature_algorithm:
+        raise _refused(link, "names one signature algorithm in its signed part and another one beside the signature")
+    if certificate.serial.bit_length() > _MAX_SERIAL_BITS:
+        raise _refused(link, f"has a serial number of {certificate.serial.bit_length()} bits, more than 20 bytes")
+    if not link.issuer:
+        raise _refused(link, "names no issuer")
+
+
+def _check_dates(link: Link) -> None:
+    certificate = link.certificate
+    data = certificate.validity_der
+    written = der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))
+    for element, time in zip(written, (certificate.not_before, certificate.not_after), strict=True):
+        if element.tag == _GENERALIZED_TIME and time.year < 2050:
+            raise _refused(link, f"writes the year {time.year} as GeneralizedTime, which begins with 2050")
+
+
+def _check_authority(link: Link) -> None:
+    if oids.AUTHORITY_KEY_IDENTIFIER in link.values and link.authority_key_id is None:
+        raise _refused(link, "has an authority key identifier without a key identifier")
+
+
+def _check_leaf(link: Link) -> None:
+    if link.name_constraints is not None and not link.facts.is_ca:
+        raise _refused(link, "has name constraints, which only an authority may have")
+
+
 RULES: tuple[Callable[[Chain, datetime], None], ...] = (
     _check_pre_certificates,
     _check_validity,
@@ -132,7 +187,7 @@ RULES: tuple[Callable[[Chain, datetime], None], ...] = (
     _check_purposes,
     _check_strength,
     _check_lengths,
-    check_form,
+    _check_form,
     check_signatures,
     check_names,
     check_policies,

@@ -19,7 +19,7 @@ from tppkit.certificates import EidasCertificate, Use, check_certificate
 from tppkit.certificates.rules import first_error
 from tppkit.errors import CertificateRejected, ConfigurationError, Finding, LeafRevoked
 from tppkit.trust.anchors import Anchors
-from tppkit.trust.path.candidates import Search, make_authorities, may_be_key_of
+from tppkit.trust.path.candidates import find_chains, make_authorities, may_be_key_of
 from tppkit.trust.path.chain_rules import RULES, lacking_purposes
 from tppkit.trust.path.links import Link, read_link
 from tppkit.trust.path.strength import check_signatures
@@ -139,7 +139,7 @@ class PathVerifier:
             authorities = authorities.with_more(_readable(intermediates))
         furthest: tuple[int, CertificateRejected | None] = (-1, None)
         signed = asked = 0
-        for chain in Search(authorities, at).chains(read_link(certificate)):
+        for chain in find_chains(authorities, read_link(certificate), at):
             step = 0
             try:
                 for rule in RULES:

@@ -6,15 +6,14 @@ The frame of a list must be well formed. A part of its content that cannot be re
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from tppkit._clock import format_time, parse_time
 from tppkit._encoding import decode_base64, shown
 from tppkit.certificates import EidasCertificate
-from tppkit.certificates.files import CertificateSource, read_certificates
-from tppkit.errors import ConfigurationError, Finding, FormatError, Severity, VerificationError
+from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.trusted_list.model import DigitalIdentity, Pointer, Provider, Service, ServiceInstance, TrustedList
 from tppkit.trust.trusted_list.qualifications import read_qualifications
 from tppkit.trust.trusted_list.uris import ADDITIONAL_TYPES, QUALIFICATIONS, QUALIFIED_CA, TSL
@@ -83,30 +82,6 @@ class UnverifiedList:
                 clause="TS 119 612 clause 5.3.15",
             )
         return verified
-
-
-def verify_trusted_list(data: bytes, *, signers: CertificateSource | Set[str], source: str) -> TrustedList:
-    """Verify the signature of a list and read it.
-
-    Args:
-        data: the list, XML.
-        signers: a path, PEM or DER bytes, or certificates (a list or tuple); or a set of SHA-256 digests in lower-case hexadecimal.
-        source: its file or address, for messages.
-
-    Raises:
-        FormatError: `trusted-list.malformed`, `trusted-list.too-large`.
-        VerificationError: `trusted-list.unsigned`, `trusted-list.signature-form`, `trusted-list.signer`,
-            `trusted-list.signature`, `trusted-list.next-update`.
-        ConfigurationError, FormatError: `extra.missing`; for `signers` `trust.no-anchors`, `certificate.*`, `file.*`.
-    """
-    digests = isinstance(signers, Set) and all(isinstance(one, str) for one in signers)
-    if not digests and (isinstance(signers, Set) or (isinstance(signers, list | tuple) and str in map(type, signers))):
-        raise ConfigurationError(
-            "certificate.argument", "signers: for SHA-256 digests give a set; for certificates a list or tuple"
-        )
-    if not isinstance(signers, Set):
-        signers = {signer.sha256 for signer in read_certificates(signers, what="signers")}
-    return UnverifiedList(data, source=source).verify(signers=signers)
 
 
 @dataclass(slots=True)
