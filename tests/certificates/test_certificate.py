@@ -21,8 +21,7 @@ from tppkit.certificates import (
 )
 from tppkit.certificates.certificate import MAX_CERTIFICATE_BYTES, EidasRequest
 from tppkit.certificates.key_facts import read_key_facts
-from tppkit.certificates.psd2_statement import RoleOfPsp
-from tppkit.certificates.qcstatements import PdsLocation
+from tppkit.certificates.qcstatements import PdsLocation, RoleOfPsp
 from tppkit.errors import ConfigurationError, Finding, FormatError, Severity
 
 ISSUER_ALTERNATIVE_NAME = x509.ObjectIdentifier("2.5.29.18")

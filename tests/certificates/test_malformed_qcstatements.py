@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tppkit.certificates import der, oids
-from tppkit.certificates.psd2_statement import RoleOfPsp
-from tppkit.certificates.qcstatements import MAX_EXTENSION_BYTES, read_qc_statements
+from tppkit.certificates.qcstatements import MAX_EXTENSION_BYTES, RoleOfPsp, read_qc_statements
 from tppkit.errors import Severity
 
 PI, AI = der.write_oid("0.4.0.19495.1.2"), der.write_oid("0.4.0.19495.1.3")

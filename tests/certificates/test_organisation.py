@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.certificates.identifier import read_organization_identifier
-from tppkit.certificates.organisation import Likeness, compare_organizations
+from tppkit.certificates.identifier import Likeness, compare_organizations, read_organization_identifier
 
 PAIRS = [
     ("PSDLT-BL-LB000000", "PSDLT-BL-LB000000", Likeness.SAME),

@@ -9,7 +9,7 @@ from varying import AI, KEYS, NAME, PI, QSEALC, QWAC, START
 
 from tppkit.certificates import check_pair, der, oids
 from tppkit.certificates.pair import valid_together
-from tppkit.certificates.psd2_statement import RoleOfPsp
+from tppkit.certificates.qcstatements import RoleOfPsp
 from tppkit.errors import Severity
 
 ERROR, WARNING, NOTICE = Severity.ERROR, Severity.WARNING, Severity.NOTICE

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.certificates import Psd2Statement, der, oids
-from tppkit.certificates.psd2_statement import RoleOfPsp
-from tppkit.certificates.qcstatements import LimitValue, PdsLocation, QcStatements, read_qc_statements
+from tppkit.certificates.qcstatements import LimitValue, PdsLocation, QcStatements, RoleOfPsp, read_qc_statements
 from tppkit.certificates.write_qcstatements import write_qc_statements
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)

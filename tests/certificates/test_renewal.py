@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from varying import AI, KEYS, NAME, PI, QSEALC, QWAC, RSA_KEY, START, statements
 
 from tppkit.certificates import Use, check_certificate, check_renewal, der, oids
-from tppkit.certificates.psd2_statement import RoleOfPsp
+from tppkit.certificates.qcstatements import RoleOfPsp
 from tppkit.errors import Finding, Severity
 
 ERROR, WARNING, NOTICE = Severity.ERROR, Severity.WARNING, Severity.NOTICE

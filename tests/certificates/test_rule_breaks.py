@@ -16,8 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tppkit.certificates import EidasCertificate, Psd2Statement, Use, check_certificate, der, oids
 from tppkit.certificates.checks.psd2 import are_name_and_id_exchanged
-from tppkit.certificates.psd2_statement import RoleOfPsp
-from tppkit.certificates.qcstatements import LimitValue, PdsLocation
+from tppkit.certificates.qcstatements import LimitValue, PdsLocation, RoleOfPsp
 from tppkit.certificates.rules import RULES
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.testpki.profiles import key_usage

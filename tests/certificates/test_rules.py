@@ -9,8 +9,7 @@ from cryptography import x509
 
 from tppkit.certificates import EidasCertificate, Psd2Statement, Use, check_certificate, oids
 from tppkit.certificates.editions import EDITIONS
-from tppkit.certificates.psd2_statement import RoleOfPsp
-from tppkit.certificates.qcstatements import PdsLocation
+from tppkit.certificates.qcstatements import PdsLocation, RoleOfPsp
 from tppkit.certificates.rules import RULES, first_error
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import ConfigurationError, Finding, Severity

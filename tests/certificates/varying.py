@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsageOID
 
 from tppkit.certificates import EidasCertificate, Psd2Statement, oids
-from tppkit.certificates.psd2_statement import RoleOfPsp
+from tppkit.certificates.qcstatements import RoleOfPsp
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.testpki.profiles import key_usage
 

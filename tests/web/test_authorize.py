@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tppkit.certificates import EidasCertificate
-from tppkit.certificates.psd2_statement import RoleOfPsp
+from tppkit.certificates.qcstatements import RoleOfPsp
 from tppkit.errors import CertificateRejected, FormatError, LocalProtocolError
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import PSD2

@@ -12,8 +12,7 @@ from tppkit.certificates.key_facts import KeyFacts
 from tppkit.certificates.names import DistinguishedName
 from tppkit.certificates.organization_policy import OrganizationPolicy
 from tppkit.certificates.pair import check_pair
-from tppkit.certificates.psd2_statement import Psd2Statement
-from tppkit.certificates.qcstatements import QcStatements
+from tppkit.certificates.qcstatements import Psd2Statement, QcStatements
 from tppkit.certificates.renewal import check_renewal
 from tppkit.certificates.rule import Use
 from tppkit.certificates.rules import check_certificate

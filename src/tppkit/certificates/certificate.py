@@ -25,8 +25,13 @@ from tppkit._encoding import pem_fault, shown
 from tppkit._locals import without_locals
 from tppkit._text import printable
 from tppkit.certificates import der, oids
-from tppkit.certificates.extension_values import certificate_extensions, read_extension_values, requested_extensions
-from tppkit.certificates.extensions import ExtensionFacts, read_extensions
+from tppkit.certificates.extensions import (
+    ExtensionFacts,
+    certificate_extensions,
+    read_extension_values,
+    read_extensions,
+    requested_extensions,
+)
 from tppkit.certificates.identifier import OrganizationIdentifier, read_organization_identifier
 from tppkit.certificates.key_facts import SIGNING_KEYS, KeyFacts, read_key_facts
 from tppkit.certificates.names import DistinguishedName, read_name

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tppkit._encoding import shown
 from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
-from tppkit.certificates.organisation import Likeness, compare_organizations
+from tppkit.certificates.identifier import Likeness, compare_organizations
 from tppkit.errors import Finding, FormatError, Severity
 
 _LIMIT = 240

@@ -30,7 +30,6 @@ _HEX_VALUE = re.compile(r"#((?:[0-9A-Fa-f]{2})+)[ \t\r\n]*(?=[,+]|\Z)")
 _QUOTED_END = re.compile(r'"[ \t\r\n]*(?=[,+]|\Z)')
 _SPECIAL = re.compile(r'[,+"\\<>;]')
 _NEEDS_ESCAPE = re.compile(r'[,+"\\<>;]|^[# ]| $')
-_NAMES = dict(oids.NAME_ATTRIBUTES)
 
 Attribute = tuple[str, str]
 ComparableName = tuple[frozenset[Attribute], ...]
@@ -61,14 +60,7 @@ class DistinguishedName:
 
     @cached_property
     def _text(self) -> str:
-        values = [value for rdn in self.rdns for _, value in rdn]
-        lines = "\n".join(["", *values, ""])
-        edge = (
-            "\n " in lines or "\n#" in lines or " \n" in lines
-        )  # characters that are escaped only at the ends of a value
-        as_it_is = "".join(values).isprintable() and not edge and not _SPECIAL.search(lines)
-        write = _plain if as_it_is else _readable
-        return ",".join(["+".join([write(oid, value) for oid, value in rdn]) for rdn in reversed(self.rdns)])
+        return ",".join(["+".join([_readable(oid, value) for oid, value in rdn]) for rdn in reversed(self.rdns)])
 
     def rfc4514(self, *, encoded: bytes | None = None, unknown_as_text: bool = False, root_first: bool = False) -> str:
         """Return RFC 4514 text with only the names of its own table; every other attribute as `oid=#hex` (section 2.4).
@@ -106,14 +98,8 @@ class DistinguishedName:
 _RFC4514_NAMES = frozenset({"CN", "L", "ST", "O", "OU", "C", "STREET", "DC", "UID"})
 
 
-def _plain(oid: str, value: str) -> str:
-    return f"{_NAMES.get(oid, oid)}={value}"
-
-
 def _readable(oid: str, value: str) -> str:
-    return (
-        f"{_NAMES.get(oid, oid)}={value if value.isprintable() and not _NEEDS_ESCAPE.search(value) else _escape(value)}"
-    )
+    return f"{oids.NAME_ATTRIBUTES.get(oid, oid)}={_escape(value)}"
 
 
 def _strict(oid: str, value: str, encoded: bytes | None) -> str:

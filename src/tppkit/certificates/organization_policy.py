@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tppkit._encoding import shown
 from tppkit.certificates.certificate import EidasCertificate
 from tppkit.certificates.identifier import OrganizationIdentifier, parse_organization_identifier
-from tppkit.certificates.psd2_statement import Psd2Statement
+from tppkit.certificates.qcstatements import Psd2Statement
 from tppkit.errors import CertificateRejected, ConfigurationError, FormatError
 
 _SCHEME = re.compile(r"PSD|VAT|NTR|LEI|[A-Za-z]{2}:")

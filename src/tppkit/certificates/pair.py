@@ -29,7 +29,7 @@ from tppkit.certificates.differences import (
     public_key_info,
     roles,
 )
-from tppkit.certificates.organisation import Likeness
+from tppkit.certificates.identifier import Likeness
 from tppkit.errors import Finding, Severity
 
 

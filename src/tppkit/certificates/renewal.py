@@ -36,8 +36,8 @@ from tppkit.certificates.differences import (
     public_key_info,
     roles,
 )
+from tppkit.certificates.identifier import Likeness
 from tppkit.certificates.names import DistinguishedName
-from tppkit.certificates.organisation import Likeness
 from tppkit.errors import Finding, Severity
 
 _SECOND = timedelta(seconds=1)  # both ends of a validity are valid, so two that touch are a second apart

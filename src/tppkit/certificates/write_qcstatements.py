@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tppkit.certificates import der, oids
-from tppkit.certificates.psd2_statement import Psd2Statement
-from tppkit.certificates.qcstatements import LimitValue, PdsLocation
+from tppkit.certificates.qcstatements import LimitValue, PdsLocation, Psd2Statement
 
 
 def write_qc_statements(

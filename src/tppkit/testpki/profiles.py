@@ -19,8 +19,7 @@ from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsag
 from tppkit._encoding import shown
 from tppkit.certificates import EidasCertificate, OrganizationIdentifier, Psd2Statement, der, oids
 from tppkit.certificates.checks.validity import public_limit_on
-from tppkit.certificates.psd2_statement import RoleOfPsp
-from tppkit.certificates.qcstatements import PdsLocation
+from tppkit.certificates.qcstatements import PdsLocation, RoleOfPsp
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import ConfigurationError
 from tppkit.testpki.certificate import Attribute, attribute_of

@@ -13,7 +13,7 @@ from tppkit._text import hidden_character
 from tppkit.certificates import oids
 from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.certificates.certificate import Subject
-from tppkit.certificates.psd2_statement import Psd2Statement
+from tppkit.certificates.qcstatements import Psd2Statement
 from tppkit.certificates.rule import Fault, SubjectCheck
 
 _NCA_ID = re.compile(r"([A-Z]{2})-[A-Z]{2,8}")

@@ -12,21 +12,11 @@ from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
 from tppkit.certificates.rule import Check, Fault
 
-_QUALIFIED_POLICIES = frozenset(
-    {
-        oids.POLICY_QCP_N,
-        oids.POLICY_QCP_L,
-        oids.POLICY_QCP_N_QSCD,
-        oids.POLICY_QCP_L_QSCD,
-        oids.POLICY_QEVCP_W,
-        oids.POLICY_QNCP_W,
-        oids.POLICY_QNCP_W_GEN,
-    }
-)
 _NUMBER, _CURRENCY_NUMBER = re.compile(r"-?[0-9]+"), re.compile(r"[1-9][0-9]{0,2}")  # ISO 4217 has 1 to 999
 _DEVICE_POLICIES = frozenset({oids.POLICY_QCP_N_QSCD, oids.POLICY_QCP_L_QSCD})
 WEB_POLICIES = frozenset({oids.POLICY_QEVCP_W, oids.POLICY_QNCP_W, oids.POLICY_QNCP_W_GEN})
 SEAL_POLICIES = frozenset({oids.POLICY_QCP_L, oids.POLICY_QCP_L_QSCD})
+_QUALIFIED_POLICIES = WEB_POLICIES | SEAL_POLICIES | {oids.POLICY_QCP_N, oids.POLICY_QCP_N_QSCD}
 
 
 def not_compliant(certificate: EidasCertificate, at: datetime) -> Fault | None:
