@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -387,15 +385,6 @@ def test_settings_that_cannot_work_are_rejected(make, code):
     with pytest.raises(ConfigurationError) as caught:
         make()
     assert caught.value.code == code
-
-
-def test_an_absent_database_toolkit_names_its_extra():
-    script = (
-        "import sys; sys.modules['sqlalchemy'] = None\nimport tppkit.inbox, tppkit.callbacks\n"
-        "try: import tppkit.inbox.store\nexcept Exception as e: print(e)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
-    assert "tppkit[sqlalchemy]" in done.stdout
 
 
 def test_a_memory_store_is_shared_by_threads_and_by_no_other_store():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from contextlib import suppress
 
@@ -109,19 +107,6 @@ def test_the_largest_allowed_breadth_is_read_in_bounded_time():
     started = time.process_time()
     assert len(parse_xml(b"<a>" + b"<b/>" * (MAX_MARKS - 2) + b"</a>", what="the list")) == MAX_MARKS - 2
     assert time.process_time() - started < SECONDS
-
-
-def test_without_the_extra_its_name_is_reported():
-    program = (
-        "import sys; sys.modules['lxml'] = None\n"
-        "from tppkit.errors import ConfigurationError\n"
-        "from tppkit.trust.trusted_list.xml_document import parse_xml\n"
-        "try: parse_xml(b'<a/>', what='the list')\n"
-        "except ConfigurationError as e: print(e.code, e.message)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("extra.missing ")
-    assert "tppkit[lists]" in done.stdout
 
 
 @given(st.binary(max_size=200) | st.text(alphabet="<>&!?\"'[]=/ abxmlns:DOCTYPE;#0", max_size=80).map(str.encode))

@@ -20,7 +20,7 @@ from hashlib import sha256
 from typing import Any
 
 from tppkit._clock import as_utc, from_microseconds, shift, to_microseconds
-from tppkit._extras import missing_extra
+from tppkit._extras import needs_extra
 from tppkit.callbacks.addresses import TOKEN, CallbackAddress, CallbackKind
 from tppkit.callbacks.inbox import Inbox
 from tppkit.callbacks.signed_bytes import CallbackRejected
@@ -29,7 +29,7 @@ from tppkit.errors import ConfigurationError
 from tppkit.protocol.legacy import LoginPermission, LoginRequest
 from tppkit.qr import Login
 
-try:
+with needs_extra("sqlalchemy"):
     from sqlalchemy import (  # fmt: skip
         BigInteger,
         Column,
@@ -46,8 +46,6 @@ try:
     )
 
     from tppkit.sql.statement import Statement
-except ImportError as e:
-    raise missing_extra("sqlalchemy", e) from e
 
 LIFETIME = timedelta(minutes=5)
 KEPT = timedelta(days=7)  # after its expiry: a login that arrived in time may still wait for a worker

@@ -15,14 +15,14 @@ from typing import Any
 from weakref import WeakSet
 
 from tppkit._cache import Cache
-from tppkit._extras import missing_extra
+from tppkit._extras import needs_extra
 from tppkit._files import FilePath
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
 from tppkit.evidence.archive import CertificateFolder, EvidenceArchive
 from tppkit.evidence.record import EvidenceRecord
 
-try:
+with needs_extra("sqlalchemy"):
     from sqlalchemy import (  # fmt: skip
         BigInteger,
         Column,
@@ -41,8 +41,6 @@ try:
 
     from tppkit.sql.statement import Statement
     from tppkit.sql.transaction import begins_late, is_in_transaction
-except ImportError as e:
-    raise missing_extra("sqlalchemy", e) from e
 
 TABLE = "tppkit_evidence_outbox"
 MAX_BATCH = 500

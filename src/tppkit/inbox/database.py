@@ -9,13 +9,13 @@ from inspect import iscoroutinefunction
 from types import SimpleNamespace
 from typing import Any
 
-from tppkit._extras import missing_extra
+from tppkit._extras import needs_extra
 from tppkit._files import is_private_sqlite_file, require_wait
 from tppkit._locals import without_locals
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.inbox.entries import InboxError
 
-try:
+with needs_extra("sqlalchemy"):
     from sqlalchemy import (
         Connection,
         Engine,
@@ -29,8 +29,6 @@ try:
     from tppkit.sql.engine import close_at_fork, create_tables, make_engine, use_wal
     from tppkit.sql.statement import Statement
     from tppkit.sql.transaction import FAILURES, is_in_transaction
-except ImportError as e:
-    raise missing_extra("sqlalchemy", e) from e
 
 _SAVEPOINT, _ROLLBACK_TO, _RELEASE = (
     Statement(text(f"{verb} tppkit_inbox")) for verb in ("SAVEPOINT", "ROLLBACK TO SAVEPOINT", "RELEASE SAVEPOINT")

@@ -13,7 +13,6 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tppkit._extras import missing_extra
 from tppkit._handlers import awaited
 from tppkit.errors import ConfigurationError
 from tppkit.inbox.entries import Entry, InboxError, Outcome
@@ -52,10 +51,8 @@ class Tasks:
     _threads: ThreadPoolExecutor  # of its own, because the threads of the application may all be busy
 
     def __init__(self, store: InboxStore) -> None:
-        try:
-            from tppkit.inbox.store import InboxStore
-        except ImportError as e:
-            raise missing_extra("sqlalchemy", e) from e
+        from tppkit.inbox.store import InboxStore
+
         given: object = store
         if not isinstance(given, InboxStore):
             advice = 'give for example InboxStore("postgresql+psycopg://host/name")'

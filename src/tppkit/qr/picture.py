@@ -9,7 +9,7 @@ from io import BytesIO
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tppkit._extras import missing_extra
+from tppkit._extras import needs_extra
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.qr.code import Code
 
@@ -128,10 +128,8 @@ def encode_text(text: str, *, level: Level = Level.M) -> Picture:
         FormatError: `qr.too-long` at this level.
         ConfigurationError: `extra.missing`.
     """
-    try:
+    with needs_extra("qr"):
         import segno
-    except ImportError as e:
-        raise missing_extra("qr", e) from e
     _check_capacity(text, level)
     if text.isascii():
         symbol = segno.make_qr(text, error=level, encoding="iso-8859-1")

@@ -6,7 +6,7 @@ from io import BytesIO
 from math import isqrt
 from typing import TYPE_CHECKING
 
-from tppkit._extras import missing_extra
+from tppkit._extras import needs_extra
 from tppkit.errors import FormatError
 from tppkit.qr.code import Code, parse_code
 from tppkit.qr.picture_file import is_jpeg, is_picture, pixels_only
@@ -57,12 +57,10 @@ def read_texts(data: bytes) -> tuple[str, ...]:
         FormatError: `qr.picture-malformed`, `qr.picture-too-large`, `qr.charset`, `qr.part`.
         ConfigurationError: `extra.missing`.
     """
-    try:
+    with needs_extra("scan"):
         from zxingcpp import BarcodeFormat, BarcodeFormats, TextMode, read_barcodes
 
         picture = _load(data)
-    except ImportError as e:
-        raise missing_extra("scan", e) from e
     try:
         found = read_barcodes(picture, formats=BarcodeFormats(BarcodeFormat.QRCodeModel2), text_mode=TextMode.Plain)
     except Exception as e:  # noqa: BLE001  # errors of the C++ library

@@ -10,15 +10,11 @@ with Sandbox() as sandbox:
 
 from typing import TYPE_CHECKING, Any
 
-from tppkit._extras import missing_extra
+from tppkit._extras import needs_extra
 
-try:
+with needs_extra("sandbox"):
     from tppkit.sandbox.sandbox import SandboxSettings
     from tppkit.sandbox.server import Addresses, SandboxServer, run_sandbox
-except ImportError as e:
-    if e.name is not None and e.name.partition(".")[0] == "tppkit":
-        raise
-    raise missing_extra("sandbox", e) from e
 
 if TYPE_CHECKING:
     from tppkit.sandbox.in_process import Gateway, Sandbox

@@ -12,7 +12,6 @@ from weakref import WeakSet
 from sqlalchemy import URL, Engine, MetaData, QueuePool, Table, create_engine, event, inspect, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from tppkit._extras import missing_extra
 from tppkit._files import as_path, is_private_sqlite_file, is_still_there, make_private, require_wait
 from tppkit.errors import ConfigurationError
 from tppkit.sql.deadline import limit_waits
@@ -57,9 +56,7 @@ def make_engine(
             if limits_statements:
                 limit_waits(engine, wait_s)
     except ImportError as e:
-        if url.get_driver_name() == "psycopg":
-            raise missing_extra("postgres", e) from e
-        message = f"{e.name}, the driver of the database, is not installed; postgresql+psycopg:// is supported"
+        message = f"{e.name}, the driver of the database, is not installed: pip install 'tppkit[postgres]' for postgresql+psycopg://"
         raise ConfigurationError("extra.missing", message) from e
     except (TypeError, ValueError) as e:  # the port, or an argument; without the value, which may have a password
         message = "the address has a part of a wrong type: give for example sqlite:///tpp.sqlite or postgresql+psycopg://host/name"

@@ -17,12 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tppkit._extras import missing_extra
+from tppkit._extras import needs_extra
 
-try:
+with needs_extra("testing"):
     import pytest
-except ImportError as e:
-    raise missing_extra("testing", e) from e
 
 from tppkit.testing.pan import Searched, assert_no_pan
 

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
-from fastapi import Depends, HTTPException, Request
-
 from tppkit._clock import Clock, utc_now
+from tppkit._extras import needs_extra
 from tppkit._handlers import Count
 from tppkit.callbacks import CallbackReceiver, CallbackRejected, VerifiedCallback, verify_callback
 from tppkit.errors import FormatError, TransportError
@@ -26,6 +25,9 @@ from tppkit.web.receiving.gate import OnRefusal, RequestGate, log_refused_callba
 from tppkit.web.receiving.peers import CallbackPeers
 from tppkit.web.receiving.routes import read_asgi_callback
 from tppkit.web.sources import AsgiSource
+
+with needs_extra("fastapi"):
+    from fastapi import Depends, HTTPException, Request
 
 
 async def sealed_request(request: Request) -> VerifiedRequest:

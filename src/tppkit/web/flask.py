@@ -15,9 +15,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from flask import Response, abort, current_app, request
-
 from tppkit._clock import Clock, utc_now
+from tppkit._extras import needs_extra
 from tppkit._handlers import Count
 from tppkit.callbacks import CallbackReceiver, CallbackRejected, verify_callback
 from tppkit.errors import FormatError, TransportError
@@ -26,6 +25,9 @@ from tppkit.web.receiving.gate import OnRefusal, RequestGate, log_refused_callba
 from tppkit.web.receiving.peers import CallbackPeers
 from tppkit.web.receiving.routes import read_wsgi_callback
 from tppkit.web.sources import WsgiSource
+
+with needs_extra("flask"):
+    from flask import Response, abort, current_app, request
 
 R = TypeVar("R")
 

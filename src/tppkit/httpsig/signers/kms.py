@@ -15,7 +15,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
-from tppkit._extras import missing_extra
+from tppkit._extras import needs_extra
 from tppkit._locals import without_locals
 from tppkit.errors import ConfigurationError, FormatError, TransportError
 from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm, Scheme, hash_data, raw_from_der
@@ -155,12 +155,10 @@ def _error(operation: str, code: str, key_id: str) -> TransportError | Configura
 
 
 def _make_client(timeout_s: float, attempts: int) -> Any:
-    try:
+    with needs_extra("kms"):
         import boto3
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
-    except ImportError as e:
-        raise missing_extra("kms", e) from e
     retries = {"mode": "standard", "total_max_attempts": attempts}
     try:
         return boto3.client("kms", config=Config(connect_timeout=timeout_s, read_timeout=timeout_s, retries=retries))

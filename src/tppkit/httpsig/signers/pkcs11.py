@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
-from tppkit._extras import missing_extra
+from tppkit._extras import needs_extra
 from tppkit._locals import without_locals
 from tppkit.errors import ConfigurationError, FormatError, TransportError
 from tppkit.httpsig.algorithms import Algorithm, Scheme, der_from_raw, hash_data
@@ -269,10 +269,8 @@ class Pkcs11Signer:
 
 
 def _import() -> Any:
-    try:
+    with needs_extra("hsm"):
         import pkcs11
-    except ImportError as e:
-        raise missing_extra("hsm", e) from e
     return pkcs11
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, TypeAlias
 
-from tppkit._extras import missing_extra
+from tppkit._extras import needs_extra
 from tppkit.errors import FormatError
 
 Element: TypeAlias = Any  # lxml has no types of its own
@@ -30,10 +30,8 @@ def load_etree() -> Any:
     Raises:
         ConfigurationError: `extra.missing`.
     """
-    try:
+    with needs_extra("lists"):
         from lxml import etree
-    except ImportError as e:
-        raise missing_extra("lists", e) from e
     return etree
 
 

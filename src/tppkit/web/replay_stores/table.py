@@ -16,12 +16,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TypeVar
 
-from tppkit._extras import missing_extra
+from tppkit._extras import needs_extra
 from tppkit._locals import without_locals
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.replay import Bounds, Claim, Verdict, unavailable
 
-try:
+with needs_extra("sqlalchemy"):
     from sqlalchemy import (
         BigInteger,
         Column,
@@ -39,8 +39,6 @@ try:
 
     from tppkit.sql.engine import create_tables, make_engine
     from tppkit.sql.statement import Statement, insert_or
-except ImportError as e:
-    raise missing_extra("sqlalchemy", e) from e
 
 TABLE = "tppkit_request_ids"
 WAIT_S = 5.0
