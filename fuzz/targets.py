@@ -48,8 +48,7 @@ from tppkit.httpsig.cavage import Reading, parse_signature_header
 from tppkit.httpsig.components import Component, Origin, component_value
 from tppkit.httpsig.digest import parse_content_digest, parse_digest
 from tppkit.httpsig.http_date import parse_http_date
-from tppkit.httpsig.jws import make_detached_jws, parse_detached_jws
-from tppkit.httpsig.jws_header import make_jws_header
+from tppkit.httpsig.jws import make_detached_jws, make_jws_header, parse_detached_jws
 from tppkit.httpsig.rfc9421 import make_signature_base, parse_signature_fields, request_values
 from tppkit.httpsig.structured import parse_dictionary, write_member
 from tppkit.httpsig.wire import parse_request

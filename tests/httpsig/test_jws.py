@@ -24,13 +24,14 @@ from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig import KeySigner, make_digest, make_signing_string, message_components
 from tppkit.httpsig.algorithms import JWS, PrivateKey, make_verifiers
 from tppkit.httpsig.jws import (
+    HTTP_HEADERS,
     VerifiedJws,
     make_detached_jws,
+    make_jws_header,
     make_jws_signing_input,
     parse_detached_jws,
     verify_detached_jws,
 )
-from tppkit.httpsig.jws_header import HTTP_HEADERS, make_jws_header
 from tppkit.message import Message
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -10,26 +10,224 @@ So the payload is detached and not in base64 (`b64` is false), and the body is c
 
 Only this form is supported. `joserfc` is not used, because it accepts duplicate members in the header, reads payloads in every
 form and needs its own key objects. `algorithms.JWS` has neither `none` nor HMAC. The tests compare with `joserfc`.
-Source: RFC 7515; RFC 7797 sections 3 and 5 to 8; ETSI TS 119 182-1 clauses 5.1 and 5.2.8.2; Open Banking Europe, JSON Web
+Source: RFC 7515 section 4; RFC 7797 sections 3 and 5 to 8; ETSI TS 119 182-1 clauses 5.1 and 5.2.8.2; Open Banking Europe, JSON Web
 Signature Profile for Open Banking 001-001 (2021-05-18).
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
-from datetime import datetime, timedelta
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
-from tppkit._encoding import decode_base64url, encode_base64url
+from tppkit._clock import as_utc
+from tppkit._encoding import decode_base64, decode_base64url, encode_base64, encode_base64url, parse_json, shown
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.algorithms import Verify, verify_signature
-from tppkit.httpsig.jws_header import MAX_JWS_LENGTH, JwsHeader, read_jws_header
-from tppkit.httpsig.signing_string import make_signing_string, message_components
+from tppkit.httpsig.signing_string import REQUEST_TARGET, is_covered_field, make_signing_string, message_components
 from tppkit.httpsig.times import CLOCK_SKEW, verify_times
 from tppkit.message import Message
 
+MAX_JWS_LENGTH = 32 * 1024
+MAX_CERTIFICATES = 8
+HTTP_HEADERS = "http://uri.etsi.org/19182/HttpHeaders"
+
+_MAX_NAMES = 64
+_SIGNING_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+# The critical parameters that this reader supports. RFC 7515 does not allow its own parameters in crit.
+_UNDERSTOOD = frozenset({"b64", "sigD", "sigT", "iat"})
+_MUST_BE_CRITICAL = frozenset({"b64", "sigD"})
+# Keys and addresses of keys chosen by the sender: they may be an attacker's, or make this server send requests.
+_OFFERED_KEYS = ("jwk", "jku", "x5u")
 _DETACHED = re.compile(r"([A-Za-z0-9_-]+)\.\.([A-Za-z0-9_-]+)")
+
+
+class JwsHeader(NamedTuple):
+    """The contents of a protected header.
+
+    Attributes:
+        algorithm: the `alg` parameter; the key must support it.
+        covered: names of the covered fields in order, lower case, with `(request-target)` for the start line.
+        signed_at: `sigT` or `iat`, aware UTC, or None.
+        key_id: the `kid` parameter, or None; a hint only.
+        certificates: DER of the certificates in `x5c`, the signer's first; empty if there is none.
+        certificate_sha256: the `x5t#S256` parameter, 32 bytes, or None.
+        encoded: the header as signed.
+    """
+
+    algorithm: str
+    covered: tuple[str, ...]
+    signed_at: datetime | None
+    key_id: str | None
+    certificates: tuple[bytes, ...]
+    certificate_sha256: bytes | None
+    encoded: str
+
+    @property
+    def created(self) -> int | None:
+        """`signed_at` in seconds since 1970."""
+        return None if self.signed_at is None else int(self.signed_at.timestamp())
+
+
+def make_jws_header(
+    covered: Sequence[str],
+    *,
+    algorithm: str,
+    signed_at: datetime,
+    certificates: Sequence[bytes] = (),
+    certificate_sha256: bytes | None = None,
+    key_id: str | None = None,
+) -> JwsHeader:
+    """Build the protected header of a new signature.
+
+        header = make_jws_header(("(request-target)", "digest"), algorithm="ES256", signed_at=utc_now())
+
+    Args:
+        covered: names in order, lower case.
+        algorithm: a name of `algorithms.JWS`.
+        signed_at: the time of signing, aware; whole seconds are written.
+        certificates: DER, the signer's first, for `x5c`.
+        certificate_sha256: SHA-256 of the signer's certificate, for `x5t#S256`.
+        key_id: the value of `kid`.
+
+    Raises:
+        FormatError: `jws.covered-names`.
+        ConfigurationError: `time.naive`.
+    """
+    header: dict[str, Any] = {"b64": False, "crit": ["sigT", "sigD", "b64"], "alg": algorithm}
+    if certificates:
+        header["x5c"] = [encode_base64(der) for der in certificates]
+    if certificate_sha256 is not None:
+        header["x5t#S256"] = encode_base64url(certificate_sha256)
+    if key_id is not None:
+        header["kid"] = key_id
+    header["sigT"] = f"{as_utc(signed_at):%Y-%m-%dT%H:%M:%SZ}"
+    header["sigD"] = {"pars": list(covered), "mId": HTTP_HEADERS}
+    return read_jws_header(encode_base64url(json.dumps(header, separators=(",", ":")).encode("utf-8")))
+
+
+def read_jws_header(encoded: str) -> JwsHeader:
+    """Parse a protected header.
+
+    Args:
+        encoded: the header in base64url, as in the signature.
+
+    Raises:
+        FormatError: `jws.malformed`, `jws.critical`, `jws.encoded-payload`, `jws.offered-key`, `jws.signed-data`,
+            `jws.covered-names`, `jws.time`; `json.*`, `base64.*`.
+    """
+    raw = decode_base64url(encoded, what="the protected header")
+    header = parse_json(raw, what="the protected header", max_bytes=MAX_JWS_LENGTH, max_depth=4)
+    if not isinstance(header, dict):
+        raise FormatError("jws.malformed", "the protected header is not a JSON object")
+    _check_critical(header)
+    _check_payload(header)
+    _check_offered_keys(header)
+    return JwsHeader(
+        algorithm=_read_algorithm(header),
+        covered=_read_signed_data(header),
+        signed_at=_read_time(header),
+        key_id=_text(header, "kid"),
+        certificates=_read_certificates(header),
+        certificate_sha256=_read_thumbprint(header),
+        encoded=encoded,
+    )
+
+
+def _check_payload(header: Mapping[str, Any]) -> None:
+    if header.get("b64") is not False:
+        raise FormatError("jws.encoded-payload", "b64 is not false: the payload of a request is signed without base64")
+
+
+def _check_offered_keys(header: Mapping[str, Any]) -> None:
+    for name in _OFFERED_KEYS:
+        if name in header:
+            raise FormatError("jws.offered-key", f"the protected header has a key of the sender in {name}")
+
+
+def _text(header: Mapping[str, Any], name: str) -> str | None:
+    value = header.get(name)
+    if (value is None and name not in header) or isinstance(value, str):
+        return value
+    raise FormatError("jws.malformed", f"{name} in the protected header is not a string")
+
+
+def _read_algorithm(header: Mapping[str, Any]) -> str:
+    algorithm = _text(header, "alg")
+    if algorithm is None:
+        raise FormatError("jws.malformed", "the protected header has no alg")
+    return algorithm
+
+
+def _check_critical(header: Mapping[str, Any]) -> None:
+    """Check crit: its parameters are supported and present, each once, and those that change the signed bytes are listed."""
+    critical = header.get("crit")
+    if not isinstance(critical, list) or not all(isinstance(name, str) for name in critical):
+        raise FormatError("jws.critical", "the protected header has no list crit")
+    unknown = [name for name in critical if name not in _UNDERSTOOD]
+    if unknown:
+        raise FormatError("jws.critical", f"crit names {shown(', '.join(unknown))}, which is not supported")
+    if len(set(critical)) != len(critical) or not all(name in header for name in critical):
+        raise FormatError("jws.critical", "crit names a parameter twice, or an absent one")
+    missing = _MUST_BE_CRITICAL.difference(critical)
+    if missing:
+        raise FormatError("jws.critical", f"crit does not name {', '.join(sorted(missing))}")
+
+
+def _read_signed_data(header: Mapping[str, Any]) -> tuple[str, ...]:
+    data = header.get("sigD")
+    if not isinstance(data, dict) or data.keys() != {"mId", "pars"} or data["mId"] != HTTP_HEADERS:
+        raise FormatError("jws.signed-data", f"sigD is not an object with pars and the mId {HTTP_HEADERS}")
+    names = data["pars"]
+    if not isinstance(names, list) or not 0 < len(names) <= _MAX_NAMES:
+        raise FormatError("jws.covered-names", f"pars is not a list of 1 to {_MAX_NAMES} names")
+    if not all(isinstance(name, str) and (name == REQUEST_TARGET or _is_field(name)) for name in names):
+        raise FormatError("jws.covered-names", "pars contains an invalid name of a field")
+    covered = tuple([name.lower() for name in names])  # some senders write Digest; the signed line has digest
+    if len(set(covered)) != len(covered):
+        raise FormatError("jws.covered-names", "pars names a field twice")
+    return covered
+
+
+def _is_field(name: str) -> bool:
+    return name.isascii() and is_covered_field(name.lower())
+
+
+def _read_time(header: Mapping[str, Any]) -> datetime | None:
+    text, seconds = header.get("sigT"), header.get("iat")
+    if "sigT" in header and "iat" in header:
+        raise FormatError("jws.time", "the protected header has both sigT and iat")
+    try:
+        if "sigT" in header and isinstance(text, str) and _SIGNING_TIME.fullmatch(text):
+            return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+        if "iat" in header and type(seconds) is int:
+            return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        pass
+    if "sigT" in header or "iat" in header:
+        raise FormatError("jws.time", "the time of signing is not YYYY-MM-DDTHH:MM:SSZ in sigT or whole seconds in iat")
+    return None
+
+
+def _read_certificates(header: Mapping[str, Any]) -> tuple[bytes, ...]:
+    certificates = header.get("x5c", [])
+    if not isinstance(certificates, list) or len(certificates) > MAX_CERTIFICATES:
+        raise FormatError("jws.malformed", f"x5c is not a list of at most {MAX_CERTIFICATES} certificates")
+    if not all(isinstance(text, str) for text in certificates):
+        raise FormatError("jws.malformed", "x5c contains a value that is not a string")
+    return tuple([decode_base64(text, what="a certificate in x5c") for text in certificates])
+
+
+def _read_thumbprint(header: Mapping[str, Any]) -> bytes | None:
+    text = _text(header, "x5t#S256")
+    if text is None:
+        return None
+    raw = decode_base64url(text, what="x5t#S256")
+    if len(raw) != 32:
+        raise FormatError("jws.malformed", f"x5t#S256 has {len(raw)} bytes, not 32")
+    return raw
 
 
 def make_jws_signing_input(header: JwsHeader, payload: bytes) -> bytes:

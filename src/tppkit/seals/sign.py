@@ -24,8 +24,7 @@ from tppkit._encoding import encode_base64
 from tppkit.errors import ConfigurationError, LocalProtocolError, SignatureRejected
 from tppkit.httpsig.cavage import CREATED, EXPIRES
 from tppkit.httpsig.components import Component
-from tppkit.httpsig.jws import make_detached_jws, make_jws_signing_input
-from tppkit.httpsig.jws_header import make_jws_header
+from tppkit.httpsig.jws import make_detached_jws, make_jws_header, make_jws_signing_input
 from tppkit.httpsig.rfc9421 import make_signature_base, make_signature_fields, make_signature_input, request_values
 from tppkit.httpsig.signing_string import make_signing_string, message_components
 from tppkit.message import Header, Message
