@@ -38,7 +38,7 @@ from tppkit.protocol.refusals import Refusals
 from tppkit.protocol.reports import CsvRows
 from tppkit.protocol.wire import Json, JsonArray
 from tppkit.seals import PROFILES, FieldOrder, KeyIdForm, KeyIdStyle, SealProfile
-from tppkit.seals.diagnose.diagnosis import ALL_MISTAKES
+from tppkit.seals.diagnose.mistakes import MISTAKES
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Written by tools/make_docs.py (make docs); change the source, not this page. -->\n"
@@ -183,7 +183,7 @@ def diagnose() -> Iterator[str]:
     """Every mistake that a diagnosis knows."""
     yield "# Known mistakes\n\nWhat `tppkit seal diagnose` looks for, one at a time, and names only if it is proven.\n"
     yield "| name | in | what was done | do |\n|---|---|---|---|"
-    for row in ALL_MISTAKES:
+    for row in MISTAKES.values():
         yield f"| `{row.name}` | {row.part.value} | {_cell(row.cause)} | {_cell(row.fix)} |"
 
 

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from tppkit._encoding import parse_json
 from tppkit.errors import FormatError
 from tppkit.seals.diagnose.encodings import decode_any
-from tppkit.seals.diagnose.mistakes import MISTAKES, Mistake, Part
 from tppkit.seals.diagnose.signatures import HASHES, digest_by
 
 MAX_CHANGED_BYTES = 4 * 1024 * 1024  # a longer body is compared as it is
@@ -30,7 +29,6 @@ _MAX_SIGNED = 256 * 1024
 # The names without hyphens; RFC 3230 calls SHA-1 `SHA`.
 _ALGORITHMS: Mapping[str, str] = MappingProxyType({"SHA": "SHA-1"} | {name.replace("-", ""): name for name in HASHES})
 
-_RAW = "Hash the bytes that are sent: serialise once, keep them, and pass the same bytes to the digest and to the HTTP client."
 _BOM = b"\xef\xbb\xbf"
 _COMPACT = (",", ":")
 # A text with its escapes.
@@ -44,7 +42,7 @@ Apply = Callable[[bytes], Iterable[bytes]]
 Change = Callable[[str], str]
 
 
-def changed_bodies(body: bytes) -> Iterator[tuple[Mistake, bytes]]:
+def changed_bodies(body: bytes) -> Iterator[tuple[str, bytes]]:
     """The bytes that may have been hashed under each mistake, without the body itself and without repetitions."""
     seen, written = {body}, 0
     for mistake, apply in BODY_MISTAKES.items() if len(body) <= MAX_CHANGED_BYTES else ():
@@ -55,10 +53,6 @@ def changed_bodies(body: bytes) -> Iterator[tuple[Mistake, bytes]]:
                 if written > _MAX_WRITTEN:
                     return
                 yield mistake, changed
-
-
-def _row(name: str, cause: str, apply: Apply, fix: str = _RAW) -> tuple[Mistake, Apply]:
-    return Mistake(name, Part.BODY, cause, fix), apply
 
 
 # ---- character sets and compression
@@ -188,51 +182,34 @@ def _with_line_ends(body: bytes) -> Iterator[bytes]:
         yield from (text, text + b"\n", (lines := text.replace(b"\n", b"\r\n")), lines + b"\r\n")
 
 
-# What was done to the body that arrived, and the bytes that may have been hashed then.
-BODY_MISTAKES: Mapping[Mistake, Apply] = MappingProxyType(dict((
-    _row("body-ignored", "The digest is that of no bytes at all, and there is a body.",
-         lambda body: (b"",) if body else (), "Compute the digest after the body was set, from the bytes that are sent."),
-    _row("body-braces", "There is no body, and the digest is that of a text that stands for nothing ({}, null).",
-         lambda body: () if body else (b"{}", b"null", b'""', b"[]", b"undefined", b"None", b"\n"),
-         "Without a body hash zero bytes, unless the bank's dialect says otherwise."),
-    _row("body-crlf-to-lf", "The body has CR LF at its line ends; LF alone was hashed.", lambda body: (_line_feeds(body),)),
-    _row("body-lf-to-crlf", "The body has LF at its line ends; CR LF was hashed.", lambda body: (_line_feeds(body).replace(b"\n",
-         b"\r\n"),)),
-    _row("body-newline-dropped", "The body ends with a line break or white space that was not hashed.",
-         lambda body: (body.removesuffix(b"\n"), body.removesuffix(b"\r\n"), body.rstrip(b" \t\r\n"))),
-    _row("body-newline-added", "The bytes that were hashed end with a line break that was not sent.",
-         lambda body: (body + b"\n", body + b"\r\n") if body else ()),
-    _row("body-newlines-removed", "The body has line breaks; they were removed before it was hashed.",
-         lambda body: (body.translate(None, b"\r\n"),), f"curl --data drops the line breaks of a file: use --data-binary. {_RAW}"),
-    _row("body-newlines-lost", "The body is JSON without the line breaks that were hashed.",
-         _with_line_ends, f"curl's -d removes the line breaks of a file: use --data-binary. {_RAW}"),
-    _row("body-bom-dropped", "A byte order mark before the body was sent and not hashed, or hashed and not sent.",
-         lambda body: (body.removeprefix(_BOM) if body.startswith(_BOM) else _BOM + body,)),
-    _row("json-escaped", "The body is JSON with characters beyond ASCII; they were hashed as \\u escapes.", _escapes(_beyond_ascii)),
-    _row("json-slashes", "The body is JSON; it was hashed with its slashes escaped (PHP's json_encode).", _escapes(_slashes, _as_php)),
-    _row("json-html-escaped", "The body is JSON; it was hashed with <, > and & as \\u escapes (Go's encoding/json, Java's Gson).",
-         _escapes(_escaping(_HTML), _escaping(_GSON))),
-    _row("json-compact", "The body is JSON; the same JSON was hashed without white space (JSON.stringify).",
-         _serialised({"separators": _COMPACT})),
-    _row("json-python", "The body is JSON; the same JSON was hashed with a space after commas and colons (Python's json.dumps).",
-         _serialised({})),
-    _row("json-pretty", "The body is JSON; the same JSON was hashed in its form over several lines (Jackson's printer among others).",
-         _pretty),
-    _row("json-sorted", "The body is JSON; the same JSON was hashed with its names in alphabetical order.",
-         _serialised(*[{"sort_keys": True, **options} for options in ({"separators": _COMPACT}, {}, {"indent": 2}, {"indent": 4})])),
-    _row("json-nulls-dropped", "The body is JSON; it was hashed without the members that are null.",
-         _serialised({"separators": _COMPACT}, {}, {"indent": 2}, value=_without_nulls)),
-    _row("body-latin-1", "The body is UTF-8; the same text was hashed in Latin-1.", _latin_1,
-         "Hash the text in the character set it is sent in; name UTF-8 explicitly where text becomes bytes."),
-    _row("body-gzip", "The body that arrived is compressed (gzip); its content was hashed.", _decompressed,
-         "Hash the bytes that are sent, compressed or not; better, send the body uncompressed."),
-    _row("digest-twice", "The hash of the body was hashed once more.",
-         lambda body: (hashlib.sha256(body).digest(), hashlib.sha512(body).digest()),
-         "Hash the body once; a function that signs or verifies a digest often hashes by itself."),
-    _row("digest-of-hex", "The hash was written in hexadecimal, and that text was hashed once more.",
-         lambda body: (hashlib.sha256(body).hexdigest().encode(), hashlib.sha256(body).hexdigest().upper().encode()),
-         "Hash the body once."),
-)))  # fmt: skip
+# What was done to the body that arrived, by the names of `mistakes.toml`: the bytes that may have been hashed then.
+BODY_MISTAKES: Mapping[str, Apply] = MappingProxyType({
+    "body-ignored": lambda body: (b"",) if body else (),
+    "body-braces": lambda body: () if body else (b"{}", b"null", b'""', b"[]", b"undefined", b"None", b"\n"),
+    "body-crlf-to-lf": lambda body: (_line_feeds(body),),
+    "body-lf-to-crlf": lambda body: (_line_feeds(body).replace(b"\n", b"\r\n"),),
+    "body-newline-dropped": lambda body: (body.removesuffix(b"\n"), body.removesuffix(b"\r\n"), body.rstrip(b" \t\r\n")),
+    "body-newline-added": lambda body: (body + b"\n", body + b"\r\n") if body else (),
+    "body-newlines-removed": lambda body: (body.translate(None, b"\r\n"),),
+    "body-newlines-lost": _with_line_ends,
+    "body-bom-dropped": lambda body: (body.removeprefix(_BOM) if body.startswith(_BOM) else _BOM + body,),
+    "json-escaped": _escapes(_beyond_ascii),
+    "json-slashes": _escapes(_slashes, _as_php),
+    "json-html-escaped": _escapes(_escaping(_HTML), _escaping(_GSON)),
+    "json-compact": _serialised({"separators": _COMPACT}),
+    "json-python": _serialised({}),
+    "json-pretty": _pretty,
+    "json-sorted": _serialised(
+        *[{"sort_keys": True, **options} for options in ({"separators": _COMPACT}, {}, {"indent": 2}, {"indent": 4})]
+    ),
+    "json-nulls-dropped": _serialised({"separators": _COMPACT}, {}, {"indent": 2}, value=_without_nulls),
+    "body-latin-1": _latin_1,
+    "body-gzip": _decompressed,
+    "digest-twice": lambda body: (hashlib.sha256(body).digest(), hashlib.sha512(body).digest()),
+    "digest-of-hex": lambda body: (
+        hashlib.sha256(body).hexdigest().encode(), hashlib.sha256(body).hexdigest().upper().encode(),
+    ),
+})  # fmt: skip
 
 
 # ---- the digest
@@ -242,18 +219,18 @@ class DigestFinding(NamedTuple):
     """Why a digest does not fit.
 
     Attributes:
-        mistakes: together they lead to the digest.
+        mistakes: their names; together they lead to the digest.
         hashed: the bytes that were hashed.
         algorithm: the hash that was used.
     """
 
-    mistakes: tuple[Mistake, ...]
+    mistakes: tuple[str, ...]
     hashed: bytes
     algorithm: str
 
 
 class _Reading(NamedTuple):
-    mistakes: tuple[Mistake, ...]
+    mistakes: tuple[str, ...]
     algorithm: str
     raw: bytes
 
@@ -298,7 +275,7 @@ def _readings(part: str) -> Iterator[_Reading]:
             more = ["digest-label"] * (label not in (None, algorithm))
             more += ["digest-weak"] * (algorithm not in ("SHA-256", "SHA-512"))
             more += [f"digest-{decoded.name}"] * bool(decoded.name)
-            yield _Reading(tuple([MISTAKES[one] for one in (*names, *more)]), algorithm, decoded.raw)
+            yield _Reading((*names, *more), algorithm, decoded.raw)
 
 
 def possible_bodies(body: bytes) -> Iterator[bytes]:

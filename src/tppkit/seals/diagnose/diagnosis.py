@@ -15,21 +15,19 @@ from tppkit.httpsig.digest import verify_content_digest, verify_digest
 from tppkit.httpsig.signing_string import message_components
 from tppkit.httpsig.wire import length_differences
 from tppkit.message import Message
-from tppkit.seals.diagnose.bodies import BODY_MISTAKES, explain_digest, possible_bodies
+from tppkit.seals.diagnose.bodies import explain_digest, possible_bodies
 from tppkit.seals.diagnose.certificates import examine_certificate
 from tppkit.seals.diagnose.examination import Examination, Refusal
 from tppkit.seals.diagnose.masking import shown_bytes
-from tppkit.seals.diagnose.mistakes import MISTAKES, Finding, Mistake, Part
+from tppkit.seals.diagnose.mistakes import MISTAKES, Part
 from tppkit.seals.diagnose.report import Cause, Diagnosis, DiagnosisOutcome, visible
 from tppkit.seals.diagnose.search import MAX_WORK, Search, find_signed
 from tppkit.seals.diagnose.signature_header import tidy_signature
 from tppkit.seals.diagnose.signatures import findings_of_making, make_judges
-from tppkit.seals.diagnose.strings import STRING_MISTAKES, Seen, SigningString
+from tppkit.seals.diagnose.strings import Seen, SigningString
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.profiles import PSD2_V1
 from tppkit.seals.verify import ReadSeal
-
-ALL_MISTAKES: tuple[Mistake, ...] = (*BODY_MISTAKES, *STRING_MISTAKES, *MISTAKES.values())
 
 _NO_CERTIFICATE = "Give the certificate that the seal should be by (--cert): the request has none that can be read."
 _FORM_FIRST = "Correct this first: until the signature can be read, nothing is known of what was signed."
@@ -184,7 +182,7 @@ def _examine_digest(examination: Examination, search: Search) -> tuple[bool, boo
     if found.hashed != message.body:
         sizes = f"{len(found.hashed)} bytes was sent, {len(message.body)} arrived"
         evidence = f"{found.algorithm} of {sizes}; they differ from byte {place}"
-    examination.findings += [Finding(mistake, evidence) for mistake in found.mistakes]
+    examination.findings += [(name, evidence) for name in found.mistakes]
     return False, True
 
 
@@ -216,9 +214,9 @@ def _name_signed(examination: Examination, search: Search, right: SigningString)
     if written.name:
         examination.find(f"signature-{written.name}", f"read so, it has {len(written.raw)} bytes")
     if search.mistake is not None:
-        is_replaced = search.mistake.name == "value-digest-other" and _was_replaced(examination, search)
-        row_of_string = MISTAKES["digest-replaced"] if is_replaced else search.mistake
-        examination.findings.append(Finding(row_of_string, _string_evidence(right, search.string)))
+        is_replaced = search.mistake == "value-digest-other" and _was_replaced(examination, search)
+        name = "digest-replaced" if is_replaced else search.mistake
+        examination.find(name, _string_evidence(right, search.string))
     examination.findings += findings_of_making(search.made, search.judge.due)
 
 
@@ -238,10 +236,11 @@ def _string_evidence(right: SigningString, signed: SigningString) -> str:
 
 def _report(examination: Examination, outcome: DiagnosisOutcome, **fields: Any) -> Diagnosis:
     """The report of an examination, with one cause for each mistake and all the evidence for it; then the refusal."""
-    evidence: dict[Mistake, dict[str, None]] = {}
-    for mistake, text in examination.findings:
-        evidence.setdefault(mistake, {})[text] = None
-    causes = [Cause(row.name, row.part, row.cause, tuple(texts), row.fix) for row, texts in evidence.items()]
+    evidence: dict[str, dict[str, None]] = {}
+    for name, text in examination.findings:
+        evidence.setdefault(name, {})[text] = None
+    rows = {name: MISTAKES[name] for name in evidence}
+    causes = [Cause(name, row.part, row.cause, tuple(evidence[name]), row.fix) for name, row in rows.items()]
     if (one := examination.refusal) is not None:
         proof = ("the verifier rejects the request for this",)
         causes.append(Cause(one.code, Part.REFUSED, f"{one.message}.", proof, one.hint))

@@ -33,8 +33,7 @@ class Decoded(NamedTuple):
 def decode_any(text: str) -> tuple[Decoded, ...]:
     """Every way in which a text can be read as bytes, canonical base64 first."""
     found: dict[bytes, str] = {}
-    ways = (("", _strict), *((name, decode) for name, (_, _, decode) in ENCODINGS.items()))
-    for name, decode in ways if len(text) <= MAX_ENCODED else ():
+    for name, decode in (("", _strict), *ENCODINGS.items()) if len(text) <= MAX_ENCODED else ():
         for raw in decode(text):
             if raw:
                 found.setdefault(raw, name)
@@ -67,14 +66,11 @@ def _base64_of_hex(text: str) -> Iterator[bytes]:
         yield from _hexadecimal(outer.decode("latin-1"))
 
 
-# deviation from canonical base64: (what the sender did, what to do, its readings of a text)
-ENCODINGS: Mapping[str, tuple[str, str, Callable[[str], Iterator[bytes]]]] = MappingProxyType({
-    "url-safe": ("is written in the base64 alphabet for URLs (- and _)", "Use standard base64, with + and /.", _url_safe),
-    "wrong-padding": ("has the wrong number of = at its end", "Encode with a library and keep the padding.",
-        lambda text: _strict(_padded(text))),
-    "in-lines": ("is base64 with line breaks or spaces in it, as MIME encoders write it", "Use an encoder that writes one line.",
-        lambda text: _strict(_padded(_WHITE_SPACE.sub("", text)))),
-    "hex": ("is written in hexadecimal", "Write the raw bytes in base64 (openssl dgst -binary).", _hexadecimal),
-    "base64-of-hex": ("is the base64 of hexadecimal text",
-        "Encode the raw bytes, not their hexadecimal text (openssl dgst -binary).", _base64_of_hex),
+# deviation from canonical base64: the readings of a text
+ENCODINGS: Mapping[str, Callable[[str], Iterator[bytes]]] = MappingProxyType({
+    "url-safe": _url_safe,
+    "wrong-padding": lambda text: _strict(_padded(text)),
+    "in-lines": lambda text: _strict(_padded(_WHITE_SPACE.sub("", text))),  # as MIME encoders write it
+    "hex": _hexadecimal,
+    "base64-of-hex": _base64_of_hex,
 })  # fmt: skip

@@ -14,7 +14,6 @@ from tppkit.httpsig.components import Origin, parse_origin
 from tppkit.httpsig.http_date import parse_http_date
 from tppkit.httpsig.signing_string import message_components
 from tppkit.message import Message
-from tppkit.seals.diagnose.mistakes import Finding, finding
 from tppkit.seals.key_id import KeyIdForm
 from tppkit.seals.policy import SealPolicy
 from tppkit.seals.profile import Format, SealProfile
@@ -65,7 +64,7 @@ class Examination:
         certificate: its seal certificate; None until it is found.
         candidates: the certificates whose keys may have signed it, the seal's first.
         unusable: the certificates that were given and whose keys cannot be read.
-        findings: the mistakes that were proven.
+        findings: the names of the mistakes that were proven, each with the values that prove it.
         refusal: what the verifier rejects and no finding explains.
     """
 
@@ -85,12 +84,12 @@ class Examination:
         self.given = self.message = message
         self.profile, self.at, self.qwac, self.origin = profile, at, qwac, origin
         self.certificate: EidasCertificate | None = None
-        self.findings: list[Finding] = []
+        self.findings: list[tuple[str, str]] = []
         self.refusal: Refusal | None = None
 
     def find(self, name: str, evidence: str) -> None:
         """Add a proven mistake, by the name of its row."""
-        self.findings.append(finding(name, evidence))
+        self.findings.append((name, evidence))
 
     def due(self, owner: EidasCertificate, *, named: str = "") -> Algorithm | None:
         """The algorithm that the signature names, or else the usual one, for the key of a certificate."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tppkit.seals.diagnose.mistakes import Mistake
 from tppkit.seals.diagnose.signatures import Judge, Made
 from tppkit.seals.diagnose.strings import STRING_MISTAKES, Seen, SigningString
 
@@ -26,7 +25,7 @@ class Search(NamedTuple):
         judge: the key that made the signature, and how that is encoded; None if neither a string nor the padding proves it.
         made: by which scheme and hash.
         string: what was signed; None if it was not found.
-        mistake: in the signing string; None if that is right.
+        mistake: its name; None if that is right.
     """
 
     tried: int
@@ -34,7 +33,7 @@ class Search(NamedTuple):
     judge: Judge | None = None
     made: Made | None = None
     string: SigningString | None = None
-    mistake: Mistake | None = None
+    mistake: str | None = None
 
 
 def find_signed(judges: Sequence[Judge], right: SigningString, seen: Seen, *, max_work: int) -> Search:
@@ -61,7 +60,7 @@ def find_signed(judges: Sequence[Judge], right: SigningString, seen: Seen, *, ma
     return Search(tried, True, certain, made)
 
 
-def _guesses(right: SigningString, seen: Seen) -> Iterator[tuple[Mistake | None, SigningString]]:
+def _guesses(right: SigningString, seen: Seen) -> Iterator[tuple[str | None, SigningString]]:
     yield None, right
     for mistake, apply in STRING_MISTAKES.items() if len(right.lines) <= MAX_COVERED else ():
         for string in apply(right, seen):

@@ -22,7 +22,6 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from tppkit.certificates import EidasCertificate
 from tppkit.httpsig.algorithms import Algorithm, Scheme, der_from_raw
 from tppkit.seals.diagnose.encodings import Decoded, decode_any
-from tppkit.seals.diagnose.mistakes import Finding, finding
 
 # By the name in a digest header, the likeliest first.
 HASHES: Mapping[str, hashes.HashAlgorithm] = MappingProxyType({
@@ -189,21 +188,21 @@ def _hash_of(algorithm: Algorithm) -> str:
     return algorithm.hash.name.upper().replace("SHA", "SHA-")
 
 
-def findings_of_making(made: Made, due: Algorithm | None) -> Iterator[Finding]:
-    """The differences between how a signature was made and what is due.
+def findings_of_making(made: Made, due: Algorithm | None) -> Iterator[tuple[str, str]]:
+    """The mistakes in how a signature was made, by name, each with its evidence.
 
     Args:
         made: how it was made.
         due: the algorithm that it should have been made with; None if that is not known.
     """
     if due is not None and made.scheme is not due.scheme:
-        yield finding("signature-scheme", f"it verifies as {made}; due is {_SCHEMES[due.scheme]}")
+        yield ("signature-scheme", f"it verifies as {made}; due is {_SCHEMES[due.scheme]}")
     elif made.odd_salt:
-        yield finding("pss-salt-length", f"{made.hash} has {HASHES[made.hash].digest_size} bytes")
+        yield ("pss-salt-length", f"{made.hash} has {HASHES[made.hash].digest_size} bytes")
     wanted = "" if due is None else _hash_of(due)
     if made.scheme is Scheme.ED25519:
         return
     if made.hash in ("SHA-1", "MD5"):
-        yield finding("signature-hash-weak", f"it is {made.hash}")
+        yield ("signature-hash-weak", f"it is {made.hash}")
     elif wanted and made.hash != wanted:
-        yield finding("signature-hash", f"it is {made.hash}, due is {wanted}")
+        yield ("signature-hash", f"it is {made.hash}, due is {wanted}")

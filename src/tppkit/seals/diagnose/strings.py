@@ -12,7 +12,6 @@ from urllib.parse import unquote_to_bytes
 from tppkit._encoding import encode_base64
 from tppkit.httpsig.signing_string import REQUEST_TARGET
 from tppkit.message import Message
-from tppkit.seals.diagnose.mistakes import Mistake, Part
 from tppkit.seals.diagnose.signatures import digest_by
 
 SIGNATURE_PARAMS = '"@signature-params"'
@@ -20,10 +19,6 @@ MAX_LINES = 32
 _PERMUTED = 4  # lines; of more, only the usual orders are tried
 _PRINTED = ("{}", "{}\n", "{}  -\n", "SHA2-256(stdin)= {}\n", "(stdin)= {}\n")  # how shell tools print a hash
 
-_LINE = "Write each line as the name in lower case, a colon, one space and the value; join the lines by one line feed."
-_JOIN = "Join the lines by one line feed, without one after the last."
-_ONCE = "Pass the signing string itself to the function that signs; it hashes by itself."
-_TARGET = "Sign path and query exactly as they are in the start line of the request."
 # The words that base paths are made of, in this order; each may be absent.
 _BASE_PATHS = (
     ("api", "gateway", "sandbox"),
@@ -111,10 +106,6 @@ class Seen(NamedTuple):
 Apply = Callable[[SigningString, Seen], Iterator[SigningString]]
 
 
-def _row(name: str, cause: str, apply: Apply, fix: str = _LINE) -> tuple[Mistake, Apply]:
-    return Mistake(name, Part.STRING, cause, fix), apply
-
-
 # ---- the target, in every line that contains it: `(request-target)`, and in RFC 9421 those of sections 2.2 and 2.5
 
 
@@ -131,9 +122,9 @@ def _with_target(line: Line, target: str, other: str) -> str:
     return line.value
 
 
-def _target_row(
-    name: str, cause: str, targets: Callable[[str, Seen], Iterator[str]], fix: str = _TARGET
-) -> tuple[Mistake, Apply]:
+def _targets(targets: Callable[[str, Seen], Iterator[str]]) -> Apply:
+    """Other targets in the lines that contain the one that was sent."""
+
     def apply(string: SigningString, seen: Seen) -> Iterator[SigningString]:
         target = seen.message.target
         for other in targets(target, seen):
@@ -141,7 +132,7 @@ def _target_row(
             if lines != string.lines:
                 yield string._replace(lines=lines)
 
-    return _row(name, cause, apply, fix)
+    return apply
 
 
 def _without_query(target: str, seen: Seen) -> Iterator[str]:
@@ -211,26 +202,6 @@ def _method_upper_case(string: SigningString, seen: Seen) -> Iterator[SigningStr
         yield from (
             string.with_value(REQUEST_TARGET, f"{form} {target}") for form in (method.upper(), method.capitalize())
         )
-
-
-_TARGET_MISTAKES: tuple[tuple[Mistake, Apply], ...] = (
-    _target_row("target-without-query", "The query is missing from the signed target.", _without_query),
-    _target_row("target-decoded", "The path (or query) in the signed target was percent-decoded.", _decoded,
-         "Use the target as it is sent (the raw path, not the decoded one that frameworks offer)."),
-    _target_row("target-plus", "A space in the query was signed as %20 and sent as +, or signed as + and sent as %20.", _spaces,
-         "Write the query once, and sign it as it is sent: for params=, httpx and requests write +, where urllib.parse.quote writes %20."),
-    _target_row("target-parameters", "The parameters of the query were signed in another order than they were sent.", _parameters,
-         "Sign the query as it is sent, and let no gateway sort its parameters."),
-    _target_row("target-full-url", "The signed target is the whole address instead of path and query.", _full_url),
-    _target_row("target-base-path-stripped", "The first part of the path is missing from the signed target.",
-         _base_path_stripped, "Sign the path from the root of the host, with every prefix that the bank's address has."),
-    _target_row("target-base-path-removed",
-         "The signed target has a base path that the target that arrived lacks: a proxy or gateway removed it.",
-         _base_path_removed, "Verify against the target as it was sent: let the proxy pass it on unchanged."),
-    _target_row("target-slash", "The signed target has a slash more or less than the target that was sent.", _slash),
-    _row("method-upper-case", "The method in (request-target) is not in lower case.", _method_upper_case,
-         "Sign the method in lower case, a space, and path with query as in the start line."),
-)  # fmt: skip
 
 
 # ---- lines, and the whole
@@ -308,30 +279,28 @@ def _signed_body(string: SigningString, seen: Seen) -> Iterator[SigningString]:
             yield string._replace(instead=before + seen.message.body)
 
 
-_LINE_MISTAKES: tuple[tuple[Mistake, Apply], ...] = (
-    _row("value-digest-other", "The signature covers another digest than the one that was sent: that of the body, or of a form of it.",
-         _digest_other, "Set the digest once, from the bytes that are sent, and sign that value."),
-    _row("header-missing", "A header that the headers parameter names is missing from what was signed.", _left_out,
-         "Sign every header that the headers parameter names, or name fewer."),
-    _row("order", "The lines were signed in another order than the headers parameter names them.", _orders,
-         "Write the lines in the order of the headers parameter."),
-    _row("header-added", "A header was signed that the headers parameter does not name.",
-         _added, "Name every signed header in the headers parameter."),
-    _row("names-not-lower-case", "The names of the headers are not in lower case in what was signed.", _names),
-    _row("colon-no-space", "No space follows the colon in what was signed.", _no_space),
-    _row("string-newline-after", "A line break follows the last line of what was signed.",
-         _joined(("\n", "\n"), ("\n", "\r\n"), ("\n", "\n\n")), _JOIN),
-    _row("string-crlf", "The lines were joined by CR LF instead of LF.", _joined(("\r\n", ""), ("\r\n", "\r\n")), _JOIN),
-    _row("string-joined-otherwise", "The lines were not joined by line feeds.",
-         _joined(*[(text, "") for text in ("", "\\n", " ", ", ", ",", "\r")]), _JOIN),
-    _row("signed-body", "The body was signed, not the signing string.", _signed_body,
-         "Sign the lines of the signing string; the digest covers the body."),
-    _row("hashed-first", "The signature is over the hash of the signing string: it was hashed twice.",
-         _hashed(bytes), _ONCE),
-    _row("hashed-first-as-hex", "The signature is over the hash of the signing string in hexadecimal text.",
-         _hashed(*[lambda hashed, form=form: form.format(hashed.hex()).encode() for form in _PRINTED]), _ONCE),
-    _row("hashed-first-as-base64", "The signature is over the hash of the signing string in base64 text.",
-         _hashed(lambda hashed: encode_base64(hashed).encode()), _ONCE),
-)  # fmt: skip
-
-STRING_MISTAKES: Mapping[Mistake, Apply] = MappingProxyType(dict((*_TARGET_MISTAKES, *_LINE_MISTAKES)))
+# By the names of `mistakes.toml`.
+STRING_MISTAKES: Mapping[str, Apply] = MappingProxyType({
+    "target-without-query": _targets(_without_query),
+    "target-decoded": _targets(_decoded),
+    "target-plus": _targets(_spaces),
+    "target-parameters": _targets(_parameters),
+    "target-full-url": _targets(_full_url),
+    "target-base-path-stripped": _targets(_base_path_stripped),
+    "target-base-path-removed": _targets(_base_path_removed),
+    "target-slash": _targets(_slash),
+    "method-upper-case": _method_upper_case,
+    "value-digest-other": _digest_other,
+    "header-missing": _left_out,
+    "order": _orders,
+    "header-added": _added,
+    "names-not-lower-case": _names,
+    "colon-no-space": _no_space,
+    "string-newline-after": _joined(("\n", "\n"), ("\n", "\r\n"), ("\n", "\n\n")),
+    "string-crlf": _joined(("\r\n", ""), ("\r\n", "\r\n")),
+    "string-joined-otherwise": _joined(*[(text, "") for text in ("", "\\n", " ", ", ", ",", "\r")]),
+    "signed-body": _signed_body,
+    "hashed-first": _hashed(bytes),
+    "hashed-first-as-hex": _hashed(*[lambda hashed, form=form: form.format(hashed.hex()).encode() for form in _PRINTED]),
+    "hashed-first-as-base64": _hashed(lambda hashed: encode_base64(hashed).encode()),
+})  # fmt: skip
