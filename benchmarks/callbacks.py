@@ -18,7 +18,7 @@ from tppkit.callbacks import (
     sign_callback,
     verify_callback,
 )
-from tppkit.callbacks.signed_bytes import signed_bytes
+from tppkit.callbacks.signature import signed_bytes
 from tppkit.message import Message
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)

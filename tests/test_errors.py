@@ -58,7 +58,7 @@ def test_exceptions_outside_are_those_of_one_package():
         if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id in CLASSES for b in node.bases)
     ]
     assert added == [
-        "callbacks/signed_bytes.py: CallbackRejected",
+        "callbacks/signature.py: CallbackRejected",
         "cli/output.py: UnreadableFile",  # the name of the file, which only the command line prints
         "client/gateway_calls.py: OrderOutcomeUnknown",
         "client/legacy.py: Unauthorized",

@@ -35,7 +35,7 @@ LIMITS = {
         "protocol.wire:MAX_BODY_BYTES", "callbacks.addresses:MAX_TARGET", "callbacks.verify:MAX_HEADERS",
         "callbacks.verify:MAX_KEYS",
     ),
-    "a callback under ASGI": ("web.receiving.middleware:TIMEOUT_S", "web.threads:THREADS"),
+    "a callback under ASGI": ("web.receiving.gate:TIMEOUT_S", "web.threads:THREADS"),
     "an answer to `callback send`": (
         "cli.callback_send:_MAX_ANSWER_BYTES", "cli.callback_send:TIMEOUT_S", "cli.callback_send:_SHOWN",
         "cli.callback_listen:MAX_KEPT",

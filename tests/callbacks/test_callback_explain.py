@@ -34,8 +34,7 @@ from hypothesis import strategies as st
 
 from tppkit.callbacks import CallbackAddress, CallbackKey, CallbackKind, CallbackReceiver, explain_callback
 from tppkit.callbacks.explain import MAX_HASHED, MAX_TRIALS, affordable
-from tppkit.callbacks.sign import make_signature
-from tppkit.callbacks.signed_bytes import signed_bytes
+from tppkit.callbacks.signature import make_signature, signed_bytes
 from tppkit.codes import CODES
 from tppkit.errors import Severity
 from tppkit.message import Message

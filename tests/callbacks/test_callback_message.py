@@ -10,7 +10,7 @@ from calling import ACCESS_URL, LOGIN_URL, ORIGIN, PAYMENT_URL, RECEIVER, target
 
 from refusals import refused
 from tppkit.callbacks import CallbackRejected, RequestIds
-from tppkit.callbacks.signed_bytes import require_body, signed_bytes
+from tppkit.callbacks.signature import require_body, signed_bytes
 from tppkit.callbacks.verify import require_address
 from tppkit.errors import ConfigurationError
 from tppkit.message import Message

@@ -29,7 +29,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.callbacks import CallbackRejected, verify_callback
-from tppkit.callbacks.sign import make_signature
+from tppkit.callbacks.signature import make_signature
 from tppkit.callbacks.verify import P256_ORDER
 from tppkit.message import Message
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from calling import ACCESS, ACCESS_URL, LIVE
 
 from tppkit.callbacks import sign_callback
-from tppkit.callbacks.sign import make_signature
+from tppkit.callbacks.signature import make_signature
 
 
 def test_a_deterministic_signature_is_the_same_again():

@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from refusals import refused
 from tppkit.callbacks import CallbackAddress, CallbackKey, CallbackKind, CallbackReceiver, RequestIds, verify_callback
-from tppkit.callbacks.signed_bytes import signed_bytes
+from tppkit.callbacks.signature import signed_bytes
 from tppkit.callbacks.verify import P256_ORDER
 from tppkit.errors import ConfigurationError
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction

@@ -10,12 +10,9 @@ receipt = inbox.handle(received, handler, at=utc_now())
 from tppkit._networks import parse_networks, verify_peer
 from tppkit.callbacks.addresses import CallbackAddress, CallbackKind
 from tppkit.callbacks.explain import CallbackExplanation, explain_callback
-from tppkit.callbacks.inbox import Inbox, Receipt, Unhandled, handler_by_kind
-from tppkit.callbacks.inbox_async import AsyncInbox
+from tppkit.callbacks.inbox import AsyncInbox, Inbox, Receipt, Unhandled, handler_by_kind
 from tppkit.callbacks.inbox_settings import NO_TIME, InboxSettings, NoTime, TimeWindow, operated_at
-from tppkit.callbacks.keys import CallbackKey, load_callback_key
-from tppkit.callbacks.sign import sign_callback
-from tppkit.callbacks.signed_bytes import CallbackRejected, RequestIds
+from tppkit.callbacks.signature import CallbackKey, CallbackRejected, RequestIds, load_callback_key, sign_callback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
 
 __all__ = [

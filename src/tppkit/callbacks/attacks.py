@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from tppkit._encoding import shown
 from tppkit.callbacks.addresses import TOKEN, CallbackAddress
-from tppkit.callbacks.sign import make_signature
-from tppkit.callbacks.signed_bytes import signed_bytes
+from tppkit.callbacks.signature import make_signature, signed_bytes
 from tppkit.callbacks.verify import P256_ORDER
 from tppkit.errors import ConfigurationError
 from tppkit.message import Message

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from tppkit._clock import format_time
 from tppkit._locals import without_locals
 from tppkit.callbacks.inbox_settings import TimeWindow
-from tppkit.callbacks.signed_bytes import CallbackRejected, signed_bytes
+from tppkit.callbacks.signature import CallbackRejected, signed_bytes
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, read_event, verify_signature
 from tppkit.inbox import Entry, InboxError
 from tppkit.inbox.entries import Version

@@ -16,8 +16,7 @@ from tppkit._encoding import shown
 from tppkit.callbacks import causes
 from tppkit.callbacks.addresses import TOKEN
 from tppkit.callbacks.causes import Cause
-from tppkit.callbacks.keys import CallbackKey
-from tppkit.callbacks.signed_bytes import CallbackRejected
+from tppkit.callbacks.signature import CallbackKey, CallbackRejected
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
 from tppkit.errors import Finding, Severity
 from tppkit.message import Message

@@ -9,11 +9,11 @@ from enum import Enum
 from typing import Final
 
 from tppkit._clock import as_utc, format_time, shift
-from tppkit.callbacks.signed_bytes import CallbackRejected
+from tppkit.callbacks.signature import CallbackRejected
 from tppkit.callbacks.verify import VerifiedCallback
 from tppkit.errors import ConfigurationError
 from tppkit.inbox import InboxError
-from tppkit.inbox.settings import LEASE, LONGEST_SPAN, RETENTION, RETRIES, Retention, Retries, require_span
+from tppkit.inbox.entries import LEASE, LONGEST_SPAN, RETENTION, RETRIES, Retention, Retries, require_span
 from tppkit.protocol.legacy import Transaction
 
 

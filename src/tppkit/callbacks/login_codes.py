@@ -23,7 +23,7 @@ from tppkit._clock import as_utc, from_microseconds, shift, to_microseconds
 from tppkit._extras import needs_extra
 from tppkit.callbacks.addresses import TOKEN, CallbackAddress, CallbackKind
 from tppkit.callbacks.inbox import Inbox
-from tppkit.callbacks.signed_bytes import CallbackRejected
+from tppkit.callbacks.signature import CallbackRejected
 from tppkit.callbacks.verify import VerifiedCallback
 from tppkit.errors import ConfigurationError
 from tppkit.protocol.legacy import LoginPermission, LoginRequest

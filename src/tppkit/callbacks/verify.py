@@ -17,8 +17,7 @@ from tppkit._clock import as_utc, format_time
 from tppkit._encoding import shown
 from tppkit._locals import without_locals
 from tppkit.callbacks.addresses import MAX_TARGET, AddressBook, AddressMatch, CallbackAddress, CallbackKind
-from tppkit.callbacks.keys import CallbackKey
-from tppkit.callbacks.signed_bytes import CLAUSE, CallbackRejected, RequestIds, require_body
+from tppkit.callbacks.signature import CLAUSE, CallbackKey, CallbackRejected, RequestIds, require_body
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.message import Message
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction

@@ -34,8 +34,7 @@ from tppkit.errors import ConfigurationError, TppkitError, TransportError
 from tppkit.message import Message
 from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.web import Answer, AsgiSource
-from tppkit.web.seal import Send, send_answer
-from tppkit.web.sources import Receive, Scope, read_message, require_length
+from tppkit.web.sources import Receive, Scope, Send, read_message, require_length, send_answer
 
 MAX_KEPT = 1000
 _LENGTHS = frozenset({"content-length", "transfer-encoding"})

@@ -28,7 +28,7 @@ from tppkit.sandbox.tls import TlsMode, make_http_protocol
 from tppkit.sandbox.uvicorn_server import QuietServer, listen, make_config, serve, stop
 from tppkit.testpki import Pki, certificate_pem, key_pem
 from tppkit.web import CallbackGate, CallbackMiddleware, WebhookGate, WebhookInbox, make_webhook_path
-from tppkit.web.seal import Send
+from tppkit.web.sources import Send
 
 Control = Callable[..., Any]  # calls the sandbox's control host with a path and a body
 

@@ -34,7 +34,7 @@ from tppkit.cli.output import (
 )
 from tppkit.errors import ConfigurationError
 from tppkit.inbox import Failure, InboxError, Retention, Worked
-from tppkit.inbox.settings import RETENTION
+from tppkit.inbox.entries import RETENTION
 
 _PAGE = 1000
 _TURN = 100  # entries of one source before the next source

@@ -17,8 +17,7 @@ from tppkit.web.caller import Caller, PeerCertificate, QwacPolicy, caller_of, pe
 from tppkit.web.gate import SealGate, authorize, seal_every_request
 from tppkit.web.proxies import ProxyForm, TrustedProxy
 from tppkit.web.receiving.callbacks import AsyncCallbackGate, CallbackGate
-from tppkit.web.receiving.gate import RefusedCallback
-from tppkit.web.receiving.middleware import CallbackMiddleware, WsgiCallbackMiddleware
+from tppkit.web.receiving.gate import CallbackMiddleware, RefusedCallback, WsgiCallbackMiddleware
 from tppkit.web.receiving.peers import CallbackPeers
 from tppkit.web.receiving.routes import verify_callback_request
 from tppkit.web.receiving.webhooks import (

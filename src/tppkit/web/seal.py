@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import suppress
+from collections.abc import MutableMapping
 from functools import partial
 from io import BytesIO
 from typing import Any
@@ -15,12 +14,8 @@ from tppkit.trust.revocation.fetched import FetchNeeded, without_fetching
 from tppkit.web.caller import KEY, Caller
 from tppkit.web.gate import SealGate
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay
-from tppkit.web.sources import Answer, AsgiSource, Receive, receive_chunk
+from tppkit.web.sources import Answer, AsgiApp, AsgiSource, Event, Receive, Send, receive_chunk, send_answer
 from tppkit.web.threads import THREADS, DaemonThreads
-
-Event = MutableMapping[str, Any]
-Send = Callable[[Event], Awaitable[None]]
-AsgiApp = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 
 class SealMiddleware:
@@ -155,11 +150,3 @@ def _answer_of(events: list[Event]) -> Answer:
     start, *bodies = events
     headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in start.get("headers", ()))
     return Answer(start["status"], headers, b"".join(event.get("body", b"") for event in bodies))
-
-
-async def send_answer(send: Send, answer: Answer) -> None:
-    """Send a whole answer, unless the client has disconnected."""
-    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
-    with suppress(OSError):  # the ASGI specification: raised for a closed connection
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        await send({"type": "http.response.body", "body": answer.body})

@@ -8,18 +8,13 @@ differ from the signed one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from http import HTTPStatus
 from io import BytesIO
 from typing import Any
 
 from tppkit.web.caller import KEY, Caller
 from tppkit.web.gate import SealGate
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay
-from tppkit.web.sources import Answer, WsgiSource, read_pieces
-
-Environ = dict[str, Any]
-StartResponse = Callable[..., Callable[[bytes], object]]
-WsgiApp = Callable[[Environ, StartResponse], Iterable[bytes]]
+from tppkit.web.sources import Answer, Environ, StartResponse, WsgiApp, WsgiSource, give_answer, read_pieces
 
 
 class WsgiSealMiddleware:
@@ -105,13 +100,3 @@ class WsgiSealMiddleware:
             close = getattr(chunks, "close", None)
             if close is not None:
                 close()
-
-
-def give_answer(start_response: StartResponse, answer: Answer, environ: Environ) -> list[bytes]:
-    """Start a whole answer, and return its body; to HEAD it is empty."""
-    try:
-        phrase = HTTPStatus(answer.status).phrase
-    except ValueError:
-        phrase = "Unknown"
-    start_response(f"{answer.status} {phrase}", list(answer.headers))
-    return [b"" if environ.get("REQUEST_METHOD") == "HEAD" else answer.body]

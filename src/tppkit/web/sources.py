@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
+from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
 
 from tppkit._encoding import shown
@@ -24,6 +26,12 @@ _OWN_KEYS = {"content-type": "CONTENT_TYPE", "content-length": "CONTENT_LENGTH"}
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
+Event = MutableMapping[str, Any]
+Send = Callable[[Event], Awaitable[None]]
+AsgiApp = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+Environ = dict[str, Any]
+StartResponse = Callable[..., Callable[[bytes], object]]
+WsgiApp = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 
 class Source(Protocol):
@@ -311,6 +319,24 @@ class Answer(NamedTuple):
 
     def __sentry_repr__(self) -> str:
         return repr(self)  # otherwise Sentry shows the items of a tuple
+
+
+async def send_answer(send: Send, answer: Answer) -> None:
+    """Send a whole answer, unless the client has disconnected."""
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
+    with suppress(OSError):  # the ASGI specification: raised for a closed connection
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.body})
+
+
+def give_answer(start_response: StartResponse, answer: Answer, environ: Environ) -> list[bytes]:
+    """Start a whole answer, and return its body; to HEAD it is empty."""
+    try:
+        phrase = HTTPStatus(answer.status).phrase
+    except ValueError:
+        phrase = "Unknown"
+    start_response(f"{answer.status} {phrase}", list(answer.headers))
+    return [b"" if environ.get("REQUEST_METHOD") == "HEAD" else answer.body]
 
 
 async def read_message(scope: Scope, receive: Receive, *, max_body_bytes: int) -> Message:

@@ -25,8 +25,7 @@ from tppkit.callbacks import (
     VerifiedCallback,
     handler_by_kind,
 )
-from tppkit.callbacks.inbox import EventHandler, Handler, OpenTransaction, manager_of
-from tppkit.callbacks.inbox_async import AsyncHandler, AsyncTransaction
+from tppkit.callbacks.inbox import AsyncHandler, AsyncTransaction, EventHandler, Handler, OpenTransaction, manager_of
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.inbox import Outcome
 from tppkit.message import Message

@@ -19,7 +19,7 @@ from tppkit.callbacks import CallbackReceiver, CallbackRejected, VerifiedCallbac
 from tppkit.errors import FormatError, TransportError, VerificationError
 from tppkit.message import Message
 from tppkit.web.receiving.callbacks import read_target
-from tppkit.web.receiving.middleware import TIMEOUT_S
+from tppkit.web.receiving.gate import TIMEOUT_S
 from tppkit.web.receiving.peers import CallbackPeers
 from tppkit.web.sources import (
     AsgiSource,

@@ -23,8 +23,7 @@ from tppkit._clock import Clock, as_utc, shift, to_microseconds, utc_now
 from tppkit._handlers import Count
 from tppkit.errors import ConfigurationError, RemoteProtocolError, RequestRefused, TransportError
 from tppkit.inbox import Entry, Outcome, Retries, Worked
-from tppkit.inbox.entries import Version
-from tppkit.inbox.settings import require_span
+from tppkit.inbox.entries import Version, require_span
 from tppkit.inbox.tasks import Tasks
 from tppkit.message import Message
 from tppkit.protocol.gateway import Order
