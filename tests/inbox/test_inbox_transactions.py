@@ -182,6 +182,25 @@ def test_a_connection_that_commits_each_statement_is_rejected(store):
     engine.dispose()
 
 
+def test_a_savepoint_whose_end_would_commit_is_rejected(request, tmp_path):
+    store = open_store("sqlite", tmp_path, request)
+    with (
+        Session(store.engine) as session,
+        session.begin(),
+        session.begin_nested(),
+        pytest.raises(ConfigurationError) as caught,
+    ):
+        store.handle_within(entry("a"), None, at=AT, within=session)
+    assert caught.value.code == "inbox.no-transaction"
+
+    def careful(one: Any, db: Any) -> None:  # the transaction of the inbox has begun
+        with db.begin_nested():
+            assert store.handle_within(entry("b"), apply, at=AT, within=db) is Outcome.APPLIED
+
+    assert store.handle(entry("a"), careful, at=AT) is Outcome.APPLIED
+    assert effects(store) == ["b"]
+
+
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
 def test_two_deliveries_of_a_record_that_meet_at_a_strict_level_are_both_answered(level, postgresql_store, request):
     engine = create_engine(postgresql_address(request), isolation_level=level)

@@ -7,24 +7,32 @@ from contextlib import closing
 
 import psycopg
 import pytest
+from sqlalchemy import create_engine
 
-from tppkit.sql.transaction import begins_late, is_in_transaction
+from tppkit.sql.transaction import BEGUN, transaction_fault
 
 
-@pytest.mark.parametrize(("mode", "begins", "late"), [("DEFERRED", True, True), (None, False, False)])
-def test_a_sqlite_connection_is_in_a_transaction_or_begins_one(mode, begins, late):
+@pytest.mark.parametrize(("mode", "begins"), [("DEFERRED", True), (None, False)])
+def test_a_sqlite_connection_is_in_a_transaction_or_begins_one(mode, begins):
     with closing(sqlite3.connect(":memory:", isolation_level=mode)) as db:
-        assert begins_late(db) is late
-        assert is_in_transaction(db, is_sqlite=True) is begins
+        assert (transaction_fault(db, is_sqlite=True) is None) is begins
         db.execute("BEGIN")
-        assert is_in_transaction(db, is_sqlite=True)
+        assert transaction_fault(db, is_sqlite=True) is None
         db.rollback()
-        assert is_in_transaction(db, is_sqlite=True) is begins
+        assert (transaction_fault(db, is_sqlite=True) is None) is begins
+
+
+def test_a_savepoint_of_sqlite_counts_only_behind_a_begin():
+    with create_engine("sqlite://").connect() as db, db.begin(), db.begin_nested():
+        driver = db.connection.driver_connection
+        assert "savepoint" in (transaction_fault(driver, is_sqlite=True, db=db) or "")
+        db.execution_options(**{BEGUN: True})
+        assert transaction_fault(driver, is_sqlite=True, db=db) is None
 
 
 @pytest.mark.parametrize("autocommit", [True, False])
 def test_a_postgresql_connection_is_in_a_transaction_or_begins_one(autocommit, postgresql_url):
     with psycopg.connect(postgresql_url, autocommit=autocommit) as db:
-        assert is_in_transaction(db, is_sqlite=False) is not autocommit
+        assert (transaction_fault(db, is_sqlite=False) is None) is not autocommit
         db.execute("BEGIN")
-        assert is_in_transaction(db, is_sqlite=False)
+        assert transaction_fault(db, is_sqlite=False) is None

@@ -40,7 +40,7 @@ with needs_extra("sqlalchemy"):
     )
 
     from tppkit.sql.statement import Statement
-    from tppkit.sql.transaction import begins_late, is_in_transaction
+    from tppkit.sql.transaction import transaction_fault
 
 TABLE = "tppkit_evidence_outbox"
 MAX_BATCH = 500
@@ -217,10 +217,5 @@ def _require_transaction(db: Connection) -> None:
     is_sqlite = db.dialect.name == "sqlite"
     # That of aiosqlite, too, has the attributes of sqlite3; asyncpg's has none, but SQLAlchemy's around it.
     driver: Any = db.connection.driver_connection if is_sqlite else db.connection.dbapi_connection
-    if is_sqlite and begins_late(driver) and db.in_nested_transaction():
-        raise ConfigurationError(
-            "outbox.misused",
-            "a record is added in a savepoint, before which sqlite3 begins no transaction: let SQLAlchemy send BEGIN",
-        )
-    if not is_in_transaction(driver, is_sqlite=is_sqlite):
-        raise ConfigurationError("outbox.misused", "a record is added to a connection in AUTOCOMMIT")
+    if fault := transaction_fault(driver, is_sqlite=is_sqlite, db=db):
+        raise ConfigurationError("outbox.misused", f"a record cannot be added: {fault}")

@@ -28,7 +28,7 @@ with needs_extra("sqlalchemy"):
 
     from tppkit.sql.engine import close_at_fork, create_tables, make_engine, use_wal
     from tppkit.sql.statement import Statement
-    from tppkit.sql.transaction import FAILURES, is_in_transaction
+    from tppkit.sql.transaction import BEGUN, FAILURES, transaction_fault
 
 _SAVEPOINT, _ROLLBACK_TO, _RELEASE = (
     Statement(text(f"{verb} tppkit_inbox")) for verb in ("SAVEPOINT", "ROLLBACK TO SAVEPOINT", "RELEASE SAVEPOINT")
@@ -229,6 +229,7 @@ class Database:
                 elif not reads and not pooled.driver_connection.in_transaction:  # type: ignore[union-attr]  # the connection is open
                     # sqlite3 begins none before a savepoint, and one that begins with a read could fail at its first write.
                     _BEGIN.run_one(db, {})
+                    db.execution_options(**{BEGUN: True})
                 with Savepoint(db) if guarded else nullcontext():
                     yield db
                 self._commit(db, root)
@@ -270,8 +271,8 @@ class Database:
             within: a connection or session of SQLAlchemy, or a connection of `sqlite3` or `psycopg`.
 
         Raises:
-            ConfigurationError: `inbox.no-transaction`, it is something else, commits each statement by itself, or is in psycopg's pipeline
-                mode.
+            ConfigurationError: `inbox.no-transaction`, it is something else, would commit the next statement by itself, or is in psycopg's
+                pipeline mode.
             InboxError: `inbox.unavailable`.
         """
         with self.typed_errors():
@@ -285,8 +286,8 @@ class Database:
             if not is_plain or not hasattr(driver, "in_transaction" if self.is_sqlite else "cursor"):
                 message = f"a {type(within).__name__} is not a connection of the inbox's kind of database"
                 raise ConfigurationError("inbox.no-transaction", message)
-            if not is_in_transaction(driver, is_sqlite=self.is_sqlite):
-                message = "the connection commits each statement by itself, so the done flag would be committed before the effect"
+            if fault := transaction_fault(driver, is_sqlite=self.is_sqlite, db=within if is_core else None):
+                message = f"the done flag would be committed before the effect: {fault}"
                 raise ConfigurationError("inbox.no-transaction", message)
             if getattr(getattr(driver, "info", None), "pipeline_status", 0):
                 message = "the connection is in psycopg's pipeline mode, which returns no rows before its end"

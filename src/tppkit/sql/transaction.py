@@ -30,32 +30,32 @@ MAX_BATCH = 64
 # A thread adds 0.1 ms, so a single job is committed on the loop if the last commit was faster than this.
 _SHORT_S = 0.001
 _BEGIN = "BEGIN IMMEDIATE"  # of a transaction that may write
+BEGUN = "tppkit_begun"  # option of a connection: BEGIN was sent, although sqlite3 would begin with the first write
 _BY_DRIVER = "tppkit_by_driver"  # option of a connection: the driver begins and ends its transactions
 
 T = TypeVar("T")
 
 
-def begins_late(driver: Any) -> bool:
-    """Whether `sqlite3` begins a transaction before the first write, and so not before a savepoint.
-
-    Args:
-        driver: a connection of `sqlite3` or `aiosqlite`.
-    """
-    # autocommit exists from Python 3.12 on; -1: isolation_level decides.
-    return getattr(driver, "autocommit", -1) == -1 and driver.isolation_level is not None
-
-
-def is_in_transaction(driver: Any, *, is_sqlite: bool) -> bool:
-    """Whether a connection is in a transaction, or begins one with the next write; if not, it commits each statement by itself.
+def transaction_fault(driver: Any, *, is_sqlite: bool, db: Connection | None = None) -> str | None:
+    """Return why a rollback of the caller would not undo the next write; None if it would.
 
     Args:
         driver: a connection of `sqlite3`, `aiosqlite` or a driver of PostgreSQL.
         is_sqlite: whether it is one of SQLite.
+        db: SQLAlchemy's connection that has it, if there is one.
     """
-    if is_sqlite:
-        return bool(driver.in_transaction or begins_late(driver) or getattr(driver, "autocommit", None) is False)
-    status = getattr(getattr(driver, "info", None), "transaction_status", 0)
-    return status != 0 or not getattr(driver, "autocommit", False)
+    autocommits = "the connection commits each statement by itself"
+    if not is_sqlite:
+        status = getattr(getattr(driver, "info", None), "transaction_status", 0)
+        return None if status != 0 or not getattr(driver, "autocommit", False) else autocommits
+    # autocommit exists from Python 3.12 on; -1: isolation_level decides.
+    autocommit = getattr(driver, "autocommit", -1)
+    begins_late = autocommit == -1 and driver.isolation_level is not None
+    if begins_late and db is not None and db.in_nested_transaction() and not db.get_execution_options().get(BEGUN):
+        return (
+            "the end of a savepoint commits, because sqlite3 begins no transaction before it: let SQLAlchemy send BEGIN"
+        )
+    return None if driver.in_transaction or begins_late or autocommit is False else autocommits
 
 
 def begin_at_once(engine: Engine) -> None:
