@@ -30,8 +30,7 @@ from tppkit.callbacks import (
     sign_callback,
     verify_callback,
 )
-from tppkit.inbox import Entry, Retention
-from tppkit.inbox.entries import Version
+from tppkit.inbox import Entry, Retention, Version
 from tppkit.inbox.statements import Statements
 from tppkit.inbox.store import InboxStore
 from tppkit.message import Message

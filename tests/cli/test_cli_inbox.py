@@ -27,8 +27,7 @@ from tppkit.callbacks import (
     sign_callback,
 )
 from tppkit.errors import TransportError
-from tppkit.inbox import Entry, Retries
-from tppkit.inbox.entries import Version
+from tppkit.inbox import Entry, Retries, Version, Worker
 from tppkit.inbox.store import InboxStore
 from tppkit.message import Message  # fmt: skip
 
@@ -51,15 +50,13 @@ def slow(entry, db):
     import time
     time.sleep(0.5)
 
-def give_up(entry, db):
-    pass
-
 def prepare(entry, at):
     from tppkit.errors import TransportError
     return entry._replace(fault=TransportError("order.not-final", "the order is fetched no longer"))
 
-work.count = count
-give_up.prepare = prepare
+from tppkit.inbox import Worker
+counted = Worker("callback:live", work, count=count)
+give_up = Worker("callback:live", lambda entry, db: None, prepare=prepare)
 not_a_function = 5
 """
 
@@ -104,10 +101,12 @@ def test_failed_entries_are_listed_released_and_worked(tppkit, store):
     worked = tppkit("inbox", "work", *DATABASE, "--handler", "operators:work")
     assert (worked.exit_code, worked.stdout.splitlines()) == (
         0, [
-            "handled r-a", "counted applied ", "callback:live  a  r-a  applied",
-            "handled r-b", "counted applied ", "webhook  b  r-b  applied",
+            "handled r-a", "callback:live  a  r-a  applied", "handled r-b", "webhook  b  r-b  applied",
         ],
     )  # fmt: skip
+    store.accept(entry("c"))
+    worked = tppkit("inbox", "work", *DATABASE, "--handler", "operators:counted")
+    assert worked.stdout.splitlines() == ["handled r-c", "counted applied ", "callback:live  c  r-c  applied"]
 
 
 def test_a_discarded_entry_is_done_and_purged_later(tppkit, store):
@@ -132,7 +131,7 @@ def test_purge_keeps_rows_as_long_as_the_options_say(tppkit, store):
 
 def test_a_handler_that_fails_gives_exit_1_and_no_message(tppkit, store):
     store.accept(entry("a", content=b"bad"))
-    worked = tppkit("inbox", "work", *DATABASE, "--handler", "operators:work", "--json")
+    worked = tppkit("inbox", "work", *DATABASE, "--handler", "operators:counted", "--json")
     counted, _, shown = worked.stdout.partition("\n")
     assert (worked.exit_code, [one["outcome"] for one in json.loads(shown)]) == (1, ["failed"])
     assert (counted, worked.stderr) == ("counted failed LookupError", "error: count raised ZeroDivisionError\n")
@@ -256,4 +255,6 @@ def test_a_worker_waits_for_entries_outlives_its_database_and_ends_behind_the_en
         worker.send_signal(number)
         rest, _ = worker.communicate(timeout=20)
     assert (worker.returncode, json.loads(rest)["name"]) == (0, "r-b")
-    assert [one.entry.name for one in store.work("callback:live", lambda *_: None, at=datetime.now(UTC))] == ["r-c"]
+    assert [one.entry.name for one in store.work(Worker("callback:live", lambda *_: None), at=datetime.now(UTC))] == [
+        "r-c"
+    ]

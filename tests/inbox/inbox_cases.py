@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select
 
-from tppkit.inbox import Entry
-from tppkit.inbox.entries import Version
+from tppkit.inbox import Entry, Version
 from tppkit.inbox.store import InboxStore, MemoryStore
 
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)

@@ -25,8 +25,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Column, Integer, MetaData, Table, insert, select
 
 from tppkit._clock import utc_now
-from tppkit.inbox import Entry, InboxError, Retries
-from tppkit.inbox.entries import Version
+from tppkit.inbox import Entry, InboxError, Retries, Version, Worker
 from tppkit.inbox.store import InboxStore
 from tppkit.inbox.tasks import Tasks
 
@@ -80,7 +79,7 @@ def receive_entries(url: str, first: int, seed: int, pipe: int, *, tasks: bool, 
     def work(_: int) -> None:
         for _ in range(10):
             with suppress(InboxError):
-                store.work("kills", handler, at=utc_now(), limit=5, lease=LEASE, retries=RETRIES)
+                store.work(Worker("kills", handler, lease=LEASE, retries=RETRIES), at=utc_now(), limit=5)
 
     async def run_tasks() -> None:
         with suppress(InboxError):
@@ -97,7 +96,7 @@ def receive_entries(url: str, first: int, seed: int, pipe: int, *, tasks: bool, 
         time.sleep(2 * LEASE.total_seconds())
         for number in numbers:
             deliver(number)
-        while store.work("kills", apply, at=utc_now() + timedelta(hours=1), lease=LEASE, retries=RETRIES):
+        while store.work(Worker("kills", apply, lease=LEASE, retries=RETRIES), at=utc_now() + timedelta(hours=1)):
             pass
         if store.failed("kills"):
             raise SystemExit(f"failed: {store.failed('kills')}")

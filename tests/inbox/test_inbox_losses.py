@@ -19,7 +19,7 @@ import pytest
 from inbox_cases import AT, DAY, SOURCE, apply, effects, entry, open_store
 
 from tppkit.errors import ConfigurationError
-from tppkit.inbox import InboxError, Outcome
+from tppkit.inbox import InboxError, Outcome, Worker
 from tppkit.inbox.store import InboxStore
 
 KINDS = ("sqlite", "postgresql")
@@ -69,7 +69,7 @@ def test_a_full_disk_loses_and_doubles_nothing(sqlite_store, tmp_path, way):
         return (
             sqlite_store.handle(entry("a"), fills, at=AT)
             if way == "handle"
-            else sqlite_store.work(SOURCE, fills, at=AT)
+            else sqlite_store.work(Worker(SOURCE, fills), at=AT)
         )
 
     sqlite_store.accept(entry("a"))

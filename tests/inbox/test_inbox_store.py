@@ -16,8 +16,7 @@ from inbox_cases import AT, DAY, MINUTE, SECOND, SOURCE, apply, effects, entry, 
 from sqlalchemy import create_engine, event
 
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.inbox import InboxError, Outcome, Retention, Retries
-from tppkit.inbox.entries import Version
+from tppkit.inbox import InboxError, Outcome, Retention, Retries, Version, Worker
 from tppkit.inbox.store import InboxStore, MemoryStore
 
 KINDS = ("memory", "sqlite", "postgresql")
@@ -46,13 +45,13 @@ def generator(one: Any, db: Any) -> Any:
 def test_a_handler_that_would_never_run_fails(handler):
     store = ready(MemoryStore())
     store.accept(entry("a"))
-    assert [one.code for one in store.work(SOURCE, handler, at=AT)] == ["callback.function"]
+    assert [one.code for one in store.work(Worker(SOURCE, handler), at=AT)] == ["callback.function"]
     with pytest.raises(ConfigurationError):
         store.handle(entry("b"), handler, at=AT)
     with store.engine.begin() as db, pytest.raises(ConfigurationError):
         store.handle_within(entry("c"), handler, at=AT, within=db)
     assert [one.reason for one in store.failed(SOURCE)] == ["ConfigurationError [callback.function]"] * 2
-    assert store.work(SOURCE, apply, at=AT + MINUTE)[0].outcome is Outcome.APPLIED
+    assert store.work(Worker(SOURCE, apply), at=AT + MINUTE)[0].outcome is Outcome.APPLIED
 
 
 class Killed(BaseException):
@@ -70,9 +69,9 @@ def test_a_worker_a_list_and_a_purge_are_of_one_source(store):
     store.accept(entry("a"))
     store.accept(other)
     assert store.sources() == ["callback:live", SOURCE]
-    assert [one.entry for one in store.work(SOURCE, fails, at=AT)] == [entry("a")]
+    assert [one.entry for one in store.work(Worker(SOURCE, fails), at=AT)] == [entry("a")]
     assert (len(store.failed(SOURCE)), store.failed("callback:live")) == (1, [])
-    assert [one.entry for one in store.work("callback:live", apply, at=AT)] == [other]
+    assert [one.entry for one in store.work(Worker("callback:live", apply), at=AT)] == [other]
     assert store.purge(SOURCE, at=AT + 30 * DAY) == 0
     assert store.purge("callback:live", at=AT + 30 * DAY) == 1
 
@@ -89,7 +88,7 @@ def test_an_entry_is_kept_and_given_back_as_it_was(store):
     kept = entry("ž" * 100, content=bytes(range(256)) * 200, number=2**63 - 1)
     store.accept(kept)
     store.accept(entry("f")._replace(fault=FAULT))
-    assert [one.entry for one in store.work(SOURCE, apply, at=AT)] == [kept]
+    assert [one.entry for one in store.work(Worker(SOURCE, apply), at=AT)] == [kept]
     assert [one.entry for one in store.failed(SOURCE)] == [entry("f")]
     assert store.find_failed(SOURCE, "f") == store.failed(SOURCE)[0]
     assert store.find_failed(SOURCE, "ž" * 100) is None
@@ -103,7 +102,8 @@ def test_an_entry_that_was_stored_without_a_version_gets_it_when_it_can_be_read(
         assert failure is not None
         assert store.release(failure, at=AT)
         (worked,) = store.work(
-            SOURCE, apply, at=AT, prepare=lambda one, _, number=number: one._replace(version=Version("r", number))
+            Worker(SOURCE, apply, prepare=lambda one, _, number=number: one._replace(version=Version("r", number))),
+            at=AT,
         )
         assert worked.outcome is (Outcome.STALE if key == "old" else Outcome.APPLIED)
     assert effects(store) == ["new", "newer"]
@@ -120,14 +120,14 @@ def test_an_entry_that_ends_its_worker_is_failed_after_its_attempts_and_delays_n
     retries, ended = Retries(attempts=3), 0
     for n in range(8):
         try:
-            store.work(SOURCE, poisoned, at=AT + (n + 1) * MINUTE, retries=retries)
+            store.work(Worker(SOURCE, poisoned, retries=retries), at=AT + (n + 1) * MINUTE)
         except Killed:
             ended += 1
     assert (ended, sorted(effects(store))) == (3, ["a", "c", "d"])
     (failure,) = store.failed(SOURCE)
     assert (failure.entry.key, failure.reason, failure.attempts, failure.due_at) == ("b", "lease-ended", 3, None)
     assert store.release(failure, at=AT + DAY)
-    assert [one.outcome for one in store.work(SOURCE, apply, at=AT + DAY)] == [Outcome.APPLIED]
+    assert [one.outcome for one in store.work(Worker(SOURCE, apply), at=AT + DAY)] == [Outcome.APPLIED]
 
 
 @pytest.mark.parametrize("attempts", [1, 10])
@@ -137,9 +137,9 @@ def test_an_entry_that_is_renewed_while_its_attempt_fails_waits_again(store, att
         raise LookupError
 
     store.renew(entry("a"))
-    (worked,) = store.work(SOURCE, apply, at=AT, limit=1, retries=Retries(attempts=attempts), prepare=renews)
+    (worked,) = store.work(Worker(SOURCE, apply, retries=Retries(attempts=attempts), prepare=renews), at=AT, limit=1)
     assert (worked.outcome, worked.code, store.failed(SOURCE)) == (Outcome.FAILED, "LookupError", [])
-    assert [one.outcome for one in store.work(SOURCE, apply, at=AT)] == [Outcome.APPLIED]
+    assert [one.outcome for one in store.work(Worker(SOURCE, apply), at=AT)] == [Outcome.APPLIED]
 
 
 def test_a_renewal_during_the_last_attempt_has_its_own_when_the_worker_dies(store):
@@ -150,41 +150,43 @@ def test_a_renewal_during_the_last_attempt_has_its_own_when_the_worker_dies(stor
     store.renew(entry("a"))
     retries = Retries(attempts=1)
     with pytest.raises(Killed):
-        store.work(SOURCE, apply, at=AT, retries=retries, prepare=renews_and_dies)
-    assert [one.outcome for one in store.work(SOURCE, apply, at=AT + DAY, retries=retries)] == [Outcome.APPLIED]
+        store.work(Worker(SOURCE, apply, retries=retries, prepare=renews_and_dies), at=AT)
+    assert [one.outcome for one in store.work(Worker(SOURCE, apply, retries=retries), at=AT + DAY)] == [Outcome.APPLIED]
 
 
 def test_an_entry_with_more_attempts_than_a_new_limit_is_tried_once_more(store):
     store.accept(entry("a"))
     for day in (0, 1):
-        store.work(SOURCE, lambda *_: 1 / 0, at=AT + day * DAY)
-    assert [one.outcome for one in store.work(SOURCE, apply, at=AT + 2 * DAY, retries=Retries(attempts=1))] == [
+        store.work(Worker(SOURCE, lambda *_: 1 / 0), at=AT + day * DAY)
+    assert [one.outcome for one in store.work(Worker(SOURCE, apply, retries=Retries(attempts=1)), at=AT + 2 * DAY)] == [
         Outcome.APPLIED
     ]
 
 
 def test_a_failed_attempt_keeps_the_content_as_it_was(store):
     store.accept(entry("a", content=b"encrypted"))
-    store.work(SOURCE, fails, at=AT, prepare=lambda one, _: one._replace(content=b"readable"))
+    store.work(Worker(SOURCE, fails, prepare=lambda one, _: one._replace(content=b"readable")), at=AT)
     assert [one.entry.content for one in store.failed(SOURCE)] == [b"encrypted"]
 
 
 @pytest.mark.parametrize("given_up", [True, False])
 def test_an_entry_that_is_renewed_when_it_is_done_has_no_version(store, given_up):
     store.accept(entry("a", number=3))
-    store.work(SOURCE, fails if given_up else apply, at=AT)
+    store.work(Worker(SOURCE, fails if given_up else apply), at=AT)
     for failure in store.failed(SOURCE):
         assert store.discard(failure, at=AT)
     store.renew(entry("a"))
-    assert [(one.outcome, one.entry.version) for one in store.work(SOURCE, apply, at=AT)] == [(Outcome.APPLIED, None)]
+    assert [(one.outcome, one.entry.version) for one in store.work(Worker(SOURCE, apply), at=AT)] == [
+        (Outcome.APPLIED, None)
+    ]
 
 
 def test_a_worker_that_was_overtaken_has_no_effect(store):
     for key in "ab":
         store.accept(entry(key))
     taken: list[Any] = [store._take(SOURCE, AT, AT + MINUTE) for _ in range(2)]
-    overtaking = [one.outcome for one in store.work(SOURCE, apply, at=AT + MINUTE)]
-    late = [store._work_one(*one, apply, AT + MINUTE, Retries(), None).outcome for one in taken]
+    overtaking = [one.outcome for one in store.work(Worker(SOURCE, apply), at=AT + MINUTE)]
+    late = [store._work_one(*one, Worker(SOURCE, apply), AT + MINUTE).outcome for one in taken]
     assert (overtaking, late) == ([Outcome.APPLIED] * 2, [Outcome.BUSY] * 2)
     assert sorted(effects(store)) == ["a", "b"]
 
@@ -195,7 +197,7 @@ def test_a_version_is_kept_while_an_older_entry_of_its_record_is_not_done(store)
     assert store.purge(SOURCE, at=AT + 401 * DAY) == 1  # the new entry
     (failure,) = store.failed(SOURCE)
     assert store.release(failure, at=AT + 401 * DAY)
-    assert [one.outcome for one in store.work(SOURCE, apply, at=AT + 401 * DAY)] == [Outcome.STALE]
+    assert [one.outcome for one in store.work(Worker(SOURCE, apply), at=AT + 401 * DAY)] == [Outcome.STALE]
     assert store.purge(SOURCE, at=AT + 802 * DAY) == 2
 
 
@@ -237,7 +239,7 @@ def test_each_entry_is_claimed_by_one_of_two_workers(request, tmp_path):
 
     def work(_: int) -> list[str]:
         start.wait()
-        return [one.entry.key for _ in range(20) for one in store.work(SOURCE, apply, at=AT, limit=5)]
+        return [one.entry.key for _ in range(20) for one in store.work(Worker(SOURCE, apply), at=AT, limit=5)]
 
     with ThreadPoolExecutor(3) as threads:
         keys = [key for worked in threads.map(work, range(3)) for key in worked]
@@ -264,12 +266,12 @@ def test_if_the_database_fails_midway_the_finished_entries_are_returned(request,
                 other.execute("BEGIN IMMEDIATE")
 
         event.listen(store.engine, "checkin", lock)
-        assert [one.outcome for one in store.work(SOURCE, apply, at=AT + MINUTE)] == [Outcome.APPLIED]
+        assert [one.outcome for one in store.work(Worker(SOURCE, apply), at=AT + MINUTE)] == [Outcome.APPLIED]
         with pytest.raises(InboxError):
-            store.work(SOURCE, apply, at=AT + MINUTE)
+            store.work(Worker(SOURCE, apply), at=AT + MINUTE)
         event.remove(store.engine, "checkin", lock)
         other.execute("ROLLBACK")
-    assert [one.outcome for one in store.work(SOURCE, apply, at=AT + 3 * MINUTE)] == [Outcome.APPLIED]
+    assert [one.outcome for one in store.work(Worker(SOURCE, apply), at=AT + 3 * MINUTE)] == [Outcome.APPLIED]
     assert effects(store) == ["a", "b"]
 
 
@@ -378,7 +380,7 @@ def test_what_a_server_answers_to_a_connection_is_reported_without_its_text(answ
         (lambda: InboxStore("sqlite:///x", wait_s=-1), "inbox.setting"),
         (lambda: InboxStore("sqlite:///x", prefix="Robert'); DROP TABLE"), "inbox.prefix"),
         (lambda: MemoryStore().failed(SOURCE, limit=0), "inbox.setting"),
-        (lambda: MemoryStore().work(SOURCE, apply, at=AT, limit=1001), "inbox.setting"),
+        (lambda: MemoryStore().work(Worker(SOURCE, apply), at=AT, limit=1001), "inbox.setting"),
     ],
 )
 def test_settings_that_cannot_work_are_rejected(make, code):

@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.orm import Session
 
 from tppkit.errors import ConfigurationError
-from tppkit.inbox import InboxError, Outcome, Retries
+from tppkit.inbox import InboxError, Outcome, Retries, Worker
 from tppkit.inbox.store import InboxStore
 
 KINDS = ("sqlite", "postgresql")
@@ -71,7 +71,7 @@ def test_a_worker_reports_a_handler_that_ends_the_transaction_and_continues(stor
 
     for key in "abc":
         store.accept(entry(key))
-    codes = [one.code for one in store.work(SOURCE, ends, at=AT)]
+    codes = [one.code for one in store.work(Worker(SOURCE, ends), at=AT)]
     assert (codes, sorted(effects(store))) == (["", "inbox.handler-committed", ""], list(kept))
 
 
@@ -118,7 +118,7 @@ def test_an_error_at_the_commit_is_a_failure_of_the_handler(store):
         store.handle(entry("b"), pays, at=AT)
     for key in "ac":
         store.accept(entry(key))
-    worked = store.work(SOURCE, pays, at=AT + MINUTE)
+    worked = store.work(Worker(SOURCE, pays), at=AT + MINUTE)
     assert {one.entry.key: one.outcome.value for one in worked} == {"a": "applied", "b": "failed", "c": "applied"}
     assert sorted(effects(store)) == ["a", "c"]
 
@@ -236,12 +236,12 @@ def test_a_delivery_waits_a_second_for_a_handler_that_hangs_and_a_worker_skips_i
             with pytest.raises(InboxError) as caught:
                 thread.submit(store.handle, entry("a", number=1), apply, at=AT).result(20)
             seen.append(caught.value.message[-5:])
-            worked = thread.submit(store.work, SOURCE, apply, at=AT).result(20)
+            worked = thread.submit(store.work, Worker(SOURCE, apply), at=AT).result(20)
             seen.append({one.entry.key: one.outcome.value for one in worked})
 
     assert store.handle(entry("a", number=1), beside, at=AT) is Outcome.APPLIED
     assert seen == ["55P03", {"b": "busy", "c": "applied"}]
-    assert [one.outcome for one in store.work(SOURCE, apply, at=AT + MINUTE)] == [Outcome.APPLIED]
+    assert [one.outcome for one in store.work(Worker(SOURCE, apply), at=AT + MINUTE)] == [Outcome.APPLIED]
 
 
 def test_a_database_that_fails_before_the_handler_is_no_attempt(store):
@@ -255,9 +255,11 @@ def test_a_database_that_fails_before_the_handler_is_no_attempt(store):
     store.accept(entry("a"))
     event.listen(store.engine, "begin", fail)
     retries = Retries(attempts=1)
-    assert [one.outcome for one in store.work(SOURCE, apply, at=AT, retries=retries)] == [Outcome.BUSY]
-    assert (store.failed(SOURCE), store.work(SOURCE, apply, at=AT, retries=retries)) == ([], [])
-    assert [one.outcome for one in store.work(SOURCE, apply, at=AT + MINUTE, retries=retries)] == [Outcome.APPLIED]
+    assert [one.outcome for one in store.work(Worker(SOURCE, apply, retries=retries), at=AT)] == [Outcome.BUSY]
+    assert (store.failed(SOURCE), store.work(Worker(SOURCE, apply, retries=retries), at=AT)) == ([], [])
+    assert [one.outcome for one in store.work(Worker(SOURCE, apply, retries=retries), at=AT + MINUTE)] == [
+        Outcome.APPLIED
+    ]
 
 
 def cut(store: InboxStore, db: Any) -> None:
@@ -394,7 +396,7 @@ def test_a_handler_that_costs_the_connection_fails_for_itself(postgresql_store, 
             cut(store, db)
 
     for n in range(cuts):
-        store.work(SOURCE, loses, at=AT + n * MINUTE, retries=Retries(attempts=3))
+        store.work(Worker(SOURCE, loses, retries=Retries(attempts=3)), at=AT + n * MINUTE)
     (failure,) = store.failed(SOURCE)
     assert (failure.reason, failure.attempts, failure.due_at is None) == (
         "InboxError [inbox.unavailable]",

@@ -17,8 +17,7 @@ from tppkit._locals import without_locals
 from tppkit.callbacks.inbox_settings import TimeWindow
 from tppkit.callbacks.signature import CallbackRejected, signed_bytes
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, read_event, verify_signature
-from tppkit.inbox import Entry, InboxError
-from tppkit.inbox.entries import Version
+from tppkit.inbox import Entry, InboxError, Version
 from tppkit.message import Message
 from tppkit.protocol.legacy import AccessGranted, Transaction
 

@@ -28,7 +28,7 @@ from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.signature import CallbackRejected
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import ConfigurationError
-from tppkit.inbox import Entry, Failure, Outcome, Worked
+from tppkit.inbox import Entry, Failure, Outcome, Worked, Worker
 from tppkit.inbox.tasks import Tasks
 from tppkit.message import Message
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction
@@ -117,7 +117,7 @@ class Inbox:
             ConfigurationError: `time.naive`.
         """
         incoming = self._entries.verify(received, at=at)
-        return self._receipt_without_handler(incoming) or receipt_of(self.store.accept(incoming.entry), incoming)
+        return _unhandled(self.store, incoming) or _receipt_of(self.store.accept(incoming.entry), incoming)
 
     def handle(self, received: Message, handler: Handler, *, at: datetime) -> Receipt:
         """Verify a callback and handle it now: APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY, LOGIN or UNREADABLE.
@@ -136,13 +136,13 @@ class Inbox:
             ConfigurationError: `time.naive`, `callback.function`, `inbox.handler-committed`, `inbox.handler-aborted`.
         """
         incoming = self._entries.verify(received, at=at)
-        if (receipt := self._receipt_without_handler(incoming)) is not None:
+        if (receipt := _unhandled(self.store, incoming)) is not None:
             return receipt
         callback, entry, _ = incoming
         outcome = self.store.handle(
             entry, lambda _, db: handler(callback, db), at=callback.received_at, retries=self._settings.retries
         )
-        return receipt_of(outcome, incoming)
+        return _receipt_of(outcome, incoming)
 
     def once(self, received: Message, *, at: datetime, within: Any) -> Receipt:
         """Verify a callback and set its done flag in the transaction of the caller.
@@ -167,7 +167,7 @@ class Inbox:
             return Receipt(Unhandled.LOGIN, callback)
         if fault is not None:
             raise fault
-        return receipt_of(self.store.handle_within(entry, None, at=callback.received_at, within=within), incoming)
+        return _receipt_of(self.store.handle_within(entry, None, at=callback.received_at, within=within), incoming)
 
     def handle_within(self, received: Message, handler: Handler, *, at: datetime, within: OpenTransaction) -> Receipt:
         """Verify a callback, then handle it in a transaction of the caller.
@@ -186,7 +186,7 @@ class Inbox:
                 `inbox.handler-aborted`. Then the transaction must not be committed.
         """
         incoming = self._entries.verify(received, at=at)
-        if (receipt := self._receipt_without_handler(incoming)) is not None:
+        if (receipt := _unhandled(self.store, incoming)) is not None:
             return receipt
         callback, entry, _ = incoming
         outcome: Outcome | None = None
@@ -196,7 +196,7 @@ class Inbox:
             )
         if outcome is None:
             raise ConfigurationError("inbox.no-transaction", "the context manager of `within` suppressed an exception")
-        return receipt_of(outcome, incoming)
+        return _receipt_of(outcome, incoming)
 
     def work(self, handler: Handler, *, at: datetime, limit: int = 100) -> list[Worked]:
         """Handle stored callbacks that are due, oldest first, each in its own transaction.
@@ -213,19 +213,20 @@ class Inbox:
             InboxError: `inbox.unavailable`, before any callback was handled.
             ConfigurationError: `time.naive`, `inbox.setting`.
         """
-        return self.store.work(
-            self._entries.source, self.worker(handler), at=at, limit=limit, lease=self._settings.lease,
-            retries=self._settings.retries, prepare=self._entries.prepare,
-        )  # fmt: skip
+        return self.store.work(self.worker(handler), at=at, limit=limit)
 
-    def worker(self, handler: Handler, *, count: Count | None = None) -> EntryHandler:
+    def worker(self, handler: Handler, *, count: Count | None = None) -> Worker:
         """Wrap a handler of callbacks as a handler of entries, for `tppkit inbox work --handler`.
 
         Args:
             handler: called with the callback and SQLAlchemy's connection.
             count: called with outcome and code of each handled entry, for metrics.
         """
-        return EntryHandler(self._entries, handler, settings=self._settings, count=count)
+        entries, settings = self._entries, self._settings
+        return Worker(
+            entries.source, lambda entry, db: handler(entries.restore(entry), db), lease=settings.lease, retries=settings.retries,
+            prepare=entries.prepare, count=count,
+        )  # fmt: skip
 
     def callback_of(self, entry: Entry) -> VerifiedCallback:
         """Return the callback of a stored entry, for example of a failure.
@@ -265,18 +266,6 @@ class Inbox:
         """Delete rows whose retention has ended and return their number. Call it regularly."""
         return self.store.purge(self._entries.source, at=at, retention=self._settings.retention)
 
-    def _receipt_without_handler(self, incoming: IncomingCallback) -> Receipt | None:
-        """Return the receipt of a callback that no handler gets, else None; store an unreadable callback as failed."""
-        callback, entry, fault = incoming
-        if callback.method == "GET":
-            return Receipt(Unhandled.LOGIN, callback)
-        if fault is None:
-            return None
-        outcome = self.store.accept(entry._replace(fault=fault))
-        if outcome is Outcome.FAILED:
-            return Receipt(Unhandled.UNREADABLE, callback, fault)
-        return receipt_of(outcome, incoming)
-
 
 class AsyncInbox(Tasks):
     """Receives callbacks into a store, without blocking the event loop.
@@ -304,7 +293,7 @@ class AsyncInbox(Tasks):
     def __init__(self, receiver: CallbackReceiver, store: InboxStore, *, settings: InboxSettings = DEFAULTS) -> None:
         super().__init__(store)
         self.receiver, self.inbox = receiver, Inbox(receiver, store, settings=settings)
-        self._entries = CallbackEntries(receiver, environment=settings.environment, window=settings.window)
+        self._entries = self.inbox._entries
 
     async def accept(self, received: Message, *, at: datetime) -> Receipt:
         """Verify a callback and store it; see `Inbox.accept`."""
@@ -321,7 +310,9 @@ class AsyncInbox(Tasks):
         incoming = self._entries.verify(received, at=at)
         callback, entry, fault = incoming
         if callback.method == "GET" or fault is not None:
-            return await self.accept(received, at=at)  # no handler gets it
+            receipt = await self.run(_unhandled, self.store, incoming)
+            if receipt is not None:
+                return receipt
         outcome: Outcome | None = None
         async with manager_of(within, AbstractAsyncContextManager) as connection:
             outcome = await self.apply_within(
@@ -329,33 +320,11 @@ class AsyncInbox(Tasks):
             )
         if outcome is None:
             raise ConfigurationError("inbox.no-transaction", "the context manager of `within` suppressed an exception")
-        return receipt_of(outcome, incoming)
+        return _receipt_of(outcome, incoming)
 
     async def work(self, handler: AsyncHandler, *, at: datetime, limit: int = 100) -> list[Worked]:
         """Handle stored callbacks that are due; see `Inbox.work`."""
         return await self.run(self.inbox.work, self.effect(handler), at=at, limit=limit)
-
-
-class EntryHandler:
-    """Handles entries with a handler of callbacks.
-
-    Args:
-        entries: turns entries into callbacks.
-        handler: called with the callback and the connection.
-        settings: the settings of the inbox.
-        count: called with outcome and code of each handled entry.
-    """
-
-    def __init__(
-        self, entries: CallbackEntries, handler: Handler, *, settings: InboxSettings, count: Count | None
-    ) -> None:
-        self._entries, self._handler, self.count = entries, handler, count
-        self.source, self.prepare = entries.source, entries.prepare
-        self.lease, self.retries = settings.lease, settings.retries
-
-    def __call__(self, entry: Entry, connection: Any) -> object:
-        """Handle an entry, and return what the handler of callbacks returned."""
-        return self._handler(self._entries.restore(entry), connection)
 
 
 def handler_by_kind(
@@ -415,7 +384,20 @@ def manager_of(within: Callable[[], T], kind: type[Any]) -> T:
     return manager
 
 
-def receipt_of(outcome: Outcome, incoming: IncomingCallback) -> Receipt:
+def _unhandled(store: InboxStore, incoming: IncomingCallback) -> Receipt | None:
+    """Return the receipt of a callback that no handler gets, else None; store an unreadable callback as failed."""
+    callback, entry, fault = incoming
+    if callback.method == "GET":
+        return Receipt(Unhandled.LOGIN, callback)
+    if fault is None:
+        return None
+    outcome = store.accept(entry._replace(fault=fault))
+    if outcome is Outcome.FAILED:
+        return Receipt(Unhandled.UNREADABLE, callback, fault)
+    return _receipt_of(outcome, incoming)
+
+
+def _receipt_of(outcome: Outcome, incoming: IncomingCallback) -> Receipt:
     """Return the receipt for an outcome of the store.
 
     Raises:

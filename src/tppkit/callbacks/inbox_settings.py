@@ -13,7 +13,16 @@ from tppkit.callbacks.signature import CallbackRejected
 from tppkit.callbacks.verify import VerifiedCallback
 from tppkit.errors import ConfigurationError
 from tppkit.inbox import InboxError
-from tppkit.inbox.entries import LEASE, LONGEST_SPAN, RETENTION, RETRIES, Retention, Retries, require_span
+from tppkit.inbox.entries import (
+    LEASE,
+    LONGEST_SPAN,
+    RETENTION,
+    RETRIES,
+    Retention,
+    Retries,
+    require_environment,
+    require_span,
+)
 from tppkit.protocol.legacy import Transaction
 
 
@@ -133,8 +142,7 @@ class InboxSettings:
     retries: Retries = RETRIES
 
     def __post_init__(self) -> None:
-        if not self.environment or not self.environment.isprintable() or len(self.environment) > 64:
-            raise ConfigurationError("inbox.setting", "an environment is 1 to 64 printable characters")
+        require_environment(self.environment)
         require_span("lease", self.lease)
 
 

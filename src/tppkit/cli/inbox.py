@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import wraps
 from importlib import import_module
@@ -33,7 +34,7 @@ from tppkit.cli.output import (
     table_lines,
 )
 from tppkit.errors import ConfigurationError
-from tppkit.inbox import Failure, InboxError, Retention, Worked
+from tppkit.inbox import Failure, InboxError, Retention, Worked, Worker
 from tppkit.inbox.entries import RETENTION
 
 _PAGE = 1000
@@ -208,11 +209,12 @@ class _Stop:
 
 def _turn(store: Any, source: str | None, function: Any, stop: _Stop) -> Iterator[tuple[str, Worked]]:
     """Handle some entries of each source, one at a time, so that a signal waits for one entry at most."""
-    given = {name: getattr(function, name) for name in ("prepare", "lease", "retries") if hasattr(function, name)}
-    count = getattr(function, "count", None)
-    for name in _sources(store, source or getattr(function, "source", None)):
+    worker = function if isinstance(function, Worker) else None
+    count = worker.count if worker else None
+    for name in _sources(store, source or (worker.source if worker else None)):
+        of_source = replace(worker, source=name) if worker else Worker(name, function)
         for _ in range(_TURN):
-            worked = [] if stop.asked else store.work(name, function, at=utc_now(), limit=1, **given)
+            worked = [] if stop.asked else store.work(of_source, at=utc_now(), limit=1)
             if not worked:
                 break
             (one,) = worked
@@ -276,7 +278,7 @@ def _load(name: str) -> Any:
     except (Exception, SystemExit) as e:  # the module's own code may raise any class
         message = f"{name} cannot be loaded: {type(e).__name__}: {printable(str(e))}"
         raise click.BadParameter(message, param_hint="--handler") from e
-    if not callable(found):
+    if not callable(found) and not isinstance(found, Worker):
         raise click.BadParameter(
             f"{name} is not a function: its type is {type(found).__name__}", param_hint="--handler"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -9,6 +10,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from tppkit._clock import shift
+from tppkit._handlers import Count
 from tppkit.errors import ConfigurationError, TppkitError
 
 LEASE = timedelta(minutes=1)
@@ -155,6 +157,16 @@ class Failure(NamedTuple):
     due_at: datetime | None
 
 
+def require_environment(name: str) -> None:
+    """Check the name of an environment, which is a part of the source of its entries.
+
+    Raises:
+        ConfigurationError: `inbox.setting`.
+    """
+    if not name or not name.isprintable() or len(name) > 64:
+        raise ConfigurationError("inbox.setting", "an environment is 1 to 64 printable characters")
+
+
 def require_span(name: str, span: timedelta) -> None:
     """Check that a span is above zero, and at most 100 years.
 
@@ -248,3 +260,28 @@ class Retries:
 
 
 RETENTION, RETRIES = Retention(), Retries()
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """How the due entries of a source are handled; `tppkit inbox work --handler` takes one too.
+
+    Attributes:
+        source: of the entries.
+        handler: called with the entry and SQLAlchemy's connection.
+        lease: how long a worker may take for an entry before another one may claim it.
+        retries: when a failed entry is tried again.
+        prepare: called with the entry and the time before the transaction. Returns the entry to handle, or None to end it without
+            effect (DROPPED). Its exceptions are failures of the handler.
+        count: called by the command line with outcome and code of each handled entry, for metrics.
+
+    Example:
+        store.work(Worker("webhook:test", lambda entry, db: db.execute(INSERT, {"id": entry.key})), at=utc_now())
+    """
+
+    source: str
+    handler: Callable[[Entry, Any], object]
+    lease: timedelta = LEASE
+    retries: Retries = RETRIES
+    prepare: Callable[[Entry, datetime], Entry | None] | None = None
+    count: Count | None = None

@@ -37,7 +37,8 @@ from sqlalchemy import (  # fmt: skip
 
 from tppkit._clock import from_microseconds, to_microseconds
 from tppkit.errors import ConfigurationError
-from tppkit.inbox.entries import Entry, Failure, State, Version
+from tppkit.inbox import Version
+from tppkit.inbox.entries import Entry, Failure, State
 from tppkit.sql.statement import Statement, insert_or
 
 _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")

@@ -21,7 +21,6 @@ from tppkit._locals import without_locals
 from tppkit.errors import code_of
 from tppkit.inbox.database import Database, EffectFailed, Savepoint, effect, reason_of
 from tppkit.inbox.entries import (
-    LEASE,
     MAX_BATCH,
     RETENTION,
     RETRIES,
@@ -33,6 +32,7 @@ from tppkit.inbox.entries import (
     Retries,
     State,
     Worked,
+    Worker,
     require_limit,
 )
 from tppkit.inbox.statements import LEASE_ENDED, Parameters, Statements, read_entry, read_failure, values_of
@@ -42,7 +42,6 @@ WAIT_S = 3.0  # the gateway waits 4 seconds for the answer to a webhook
 
 Handler = Callable[[Entry, Any], object]  # the second argument is the connection
 Claim = dict[str, Any]
-Prepare = Callable[[Entry, datetime], Entry | None]
 
 _WORKERS_WAIT = "200ms"  # for a lock in PostgreSQL; deliveries have priority, because their senders wait for the answer
 _FORGOTTEN_AT_ONCE = 10  # more than one, so that the table shrinks
@@ -193,36 +192,28 @@ class InboxStore:
             failed = e
         raise failed.error
 
-    def work(
-        self, source: str, handler: Handler, *, at: datetime, limit: int = 100, lease: timedelta = LEASE,
-        retries: Retries = RETRIES, prepare: Prepare | None = None,
-    ) -> list[Worked]:  # fmt: skip
+    def work(self, worker: Worker, *, at: datetime, limit: int = 100) -> list[Worked]:
         """Handle stored entries that are due, oldest first, each in its own transaction.
 
         If a handler raises, its writes are rolled back and the entry is retried later. If a worker dies, its entry is due again when the
         lease ends; after the last attempt it fails as `lease-ended`.
 
         Args:
-            source: of the entries.
-            handler: called with the entry and the connection.
+            worker: the source, and how its entries are handled.
             at: now, aware.
             limit: how many at most, up to 1,000.
-            lease: how long this worker may take for an entry before another one may claim it.
-            retries: when a failed entry is tried again.
-            prepare: called with the entry and the time before the transaction. Returns the entry to handle, or None to end it without
-                effect (DROPPED). Its exceptions are failures of the handler.
 
         Raises:
             InboxError: `inbox.unavailable`, before any entry was handled.
         """
         at, began, worked = as_utc(at), time.monotonic(), list[Worked]()
-        until = shift(at, lease)
+        until = shift(at, worker.lease)
         try:
             for _ in range(require_limit(limit)):
-                if (taken := self._take(source, at, until)) is None:
+                if (taken := self._take(worker.source, at, until)) is None:
                     break
-                worked.append(self._work_one(*taken, handler, at, retries, prepare))
-                until = shift(shift(at, lease), timedelta(seconds=time.monotonic() - began))
+                worked.append(self._work_one(*taken, worker, at))
+                until = shift(shift(at, worker.lease), timedelta(seconds=time.monotonic() - began))
         except InboxError:
             if not worked:  # else return the handled entries; a lasting failure is raised by the next call
                 raise
@@ -288,11 +279,8 @@ class InboxStore:
         claim = {"was": State.CLAIMED, "attempt": attempt, "was_due_at": values["of_due_at"], "at": values["at"]}
         return entry, claim, reason == LEASE_ENDED
 
-    def _work_one(
-        self, taken: Entry, claim: Claim, has_died: bool, handler: Handler, at: datetime, retries: Retries,
-        prepare: Prepare | None,
-    ) -> Worked:  # fmt: skip
-        entry, outcome, attempt = taken, Outcome.BUSY, claim["attempt"]
+    def _work_one(self, taken: Entry, claim: Claim, has_died: bool, worker: Worker, at: datetime) -> Worked:
+        entry, outcome, attempt, retries = taken, Outcome.BUSY, claim["attempt"], worker.retries
         if has_died and attempt > retries.attempts:
             values = values_of(taken, State.FAILED, attempts=attempt - 1, reason=LEASE_ENDED)
             ended = self._rows(self._sql.end, {**values, **claim})
@@ -300,7 +288,7 @@ class InboxStore:
             return Worked(taken, Outcome.FAILED, LEASE_ENDED) if is_failed else Worked(taken, Outcome.BUSY)
         try:
             with effect():
-                ready = prepare(taken, at) if prepare else taken
+                ready = worker.prepare(taken, at) if worker.prepare else taken
             entry = ready or taken
             with self.database.transaction(wait=_WORKERS_WAIT, guarded=True) as db:
                 values = Parameters(_ends(entry, attempt), **claim)
@@ -309,7 +297,7 @@ class InboxStore:
                 outcome = self._advance(db, values) if ready else Outcome.DROPPED
                 if outcome is Outcome.APPLIED:
                     with effect(db):
-                        require_finished(handler(entry, db))
+                        require_finished(worker.handler(entry, db))
             if entry.fault and ended[0] == State.FAILED:  # it was not renewed meanwhile
                 return Worked(entry, Outcome.FAILED, entry.fault.code)
             return Worked(entry, outcome)

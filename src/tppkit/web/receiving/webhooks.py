@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from tppkit._clock import Clock, as_utc, shift, to_microseconds, utc_now
 from tppkit._handlers import Count
 from tppkit.errors import ConfigurationError, RemoteProtocolError, RequestRefused, TransportError
-from tppkit.inbox import Entry, Outcome, Retries, Worked
-from tppkit.inbox.entries import Version, require_span
+from tppkit.inbox import Entry, Outcome, Retries, Version, Worked, Worker
+from tppkit.inbox.entries import require_environment, require_span
 from tppkit.inbox.tasks import Tasks
 from tppkit.message import Message
 from tppkit.protocol.gateway import Order
@@ -81,8 +81,7 @@ class WebhookSettings:
     give_up_after: timedelta = timedelta(days=30)
 
     def __post_init__(self) -> None:
-        if not self.environment or not self.environment.isprintable() or len(self.environment) > 64:
-            raise ConfigurationError("inbox.setting", "an environment is 1 to 64 printable characters")
+        require_environment(self.environment)
         for name in ("lease", "first_pause", "longest_pause", "unknown_for", "give_up_after"):
             require_span(name, getattr(self, name))
         if self.first_pause > self.longest_pause:
@@ -96,52 +95,6 @@ class WebhookSettings:
 
 
 _DEFAULTS = WebhookSettings()
-
-
-class WebhookWorker:
-    """Handles entries by a handler of orders, for `tppkit inbox work --handler`; `WebhookInbox.worker` makes it.
-
-    Args:
-        fetch: fetches an order.
-        handler: called with the order and the connection.
-        settings: the settings of the inbox.
-        count: called with outcome and code of each handled entry.
-    """
-
-    def __init__(self, fetch: Fetch, handler: Handler, *, settings: WebhookSettings, count: Count | None) -> None:
-        self._fetch, self._handler, self._settings, self.count = fetch, handler, settings, count
-        self.source, self.lease, self.retries = _source(settings), settings.lease, settings.retries
-
-    def prepare(self, entry: Entry, at: datetime) -> Entry | None:
-        """Fetch the order of an entry; None if the project has had no such order for a while.
-
-        Raises:
-            RequestRefused, TransportError, RemoteProtocolError, FormatError: as `GatewayClient.order`.
-            RemoteProtocolError: `model.invalid`, another order was fetched.
-        """
-        waited = at - entry.received_at
-        try:
-            order = self._fetch(entry.key)
-        except RequestRefused as e:  # the gateway may read from a copy that does not have a new order yet
-            if e.status == _NOT_FOUND and entry.content == _NEWS and waited >= self._settings.unknown_for:
-                return None
-            raise
-        if order.id.lower() != entry.key:
-            raise RemoteProtocolError("model.invalid", "the answer has the id of another order")
-        ready = entry._replace(content=_KNOWN, version=_version(order), prepared=order)
-        if order.status in ORDER.final:
-            return ready
-        if waited >= self._settings.give_up_after:
-            return ready._replace(fault=TransportError("order.not-final", "the order is fetched no longer"))
-        return ready._replace(again_at=shift(at, self._pause(order, entry, at)))
-
-    def __call__(self, entry: Entry, connection: Any) -> object:
-        """Handle an entry, and return what the handler of orders returned."""
-        return self._handler(entry.prepared, connection)
-
-    def _pause(self, order: Order, entry: Entry, at: datetime) -> timedelta:
-        age = at - (_time(order.created) or entry.received_at)
-        return min(max(self._settings.first_pause, age / 2), self._settings.longest_pause)
 
 
 class WebhookInbox:
@@ -164,7 +117,8 @@ class WebhookInbox:
     """
 
     def __init__(self, store: InboxStore, fetch: Fetch, *, settings: WebhookSettings = _DEFAULTS) -> None:
-        self.store, self._fetch, self._settings, self.source = store, fetch, settings, _source(settings)
+        self.store, self._fetch, self._settings = store, fetch, settings
+        self.source = f"webhook:{settings.environment}"
 
     def accept(self, body: bytes, *, at: datetime) -> Outcome:
         """Store a webhook for `work`: STORED, or REPEATED if its order waits already.
@@ -211,19 +165,46 @@ class WebhookInbox:
             InboxError: `inbox.unavailable`, before any order was handled.
             ConfigurationError: `time.naive`, `inbox.setting`.
         """
-        worker = self.worker(handler)
-        return self.store.work(
-            self.source, worker, at=at, limit=limit, lease=worker.lease, retries=worker.retries, prepare=worker.prepare
-        )
+        return self.store.work(self.worker(handler), at=at, limit=limit)
 
-    def worker(self, handler: Handler, *, count: Count | None = None) -> WebhookWorker:
+    def worker(self, handler: Handler, *, count: Count | None = None) -> Worker:
         """Wrap a handler of orders as a handler of entries, for `tppkit inbox work --handler`.
 
         Args:
             handler: called with the order and SQLAlchemy's connection.
             count: called with outcome and code of each handled entry, for metrics.
         """
-        return WebhookWorker(self._fetch, handler, settings=self._settings, count=count)
+        return Worker(
+            self.source, lambda entry, db: handler(entry.prepared, db), lease=self._settings.lease, retries=self._settings.retries,
+            prepare=self._prepare, count=count,
+        )  # fmt: skip
+
+    def _prepare(self, entry: Entry, at: datetime) -> Entry | None:
+        """Fetch the order of an entry; None if the project has had no such order for a while.
+
+        Raises:
+            RequestRefused, TransportError, RemoteProtocolError, FormatError: as `GatewayClient.order`.
+            RemoteProtocolError: `model.invalid`, another order was fetched.
+        """
+        waited = at - entry.received_at
+        try:
+            order = self._fetch(entry.key)
+        except RequestRefused as e:  # the gateway may read from a copy that does not have a new order yet
+            if e.status == _NOT_FOUND and entry.content == _NEWS and waited >= self._settings.unknown_for:
+                return None
+            raise
+        if order.id.lower() != entry.key:
+            raise RemoteProtocolError("model.invalid", "the answer has the id of another order")
+        ready = entry._replace(content=_KNOWN, version=_version(order), prepared=order)
+        if order.status in ORDER.final:
+            return ready
+        if waited >= self._settings.give_up_after:
+            return ready._replace(fault=TransportError("order.not-final", "the order is fetched no longer"))
+        return ready._replace(again_at=shift(at, self._pause(order, entry, at)))
+
+    def _pause(self, order: Order, entry: Entry, at: datetime) -> timedelta:
+        age = at - (_time(order.created) or entry.received_at)
+        return min(max(self._settings.first_pause, age / 2), self._settings.longest_pause)
 
     def _entry(self, order_id: str, content: bytes, at: datetime) -> Entry:
         key = order_id.lower()
@@ -328,10 +309,6 @@ class AsyncWebhookGate(_WebhookGate[AsyncWebhookInbox], AwaitingGate):
     Example:
         app = CallbackMiddleware(app, gate=AsyncWebhookGate(AsyncWebhookInbox(store, client.order), path=path))
     """
-
-
-def _source(settings: WebhookSettings) -> str:
-    return f"webhook:{settings.environment}"
 
 
 def _time(text: str | None) -> datetime | None:
