@@ -75,6 +75,9 @@ def digest_session_id(session_id: str) -> str:
 
     Raises:
         ConfigurationError: `login.session`, the id has fewer than 16 characters, so its digest would not hide it.
+
+    Example:
+        is_logged_in = digest_session_id(request.cookies["session"]) in sessions
     """
     if len(session_id) < MIN_SESSION_ID:
         raise ConfigurationError("login.session", f"a session id has at least {MIN_SESSION_ID} random characters")

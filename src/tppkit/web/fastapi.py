@@ -59,6 +59,9 @@ def verified_callback(
 
     Raises:
         ConfigurationError: `callback.function`.
+
+    Example:
+        Callback = Annotated[VerifiedCallback, Depends(verified_callback(receiver))]
     """
     gate = RequestGate(receiver.max_body, peers=peers, on_refusal=on_refusal, count=count, now=now)
 

@@ -64,6 +64,11 @@ def verified_callback(
 
     Raises:
         ConfigurationError: `callback.function`.
+
+    Example:
+        @app.post("/cb/")
+        @verified_callback(receiver)
+        def granted(verified): ...
     """
     gate = RequestGate(receiver.max_body, peers=peers, on_refusal=on_refusal, count=count, now=now)
 

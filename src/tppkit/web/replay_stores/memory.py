@@ -38,6 +38,9 @@ class MemoryReplayStore:
     Args:
         max_bytes: approximate maximum size.
         share: the part of it that one organisation may use, so that it cannot lock out others.
+
+    Example:
+        ReplayGuard(MemoryReplayStore())
     """
 
     blocking = False
