@@ -24,34 +24,31 @@ def make_request(
     *attributes: bytes, key: bytes = P256.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 ) -> bytes:
     """DER of a request with an empty name, signed with `SIGNING_KEY`."""
-    info = der.write_element(
-        der.SEQUENCE,
+    info = der.write_sequence(
         der.write_integer(0),
-        der.write_element(der.SEQUENCE),
+        der.write_sequence(),
         key,
         der.write_element(0xA0, *attributes),
     )
-    algorithm = der.write_element(der.SEQUENCE, der.write_oid("1.2.840.10045.4.3.2"))
+    algorithm = der.write_sequence(der.write_oid("1.2.840.10045.4.3.2"))
     signature = SIGNING_KEY.sign(info, ec.ECDSA(hashes.SHA256()))
-    return der.write_element(der.SEQUENCE, info, algorithm, der.write_element(der.BIT_STRING, b"\x00", signature))
+    return der.write_sequence(info, algorithm, der.write_element(der.BIT_STRING, b"\x00", signature))
 
 
 def key_usage_extension() -> bytes:
     usage = der.write_element(der.OCTET_STRING, der.write_element(der.BIT_STRING, b"\x07\x80"))
-    return der.write_element(der.SEQUENCE, der.write_oid("2.5.29.15"), usage)
+    return der.write_sequence(der.write_oid("2.5.29.15"), usage)
 
 
 def attribute(oid: str, *values: bytes) -> bytes:
-    return der.write_element(der.SEQUENCE, der.write_oid(oid), der.write_element(der.SET, *values))
+    return der.write_sequence(der.write_oid(oid), der.write_element(der.SET, *values))
 
 
 def test_a_key_for_rsassa_pss_only_is_distinguished_from_other_rsa_keys(rsa_pki):
     key = rsa_pki.qseal.key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     _, bits = der.read_children(key, der.read_whole(key, tag=der.SEQUENCE))
-    algorithm = der.write_element(der.SEQUENCE, der.write_oid("1.2.840.113549.1.1.10"))
-    request = EidasRequest.from_der(
-        make_request(key=der.write_element(der.SEQUENCE, algorithm, key[bits.offset : bits.end]))
-    )
+    algorithm = der.write_sequence(der.write_oid("1.2.840.113549.1.1.10"))
+    request = EidasRequest.from_der(make_request(key=der.write_sequence(algorithm, key[bits.offset : bits.end])))
     assert request.key == KeyFacts("rsa-pss", 2048)
     assert request.public_key.key_size == 2048
 
@@ -76,7 +73,7 @@ def test_a_request_may_ask_for_no_extensions():
 @pytest.mark.parametrize("oid", ["1.2.840.113549.1.9.14", MICROSOFT_EXTENSIONS])
 @pytest.mark.parametrize("copies", [1, 2])
 def test_extensions_that_a_request_asks_for_are_read_even_if_one_appears_twice(oid, copies):
-    value = der.write_element(der.SEQUENCE, *[key_usage_extension()] * copies)
+    value = der.write_sequence(*[key_usage_extension()] * copies)
     request = EidasRequest.from_der(make_request(attribute(oid, value)))
     assert request.extensions.key_usage == ("digitalSignature",)
     assert [finding.code for finding in request.findings] == ["certificate.extension-malformed"] * (copies - 1)

@@ -40,7 +40,7 @@ def test_a_written_element_is_read_again_whatever_its_length(tag, size):
 
 @given(st.lists(st.tuples(TAGS, st.binary(max_size=200)), max_size=5))
 def test_written_children_are_read_again(children):
-    data = der.write_element(der.SEQUENCE, *(der.write_element(tag, content) for tag, content in children))
+    data = der.write_sequence(*(der.write_element(tag, content) for tag, content in children))
     read = der.read_children(data, whole(data))
     assert [(child.tag, data[child.start : child.end]) for child in read] == children
 
@@ -93,7 +93,7 @@ def test_only_format_error_escapes_from_random_content(tag, content, read):
 
 @given(st.binary(max_size=60))
 def test_children_lie_one_after_the_other_inside_their_parent(content):
-    data = der.write_element(der.SEQUENCE, content)
+    data = der.write_sequence(content)
     with suppress(FormatError):
         children = der.read_children(data, whole(data))
         ends = [2, *(child.end for child in children)]
@@ -127,12 +127,12 @@ def test_what_is_not_der_is_malformed(data):
 
 @pytest.mark.parametrize("child", [b"\x1f\x02\x00\x00", b"\x04\x80" + bytes(128), b"\x04\x81\x01x", b"\x04"])
 def test_children_are_read_as_strictly(child):
-    data = der.write_element(der.SEQUENCE, b"\x05\x00" + child)
+    data = der.write_sequence(b"\x05\x00" + child)
     assert refusal(data, der.read_children, whole(data)).code == "der.malformed"
 
 
 def test_an_element_longer_than_its_parent_is_malformed():
-    data = der.write_element(der.SEQUENCE, b"\x04\x05abc") + b"more than enough"
+    data = der.write_sequence(b"\x04\x05abc") + b"more than enough"
     assert refusal(data, der.read_children, der.read_element(data, 0, 7)).offset == 2
 
 
@@ -144,7 +144,7 @@ def test_bytes_after_the_end_are_malformed():
 
 @pytest.mark.parametrize("read", [der.read_integer, der.read_oid, der.read_text])
 def test_another_type_than_expected_is_named_with_its_place(read):
-    data = der.write_element(der.SEQUENCE, der.write_element(der.BOOLEAN, b"\xff"))
+    data = der.write_sequence(der.write_element(der.BOOLEAN, b"\xff"))
     refused = refusal(data, read, der.read_element(data, 2, 5))
     assert (refused.code, refused.offset) == ("der.unexpected-tag", 2)
 
@@ -170,7 +170,7 @@ def test_a_text_whose_bytes_do_not_fit_its_type_is_malformed(tag, content):
 def test_deep_nesting_is_read_without_recursion():
     data = b""
     for _ in range(15_000):
-        data = der.write_element(der.SEQUENCE, data)
+        data = der.write_sequence(data)
     element, depth = whole(data), 1
     while element.start < element.end:
         (element,) = der.read_children(data, element)

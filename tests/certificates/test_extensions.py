@@ -15,11 +15,11 @@ from tppkit.errors import Severity
 KEY_USAGE, NAMES, CONSTRAINTS, POLICIES, EKU = "2.5.29.15", "2.5.29.17", "2.5.29.19", "2.5.29.32", "2.5.29.37"
 CLIENT_AUTH = der.write_oid("1.3.6.1.5.5.7.3.2")
 TRUE, FALSE = b"\x01\x01\xff", b"\x01\x01\x00"
-CLIENT = (EKU, der.write_element(der.SEQUENCE, CLIENT_AUTH))
+CLIENT = (EKU, der.write_sequence(CLIENT_AUTH))
 
 
 def seq(*parts: bytes) -> bytes:
-    return der.write_element(der.SEQUENCE, *parts)
+    return der.write_sequence(*parts)
 
 
 def extension(oid: str, value: bytes, *flag: bytes) -> bytes:

@@ -10,6 +10,7 @@ from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from tppkit.certificates import der
 from tppkit.certificates.general_names import GeneralName, read_general_name, read_general_names
 from tppkit.errors import FormatError
@@ -41,9 +42,9 @@ def test_each_form_of_name_is_read(made, read):
 
 
 def test_a_directory_name_is_read_in_any_script():
-    name = der.write_element(der.SEQUENCE, der.write_element(der.SET, der.write_element(
-        der.SEQUENCE, der.write_oid("2.5.4.3"), der.write_text("Ω" * 200))))  # fmt: skip
-    (read,) = read_general_names(der.write_element(der.SEQUENCE, der.write_element(0xA4, name)))
+    attribute = der.write_sequence(der.write_oid("2.5.4.3"), der.write_text("Ω" * 200))
+    name = der.write_sequence(der.write_element(der.SET, attribute))
+    (read,) = read_general_names(der.write_sequence(der.write_element(0xA4, name)))
     assert (read.form, str(read.value)) == ("directoryName", f"CN={'Ω' * 200}")
 
 
@@ -58,9 +59,8 @@ def test_the_base_of_a_constraint_is_a_network(network):
     "content", ["", "c0000201", "c00002", "c0000200ff00ff00", "c0000201ffffff00", "c0000200ffffff", "00" * 20],
 )  # fmt: skip
 def test_a_base_that_is_not_a_network_is_malformed(content):
-    with pytest.raises(FormatError) as refused:
+    with refused(FormatError, "der.malformed"):
         base_of(der.write_element(0x87, bytes.fromhex(content)))
-    assert refused.value.code == "der.malformed"
 
 
 @pytest.mark.parametrize("encoded", ["8701ff", "8203c3a920", "a400", "a4043000", "8900", "a4023100", "0c0161"])
@@ -69,12 +69,12 @@ def test_what_is_not_a_name_is_malformed(encoded):
     if encoded == "a4043000":  # longer than it is
         raw = der.write_element(0xA4, b"\x30\x00\x30\x00")
     with pytest.raises(FormatError):
-        read_general_names(der.write_element(der.SEQUENCE, raw))
+        read_general_names(der.write_sequence(raw))
 
 
 @given(st.binary(max_size=60))
 def test_only_format_errors_escape(raw):
-    for data in (raw, der.write_element(der.SEQUENCE, raw)):
+    for data in (raw, der.write_sequence(raw)):
         with suppress(FormatError):
             read_general_names(data)
     with suppress(FormatError):

@@ -12,11 +12,11 @@ PI, AI = der.write_oid("0.4.0.19495.1.2"), der.write_oid("0.4.0.19495.1.3")
 PSP_PI, PSP_AI = der.write_text("PSP_PI"), der.write_text("PSP_AI")
 NCA_NAME, NCA_ID = der.write_text("Bank of Lithuania"), der.write_text("LT-BL")
 SEMANTICS = der.write_oid(oids.SEMANTICS_LEGAL)
-COMPLIANCE = der.write_element(der.SEQUENCE, der.write_oid(oids.QC_COMPLIANCE))
+COMPLIANCE = der.write_sequence(der.write_oid(oids.QC_COMPLIANCE))
 
 
 def seq(*parts: bytes) -> bytes:
-    return der.write_element(der.SEQUENCE, *parts)
+    return der.write_sequence(*parts)
 
 
 def psd2(*roles: bytes, tail: bytes = NCA_NAME + NCA_ID) -> bytes:

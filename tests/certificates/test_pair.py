@@ -98,16 +98,14 @@ def test_a_thousand_roles_are_not_all_listed():
 
 
 def test_a_malformed_statement_is_reported_with_what_could_be_read():
-    info = der.write_element(
-        der.SEQUENCE,
-        der.write_element(der.SEQUENCE, *(der.write_element(der.SEQUENCE, der.write_oid(r.oid), der.write_text(r.name)) for r in (PI, AI))),
+    info = der.write_sequence(der.write_sequence(*(der.write_sequence(der.write_oid(r.oid), der.write_text(r.name)) for r in (PI, AI))),
         der.write_text("Bank of Lithuania"), der.write_text("LT-BL"),
     )  # fmt: skip
-    compliance = der.write_element(der.SEQUENCE, der.write_oid(oids.QC_COMPLIANCE), b"\x05\x00")
-    eseal = der.write_element(der.SEQUENCE, der.write_oid("0.4.0.1862.1.6.2"))
-    kind = der.write_element(der.SEQUENCE, der.write_oid(oids.QC_TYPE), eseal)
-    psd2 = der.write_element(der.SEQUENCE, der.write_oid(oids.QC_PSD2), info)
-    (finding,) = check_pair(QWAC.make(), QSEALC.make(qc=der.write_element(der.SEQUENCE, compliance, kind, psd2)))
+    compliance = der.write_sequence(der.write_oid(oids.QC_COMPLIANCE), b"\x05\x00")
+    eseal = der.write_sequence(der.write_oid("0.4.0.1862.1.6.2"))
+    kind = der.write_sequence(der.write_oid(oids.QC_TYPE), eseal)
+    psd2 = der.write_sequence(der.write_oid(oids.QC_PSD2), info)
+    (finding,) = check_pair(QWAC.make(), QSEALC.make(qc=der.write_sequence(compliance, kind, psd2)))
     assert (finding.code, finding.severity) == ("pair.malformed", WARNING)
     assert finding.values == {"qwac": "", "qseal": "qcstatements.unexpected-info"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from varying import write_any_statements
 
 from tppkit.certificates import Psd2Statement, der, oids
 from tppkit.certificates.qcstatements import LimitValue, PdsLocation, QcStatements, RoleOfPsp, read_qc_statements
@@ -40,16 +41,16 @@ GOOD = write_qc_statements(
 
 
 def statement(oid: str, *info: bytes) -> bytes:
-    return der.write_element(der.SEQUENCE, der.write_oid(oid), *info)
+    return der.write_sequence(der.write_oid(oid), *info)
 
 
 def statements(*parts: bytes) -> bytes:
-    return der.write_element(der.SEQUENCE, *parts)
+    return der.write_sequence(*parts)
 
 
 @given(STATED)
 def test_what_is_written_is_read_again(stated):
-    read = read_qc_statements(write_qc_statements(**stated))
+    read = read_qc_statements(write_any_statements(**stated))
     assert read.findings == ()
     expected = stated | {"types": (stated["qc_type"],)}
     del expected["qc_type"]
@@ -95,7 +96,7 @@ def test_an_unknown_statement_is_kept_as_it_came():
 
 
 def test_an_unknown_type_is_kept_as_its_identifier():
-    info = der.write_element(der.SEQUENCE, der.write_oid("0.4.0.1862.1.6.4"), der.write_oid("0.4.0.1862.1.6.2"))
+    info = der.write_sequence(der.write_oid("0.4.0.1862.1.6.4"), der.write_oid("0.4.0.1862.1.6.2"))
     assert read_qc_statements(statements(statement(oids.QC_TYPE, info))).types == ("0.4.0.1862.1.6.4", "eseal")
 
 
@@ -104,16 +105,14 @@ def test_retention_and_legislation_are_read():
         statement(oids.QC_RETENTION_PERIOD, der.write_integer(15)),
         statement(
             oids.QC_CC_LEGISLATION,
-            der.write_element(der.SEQUENCE, *(der.write_text(c, tag=der.PRINTABLE_STRING) for c in ("CH", "GB"))),
+            der.write_sequence(*(der.write_text(c, tag=der.PRINTABLE_STRING) for c in ("CH", "GB"))),
         ),
     )
     read = read_qc_statements(value)
     assert (read.retention_years, read.cc_legislation, read.findings) == (15, ("CH", "GB"), ())
 
 
-@pytest.mark.parametrize(
-    "info", [(), (der.write_element(der.SEQUENCE),), (der.write_element(der.SEQUENCE, b"\x30\x00"),)]
-)
+@pytest.mark.parametrize("info", [(), (der.write_sequence(),), (der.write_sequence(b"\x30\x00"),)])
 @pytest.mark.parametrize("oid", [oids.QCS_SYNTAX_V1, oids.QCS_SYNTAX_V2])
 def test_semantics_information_may_name_no_identifier(oid, info):
     read = read_qc_statements(statements(statement(oid, *info)))

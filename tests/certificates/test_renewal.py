@@ -8,7 +8,7 @@ import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given
 from hypothesis import strategies as st
-from varying import AI, KEYS, NAME, PI, QSEALC, QWAC, RSA_KEY, START, statements
+from varying import AI, KEYS, NAME, PI, QSEALC, QWAC, RSA_KEY, START, statements, with_statements
 
 from tppkit.certificates import Use, check_certificate, check_renewal, der, oids
 from tppkit.certificates.qcstatements import RoleOfPsp
@@ -119,16 +119,9 @@ def test_validities_that_touch_leave_no_gap(seconds, code):
     assert by_code(check_renewal(QWAC.make(), new)).keys() & {"renewal.gap", "renewal.overlap"} == {code}
 
 
-def with_statement(*more: bytes) -> bytes:
-    """The statements of a good QWAC, and these."""
-    good = statements(QWAC)
-    whole = der.read_whole(good, tag=der.SEQUENCE)
-    return der.write_element(der.SEQUENCE, good[whole.start : whole.end], *more)
-
-
 @pytest.mark.parametrize(("is_lost", "severity"), [(True, WARNING), (False, NOTICE)])
 def test_a_device_that_is_no_longer_stated_weighs_more_than_one_that_is_new(is_lost, severity):
-    stated = {"qc": with_statement(der.write_element(der.SEQUENCE, der.write_oid(oids.QC_SSCD)))}
+    stated = {"qc": with_statements(statements(QWAC), der.write_sequence(der.write_oid(oids.QC_SSCD)))}
     old, new = (stated, {}) if is_lost else ({}, stated)
     findings = by_code(check_renewal(QWAC.make(**old), QWAC.make(**USUAL | new)))
     assert findings.keys() - NOTICES == {"renewal.device"}
@@ -137,7 +130,7 @@ def test_a_device_that_is_no_longer_stated_weighs_more_than_one_that_is_new(is_l
 
 @pytest.mark.parametrize(("is_new", "severity"), [(True, WARNING), (False, NOTICE)])
 def test_a_malformed_encoding_weighs_more_where_it_is_new(is_new, severity):
-    malformed = {"qc": with_statement(b"\x05\x00")}
+    malformed = {"qc": with_statements(statements(QWAC), b"\x05\x00")}
     old, new = ({}, malformed) if is_new else (malformed, {})
     findings = by_code(check_renewal(QWAC.make(**old), QWAC.make(**USUAL | new)))
     assert findings.keys() - NOTICES == {"renewal.malformed"}

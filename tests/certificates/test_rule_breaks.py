@@ -13,12 +13,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa, x25519
 from cryptography.x509.oid import AuthorityInformationAccessOID as Access
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from varying import write_any_statements
 
 from tppkit.certificates import EidasCertificate, Psd2Statement, Use, check_certificate, der, oids
 from tppkit.certificates.checks.psd2 import are_name_and_id_exchanged
 from tppkit.certificates.qcstatements import LimitValue, PdsLocation, RoleOfPsp
 from tppkit.certificates.rules import RULES
-from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.testpki.profiles import key_usage
 
 QWAC, SEAL = Use.QWAC, Use.QSEALC
@@ -44,7 +44,7 @@ def qc(use: Use, **changes: Any) -> Change:
     stated = {
         "qc_type": TYPES[use], "pds": (PDS,), "psd2": None if psd2 is None else replace(PSD2, **psd2), **changes
     }  # fmt: skip
-    return {"qc": write_qc_statements(**stated)}
+    return {"qc": write_any_statements(**stated)}
 
 
 def statements(*further: bytes, without: str = "", use: Use = QWAC) -> Change:
@@ -55,17 +55,15 @@ def statements(*further: bytes, without: str = "", use: Use = QWAC) -> Change:
         for child in der.read_children(good, der.read_whole(good, tag=der.SEQUENCE))
         if not without or der.write_oid(without) not in good[child.offset : child.end]
     ]
-    return {"qc": der.write_element(der.SEQUENCE, *kept, *further)}
+    return {"qc": der.write_sequence(*kept, *further)}
 
 
 def statement(oid: str, *info: bytes) -> bytes:
-    return der.write_element(der.SEQUENCE, der.write_oid(oid), *info)
+    return der.write_sequence(der.write_oid(oid), *info)
 
 
 def qc_types(*types: str) -> Change:
-    return statements(
-        statement(oids.QC_TYPE, der.write_element(der.SEQUENCE, *map(der.write_oid, types))), without=oids.QC_TYPE
-    )
+    return statements(statement(oids.QC_TYPE, der.write_sequence(*map(der.write_oid, types))), without=oids.QC_TYPE)
 
 
 def attribute(oid: x509.ObjectIdentifier, value: str) -> x509.NameAttribute:
@@ -96,7 +94,7 @@ def issuer(**values: str) -> Change:
 def registration(scheme: str, country: str, reference: str, *, state: bytes = b"") -> Change:
     """The CA/Browser Forum's extension with an organisation identifier in parts."""
     texts = [der.write_text(text, tag=der.PRINTABLE_STRING) for text in (scheme, country)]
-    return registered(der.write_element(der.SEQUENCE, *texts, state, der.write_text(reference)))
+    return registered(der.write_sequence(*texts, state, der.write_text(reference)))
 
 
 def registered(value: bytes) -> Change:
@@ -485,15 +483,15 @@ def test_a_registered_national_scheme_is_only_no_psd_form(issue):
 @pytest.mark.parametrize("currency", ["1" * 5000, "²", "٣٣", "", "EURO", "\x00"])
 def test_a_currency_of_any_text_is_judged(issue, currency):
     # Not PrintableString, but it is read: the reader takes any string type here.
-    amount = der.write_element(der.SEQUENCE, der.write_text(currency), der.write_integer(1), der.write_integer(0))
+    amount = der.write_sequence(der.write_text(currency), der.write_integer(1), der.write_integer(0))
     change = statements(statement(oids.QC_LIMIT_VALUE, amount))
     assert "qcstatements.limit-value" in found(issue, QWAC, change)
 
 
 def test_a_signature_over_a_broken_hash_is_named(pki):
     # The libraries no longer make such signatures, so the algorithm's identifier is exchanged in a certificate's bytes.
-    sha256 = der.write_element(der.SEQUENCE, der.write_oid("1.2.840.10045.4.3.2"))
-    sha1 = der.write_element(der.SEQUENCE, der.write_oid("1.2.840.10045.4.1"))
+    sha256 = der.write_sequence(der.write_oid("1.2.840.10045.4.3.2"))
+    sha1 = der.write_sequence(der.write_oid("1.2.840.10045.4.1"))
     for use, holder in ((QWAC, pki.qwac), (SEAL, pki.qseal)):
         exchanged = EidasCertificate.from_der(exchange(holder.certificate.der, sha256, sha1))
         codes = [f.code for f in check_certificate(exchanged, as_=use, at=pki.not_before)]
@@ -514,7 +512,7 @@ def exchange(whole: bytes, old: bytes, new: bytes) -> bytes:
     parts = [[whole[part.offset : part.end] for part in of] for of in (der.read_children(whole, to_be_signed), rest)]
     assert any(old in of for of in parts)
     inner, outer = ([new if part == old else part for part in of] for of in parts)
-    return der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, *inner), *outer)
+    return der.write_sequence(der.write_sequence(*inner), *outer)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.hazmat.primitives.serialization.pkcs12 import PBES
 
+from refusals import refused
 from tppkit.certificates import EidasCertificate, der
 from tppkit.certificates.sources import MAX_CERTIFICATES, MAX_SOURCE_BYTES, Source, read_sources
 from tppkit.errors import FormatError
@@ -108,9 +109,8 @@ def test_a_request_is_read_in_every_form(request_der, form, label):
 def test_a_request_without_attributes_is_distinguished_from_a_certificate(request_der):
     info, *rest = der.read_children(request_der, der.read_whole(request_der, tag=der.SEQUENCE))
     version, name, key, _ = (request_der[part.offset : part.end] for part in der.read_children(request_der, info))
-    without = der.write_element(
-        der.SEQUENCE,
-        der.write_element(der.SEQUENCE, version, name, key),
+    without = der.write_sequence(
+        der.write_sequence(version, name, key),
         *(request_der[p.offset : p.end] for p in rest),
     )
     assert read_sources(without) == (Source("csr", without),)
@@ -144,9 +144,7 @@ def test_a_text_that_begins_with_the_digit_0_is_not_mistaken_for_der(pki, before
 
 
 def test_der_that_holds_a_pem_text_is_der():
-    whole = der.write_element(
-        der.SEQUENCE, der.write_element(der.SEQUENCE), der.write_text(pem(b"\x30\x00" * 90).decode())
-    )
+    whole = der.write_sequence(der.write_sequence(), der.write_text(pem(b"\x30\x00" * 90).decode()))
     assert [source.der for source in read_sources(whole)] == [whole]
 
 
@@ -159,12 +157,11 @@ def test_every_label_of_a_certificate_is_read_alike(pki, label):
 
 def test_trust_settings_behind_a_certificate_are_refused(pki):
     # What OpenSSL writes for a certificate that is refused for TLS clients.
-    settings = der.write_element(der.SEQUENCE, der.write_element(0xA0, der.write_oid("1.3.6.1.5.5.7.3.2")))
+    settings = der.write_sequence(der.write_element(0xA0, der.write_oid("1.3.6.1.5.5.7.3.2")))
     text = pem(pki.qwac.certificate.der + settings, "TRUSTED CERTIFICATE")
     assert refusal(text) == "pem.trust-settings"
-    with pytest.raises(FormatError) as refused:
+    with refused(FormatError, "pem.trust-settings"):
         EidasCertificate.from_pem(text)
-    assert refused.value.code == "pem.trust-settings"
 
 
 def test_the_first_certificate_of_a_pem_text_is_used(pki):
@@ -173,9 +170,8 @@ def test_the_first_certificate_of_a_pem_text_is_used(pki):
 
 
 def test_a_pem_text_without_a_certificate_holds_none(pki):
-    with pytest.raises(FormatError) as refused:
+    with refused(FormatError, "certificate.not-found"):
         EidasCertificate.from_pem(key_pem(pki.qwac.key))
-    assert refused.value.code == "certificate.not-found"
 
 
 @pytest.mark.parametrize("password", [None, b"password", "pässword".encode()])
@@ -248,9 +244,8 @@ def test_a_damaged_block_is_refused_and_not_left_out(pki, text, damaged, before,
     data = block + whole if before else whole + block
     assert refusal(data) == refusal(base64.b64encode(data)) == "pem.malformed"
     if before:
-        with pytest.raises(FormatError) as refused:
+        with refused(FormatError, "pem.malformed"):
             EidasCertificate.from_pem(data)
-        assert refused.value.code == "pem.malformed"
 
 
 def test_a_certificate_that_is_cut_off_is_refused(pki):
@@ -299,7 +294,7 @@ def with_pbmac1(data: bytes, rounds: int) -> bytes:
     parts = [data[part.offset : part.end] for part in der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))]
 
     def sequence(*content: bytes) -> bytes:
-        return der.write_element(der.SEQUENCE, *content)
+        return der.write_sequence(*content)
 
     salt, hmac = (
         der.write_element(der.OCTET_STRING, bytes(8)),
@@ -319,7 +314,7 @@ def test_the_rounds_of_a_pbmac1_count_too(pki, rounds, code):
 
 
 def sequence(*content: bytes) -> bytes:
-    return der.write_element(der.SEQUENCE, *content)
+    return der.write_sequence(*content)
 
 
 def with_nested_key(depth: int, rounds: int) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -12,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsageOID
 
-from tppkit.certificates import EidasCertificate, Psd2Statement, oids
-from tppkit.certificates.qcstatements import RoleOfPsp
+from tppkit.certificates import EidasCertificate, Psd2Statement, der, oids
+from tppkit.certificates.qcstatements import LimitValue, RoleOfPsp
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.testpki.profiles import key_usage
 
@@ -61,6 +62,41 @@ QSEALC = Variant(
 
 def name_of(*attributes: tuple[str, str]) -> x509.Name:
     return x509.Name([x509.NameAttribute(x509.ObjectIdentifier(oid), value) for oid, value in attributes])
+
+
+def countries(codes: Sequence[str]) -> bytes:
+    return der.write_sequence(*(der.write_text(code, tag=der.PRINTABLE_STRING) for code in codes))
+
+
+def monetary_value(limit: LimitValue) -> bytes:
+    number = limit.currency.isdigit()
+    text = (
+        der.write_integer(int(limit.currency)) if number else der.write_text(limit.currency, tag=der.PRINTABLE_STRING)
+    )
+    return der.write_sequence(text, der.write_integer(limit.amount), der.write_integer(limit.exponent))
+
+
+# Statements that no certificate of the test PKI has.
+RARE = {
+    "limit_value": (oids.QC_LIMIT_VALUE, monetary_value),
+    "retention_years": (oids.QC_RETENTION_PERIOD, der.write_integer),
+    "cc_legislation": (oids.QC_CC_LEGISLATION, countries),
+    "identification_methods": (oids.QC_IDENTIFICATION_METHOD, lambda methods: der.write_sequence(*map(der.write_oid, methods))),
+    "qscd_legislation": (oids.QC_QSCD_LEGISLATION, countries),
+}  # fmt: skip
+
+
+def with_statements(written: bytes, *more: bytes) -> bytes:
+    """The statements, and further ones."""
+    whole = der.read_whole(written, tag=der.SEQUENCE)
+    return der.write_sequence(written[whole.start : whole.end], *more)
+
+
+def write_any_statements(**stated: Any) -> bytes:
+    """As `write_qc_statements`, also with the facts of `RARE`."""
+    rare = {name: value for name in RARE if (value := stated.pop(name, None)) not in (None, ())}
+    more = (der.write_sequence(der.write_oid(RARE[name][0]), RARE[name][1](value)) for name, value in rare.items())
+    return with_statements(write_qc_statements(**stated), *more)
 
 
 def statements(variant: Variant) -> bytes:

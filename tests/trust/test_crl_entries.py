@@ -35,6 +35,6 @@ def test_a_time_is_read_in_one_form_only(encoded, expected):
 @pytest.mark.parametrize("count", [0, 4])
 def test_an_extension_has_two_or_three_parts(count):
     parts = [der.write_oid("2.5.29.21"), b"\x01\x01\xff", b"\x01\x01\xff", der.write_element(der.OCTET_STRING)][:count]
-    data = der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, *parts))
+    data = der.write_sequence(der.write_sequence(*parts))
     with refused(FormatError, "crl.malformed"):
         read_crl_extensions(data, der.read_whole(data, tag=der.SEQUENCE))

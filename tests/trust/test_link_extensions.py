@@ -40,7 +40,7 @@ def directory(common_name: str) -> bytes:
 
 
 def subtrees(*bases: bytes, tag: int = 0xA0) -> bytes:
-    return der.write_element(tag, *(der.write_element(der.SEQUENCE, base) for base in bases))
+    return der.write_element(tag, *(der.write_sequence(base) for base in bases))
 
 
 def verify(pki, *, authority: tuple[Extension, ...], leaf: tuple[Extension, ...] = (), common_name: str) -> object:
@@ -66,14 +66,14 @@ def verify(pki, *, authority: tuple[Extension, ...], leaf: tuple[Extension, ...]
 def test_a_long_name_in_another_script_is_judged_in_every_place_without_a_warning(pki, name):
     with pytest.warns(UserWarning, match="64"):  # which readers that check lengths in bytes give
         x509.NameAttribute(NameOID.COMMON_NAME, name, _validate=False)
-    permitted = der.write_element(der.SEQUENCE, subtrees(directory(name)))
-    excluded = der.write_element(der.SEQUENCE, subtrees(directory(name), tag=0xA1))
-    alternative = Extension(oids.SUBJECT_ALTERNATIVE_NAME, der.write_element(der.SEQUENCE, directory(name)))
+    permitted = der.write_sequence(subtrees(directory(name)))
+    excluded = der.write_sequence(subtrees(directory(name), tag=0xA1))
+    alternative = Extension(oids.SUBJECT_ALTERNATIVE_NAME, der.write_sequence(directory(name)))
     issuer = der.write_element(0xA1, directory(name))
     key_id = der.write_element(0x80, pki.root.certificate.extensions.subject_key_identifier)
-    named = Extension(oids.AUTHORITY_KEY_IDENTIFIER, der.write_element(der.SEQUENCE, key_id, issuer, b"\x82\x01\x07"))
-    point = der.write_element(der.SEQUENCE, der.write_element(0xA0, der.write_element(0xA0, directory(name))))
-    points = Extension(oids.CRL_DISTRIBUTION_POINTS, der.write_element(der.SEQUENCE, point))
+    named = Extension(oids.AUTHORITY_KEY_IDENTIFIER, der.write_sequence(key_id, issuer, b"\x82\x01\x07"))
+    point = der.write_sequence(der.write_element(0xA0, der.write_element(0xA0, directory(name))))
+    points = Extension(oids.CRL_DISTRIBUTION_POINTS, der.write_sequence(point))
     constraints = Extension(oids.NAME_CONSTRAINTS, permitted, critical=True)
     assert verify(pki, authority=(), leaf=(alternative,), common_name="Short")
     assert verify(pki, authority=(constraints, named), leaf=(alternative, named, points), common_name=name)
@@ -196,11 +196,11 @@ def test_the_part_that_a_list_covers_is_read(part):
 @pytest.mark.parametrize("part", [b"\x81\x01\x00", b"\x82\x01\xff\x81\x01\xff", b"\x86\x01\xff"], ids=bytes.hex)
 def test_a_malformed_part_of_an_issuing_point_is_refused(part):
     with refused(FormatError, "der.malformed"):
-        read_issuing_point(der.write_element(der.SEQUENCE, part))
+        read_issuing_point(der.write_sequence(part))
 
 
 @given(st.sampled_from(READERS), st.binary(max_size=60))
 def test_only_format_errors_escape(read, raw):
-    for data in (raw, der.write_element(der.SEQUENCE, raw)):
+    for data in (raw, der.write_sequence(raw)):
         with suppress(FormatError):
             read(data)

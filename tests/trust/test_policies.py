@@ -21,8 +21,8 @@ def stating(*policies: str):
 
 
 def mapping(*pairs: tuple[str, str]):
-    content = [der.write_element(der.SEQUENCE, der.write_oid(a), der.write_oid(b)) for a, b in pairs]
-    value = der.write_element(der.SEQUENCE, *content)
+    content = [der.write_sequence(der.write_oid(a), der.write_oid(b)) for a, b in pairs]
+    value = der.write_sequence(*content)
     return (x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.33"), value), True)
 
 

@@ -53,8 +53,8 @@ def policies(stated: frozenset[str]) -> list[tuple[x509.ExtensionType, bool]]:
 
 
 def mapping_extension(mappings: tuple[tuple[str, str], ...]) -> x509.UnrecognizedExtension:
-    pairs = (der.write_element(der.SEQUENCE, der.write_oid(a), der.write_oid(b)) for a, b in mappings)
-    return x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.33"), der.write_element(der.SEQUENCE, *pairs))
+    pairs = (der.write_sequence(der.write_oid(a), der.write_oid(b)) for a, b in mappings)
+    return x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.33"), der.write_sequence(*pairs))
 
 
 def make_chain(certify, authorities, leaf_extensions, leaf_name="leaf"):

@@ -83,9 +83,7 @@ def both(*edits: Edit) -> Edit:
 
 def written_long(data: bytes) -> bytes:
     ends = write_time(ENDS)
-    usual, long = (
-        der.write_element(der.SEQUENCE, starts, ends) for starts in (write_time(STARTS), write_generalized_time(STARTS))
-    )
+    usual, long = (der.write_sequence(starts, ends) for starts in (write_time(STARTS), write_generalized_time(STARTS)))
     assert data.count(usual) == 1
     return data.replace(usual, long)
 
@@ -99,8 +97,8 @@ def claims_other_key(data: bytes) -> bytes:
 WITHIN = extends(x509.NameConstraints([x509.DNSName("good.example")], None))
 RSA_ALGORITHM = bytes.fromhex("300d06092a864886f70d01010b0500")
 ECDSA_ALGORITHM = bytes.fromhex("300a06082a8648ce3d040302")
-OTHER_ALGORITHM = der.write_element(der.SEQUENCE, der.write_oid("1.3.101.113"))
-UNNAMED = der.write_element(der.SEQUENCE)
+OTHER_ALGORITHM = der.write_sequence(der.write_oid("1.3.101.113"))
+UNNAMED = der.write_sequence()
 # The issuer's certificate, and a list, at ldap://a b
 ODD_AIA, ODD_POINT = "3018301606082b06010505073002860a6c6461703a2f2f612062", "30123010a00ea00c860a6c6461703a2f2f612062"
 CASES = (
@@ -187,12 +185,12 @@ def drafts(keys) -> dict[str, Draft]:
 def certify(draft: Draft, key, change: Callable[[bytes], bytes], outer: bytes | None) -> EidasCertificate:
     signed = draft.sign(key)
     part = der.read_children(signed, der.read_whole(signed, tag=der.SEQUENCE))[0]
-    to_be_signed = der.write_element(der.SEQUENCE, change(signed[part.start : part.end]))
+    to_be_signed = der.write_sequence(change(signed[part.start : part.end]))
     algorithm = outer or signature_algorithm(key, default_hash(key)).dump()
     if change is claims_other_key:
         algorithm = claims_other_key(algorithm)
     signature = der.write_element(der.BIT_STRING, b"\x00", sign_bytes(key, to_be_signed, default_hash(key)))
-    return EidasCertificate.from_der(der.write_element(der.SEQUENCE, to_be_signed, algorithm, signature))
+    return EidasCertificate.from_der(der.write_sequence(to_be_signed, algorithm, signature))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

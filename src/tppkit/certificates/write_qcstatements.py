@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tppkit.certificates import der, oids
-from tppkit.certificates.qcstatements import LimitValue, PdsLocation, Psd2Statement
+from tppkit.certificates.qcstatements import PdsLocation, Psd2Statement
 
 
 def write_qc_statements(
@@ -15,11 +15,6 @@ def write_qc_statements(
     sscd: bool = False,
     semantics: str | None = oids.SEMANTICS_LEGAL,
     name_registration_authorities: tuple[str, ...] = (),
-    limit_value: LimitValue | None = None,
-    retention_years: int | None = None,
-    cc_legislation: tuple[str, ...] = (),
-    identification_methods: tuple[str, ...] = (),
-    qscd_legislation: tuple[str, ...] = (),
 ) -> bytes:
     """Return DER of a qcStatements extension value.
 
@@ -31,11 +26,6 @@ def write_qc_statements(
         sscd: state a qualified device.
         semantics: dotted identifier of the subject name's semantics, or None.
         name_registration_authorities: addresses of the registers of the subject's names.
-        limit_value: the highest amount of a transaction, or None.
-        retention_years: how long records are kept, or None.
-        cc_legislation: countries under whose law the certificate is qualified (none for the EU).
-        identification_methods: dotted identifiers of QcIdentMethod.
-        qscd_legislation: countries under whose law the device is qualified.
     """
     type_oid = next(oid for oid, name in oids.QC_TYPES.items() if name == qc_type)
     statements = [
@@ -43,13 +33,6 @@ def write_qc_statements(
         _statement(oids.QC_SSCD) if sscd else b"",
         _statement(oids.QC_PDS, write_pds(pds)) if pds else b"",
         _statement(oids.QC_TYPE, der.write_sequence(der.write_oid(type_oid))),
-        _statement(oids.QC_LIMIT_VALUE, write_limit_value(limit_value)) if limit_value else b"",
-        _statement(oids.QC_RETENTION_PERIOD, der.write_integer(retention_years))
-        if retention_years is not None
-        else b"",
-        _statement(oids.QC_CC_LEGISLATION, _countries(cc_legislation)) if cc_legislation else b"",
-        _statement(oids.QC_IDENTIFICATION_METHOD, _oids(identification_methods)) if identification_methods else b"",
-        _statement(oids.QC_QSCD_LEGISLATION, _countries(qscd_legislation)) if qscd_legislation else b"",
         _semantics(semantics, name_registration_authorities) if semantics or name_registration_authorities else b"",
         _statement(oids.QC_PSD2, write_psd2(psd2)) if psd2 else b"",
     ]
@@ -58,23 +41,6 @@ def write_qc_statements(
 
 def _statement(oid: str, *info: bytes) -> bytes:
     return der.write_sequence(der.write_oid(oid), *info)
-
-
-def write_limit_value(limit: LimitValue) -> bytes:
-    """The DER of a MonetaryValue."""
-    numeric = limit.currency.isdigit()
-    currency = (
-        der.write_integer(int(limit.currency)) if numeric else der.write_text(limit.currency, tag=der.PRINTABLE_STRING)
-    )
-    return der.write_sequence(currency, der.write_integer(limit.amount), der.write_integer(limit.exponent))
-
-
-def _countries(countries: tuple[str, ...]) -> bytes:
-    return der.write_sequence(*(der.write_text(country, tag=der.PRINTABLE_STRING) for country in countries))
-
-
-def _oids(dotted: tuple[str, ...]) -> bytes:
-    return der.write_sequence(*map(der.write_oid, dotted))
 
 
 def _semantics(identifier: str | None, authorities: tuple[str, ...]) -> bytes:

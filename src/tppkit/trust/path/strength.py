@@ -28,14 +28,14 @@ _NULL = der.write_element(der.NULL)
 
 
 def _algorithm(oid: str, *parameters: bytes) -> bytes:
-    return der.write_element(der.SEQUENCE, der.write_oid(oid), *parameters)
+    return der.write_sequence(der.write_oid(oid), *parameters)
 
 
 def _pss(hash_oid: str, salt_length: int) -> bytes:
     digest = _algorithm(hash_oid, _NULL)
     parts = (digest, _algorithm(_MGF1, digest), der.write_integer(salt_length))
     explicit = (der.write_element(0xA0 + place, part) for place, part in enumerate(parts))
-    return _algorithm(_PSS, der.write_element(der.SEQUENCE, *explicit))
+    return _algorithm(_PSS, der.write_sequence(*explicit))
 
 
 _SHA256, _SHA384, _SHA512 = (f"2.16.840.1.101.3.4.2.{number}" for number in (1, 2, 3))
