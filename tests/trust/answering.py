@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from asn1crypto import crl as asn1_crl
 from asn1crypto import ocsp as asn1_ocsp
@@ -17,8 +17,12 @@ from tppkit.trust import PathVerifier, RevocationEvidence
 from tppkit.trust.revocation.ocsp_response import OcspResponse, parse_ocsp_response
 from tppkit.trust.revocation.revocation_list import Crl, parse_crl
 
-DAY = timedelta(days=1)
+AT = datetime(2026, 6, 1, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 SHA256 = hashes.SHA256()
+GOOD, REVOKED, UNKNOWN = ocsp.OCSPCertStatus.GOOD, ocsp.OCSPCertStatus.REVOKED, ocsp.OCSPCertStatus.UNKNOWN
+HOLD = x509.ReasonFlags.certificate_hold
+ODD = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.999.1"), b"\x05\x00")
 
 
 def evidence(*answers: Crl | OcspResponse) -> RevocationEvidence:
@@ -42,6 +46,16 @@ def outcome(paths: PathVerifier, leaf, at: datetime) -> tuple[str | None, list[s
         return None, [finding.code for finding in paths.verify(leaf.certificate, at=at).findings]
     except CertificateRejected as e:
         return e.code, [finding.code for finding in e.findings]
+
+
+def code(paths: PathVerifier, leaf, at: datetime = AT) -> str | None:
+    """The code of the refusal, or None."""
+    return outcome(paths, leaf, at)[0]
+
+
+def because(why: x509.ReasonFlags) -> list[tuple[x509.ExtensionType, bool]]:
+    """The extension of an entry with the reason."""
+    return [(x509.CRLReason(why), False)]
 
 
 def make_crl(

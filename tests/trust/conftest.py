@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 import pytest
+from answering import evidence
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -16,6 +17,7 @@ from cryptography.x509.oid import NameOID
 from key_identifiers import key_identifiers
 from tppkit.certificates import EidasCertificate
 from tppkit.testpki.profiles import authority_extensions, key_usage
+from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationScope
 
 STARTS, ENDS = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)
 
@@ -78,6 +80,17 @@ def root(certify: Certify) -> Certified:
 def issuing(certify: Certify, root: Certified) -> Certified:
     """An authority below `root`."""
     return certify("Issuing", root)
+
+
+@pytest.fixture
+def judging(root: Certified, issuing: Certified) -> Callable[..., PathVerifier]:
+    """A verifier of certificates of `issuing` with these answers; of the end entity alone unless stated otherwise."""
+
+    def judging(*answers, scope: RevocationScope = RevocationScope.LEAF, **options) -> PathVerifier:
+        checker = RevocationChecker(evidence=evidence(*answers), scope=scope, **options)
+        return PathVerifier(Anchors((root.certificate,), (issuing.certificate,)), revocation=checker)
+
+    return judging
 
 
 @pytest.fixture(scope="session")

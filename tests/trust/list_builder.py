@@ -15,11 +15,15 @@ from signxml.algorithms import CanonicalizationMethod, DigestAlgorithm, Signatur
 from signxml.xades import XAdESSigner
 
 from tppkit.certificates import EidasCertificate
+from tppkit.testpki import make_provider
+from tppkit.testpki.profiles import qwac_extensions
 from tppkit.trust import TrustedLists
 from tppkit.trust.trusted_list.model import TrustedList
 from tppkit.trust.trusted_list.reader import UnverifiedList
 from tppkit.trust.trusted_list.uris import LIST_OF_LISTS, NATIONAL_LIST, QUALIFIED_CA, XML_LIST_MEDIA_TYPE
 
+START, AT = datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 6, 1, tzinfo=UTC)
+QWAC = {"ca": False, "starts": START, "extensions": tuple(qwac_extensions(make_provider()))}  # of `certify`
 ISSUED, NEXT_UPDATE = datetime(2026, 5, 1, tzinfo=UTC), datetime(2026, 10, 31, tzinfo=UTC)
 STATUS = "http://uri.etsi.org/TrstSvc/TrustedList/Svcstatus/"
 INFORMATION = "http://uri.etsi.org/TrstSvc/TrustedList/SvcInfoExt/"

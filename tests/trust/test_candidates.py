@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
-from answering import evidence, make_crl, make_ocsp, outcome, point
+from answering import AT, evidence, make_crl, make_ocsp, outcome, point
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
@@ -19,8 +19,6 @@ from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationEvidence, RevocationPolicy, State
 from tppkit.trust.path.verifier import MAX_REVOCATION_CHECKS, MAX_SIGNED_CANDIDATES
 from tppkit.trust.revocation.revocation_list import parse_crl
-
-AT = datetime(2026, 6, 1, tzinfo=UTC)
 
 
 def verify(leaf, *, roots, between=(), sent=()):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
 
 import pytest
-from answering import edited, make_crl, point
+from answering import AT, HOLD, HOUR, ODD, because, edited, make_crl, point
 from asn1crypto import core
 from asn1crypto import crl as asn1_crl
 from asn1crypto import x509 as asn1_x509
@@ -28,10 +28,7 @@ from tppkit.trust.revocation.crl import verify_crl
 from tppkit.trust.revocation.crl_entries import MAX_PART_BYTES
 from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, MAX_CRLS, MAX_ENTRIES, parse_crl, parse_crls
 
-AT = datetime(2026, 6, 1, tzinfo=UTC)
-HOUR = timedelta(hours=1)
-ODD = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.999.1"), b"\x05\x00")
-SUPERSEDED = (x509.CRLReason(x509.ReasonFlags.superseded), False)
+SUPERSEDED = because(x509.ReasonFlags.superseded)
 POINT = x509.UniformResourceIdentifier("http://crl.example.com/1.crl")
 
 
@@ -64,7 +61,7 @@ def test_what_is_not_listed_is_good(leaf, issuer):
 
 def test_what_is_listed_is_revoked_with_date_and_reason(leaf, issuer):
     entry = (
-        (x509.CRLReason(x509.ReasonFlags.key_compromise), False),
+        *because(x509.ReasonFlags.key_compromise),
         (x509.InvalidityDate((AT - HOUR).replace(tzinfo=None)), False),
     )
     said = answer(make_crl(issuer, leaf, at=AT, when=AT - HOUR / 2, entry_extensions=entry), leaf, issuer)
@@ -105,7 +102,7 @@ def test_a_list_with_a_long_name_in_another_script_is_read_without_a_warning(cer
         named = x509.CertificateIssuer([x509.DirectoryName(issuer.certificate.x509.subject), greek])
         crl = make_crl(
             issuer, filler, leaf, at=AT, extensions=[point(full_name=[greek], indirect_crl=True)],
-            entry_extensions=[[(x509.CertificateIssuer([greek]), True)], [(named, True), SUPERSEDED]],
+            entry_extensions=[[(x509.CertificateIssuer([greek]), True)], [(named, True), *SUPERSEDED]],
         )  # fmt: skip
     said = answer(parse_crl(crl.der), leaf, issuer)
     assert (said.state, said.reason) == (State.REVOKED, "superseded")
@@ -189,7 +186,7 @@ def test_a_critical_extension_of_any_entry_is_refused_where_it_could_hide_this_o
 
 def test_without_critical_extensions_a_malformed_one_of_another_entry_is_no_obstacle(certify, leaf, issuer):
     entry = [
-        (x509.CRLReason(x509.ReasonFlags.superseded), False),
+        *SUPERSEDED,
         (x509.InvalidityDate(AT.replace(tzinfo=None)), False),
     ]
     crl = make_crl(issuer, certify("other", issuer), at=AT, entry_extensions=entry)
@@ -277,7 +274,7 @@ def test_only_format_error_escapes(raw):
 @pytest.fixture(scope="module")
 def full(certify, issuer, leaf):
     extensions = [point(full_name=[POINT]), (x509.CRLNumber(7), False)]
-    entry = [(x509.CRLReason(x509.ReasonFlags.superseded), False)]
+    entry = SUPERSEDED
     return make_crl(issuer, leaf, at=AT, extensions=extensions, entry_extensions=entry).der
 
 
@@ -311,9 +308,7 @@ def test_entries_are_read_once_and_only_where_one_could_mean_more(leaf, issuer):
     assert odd.fault_of_entries is odd.fault_of_entries
 
 
-FINAL, HOLD, REMOVED = (
-    x509.ReasonFlags.key_compromise, x509.ReasonFlags.certificate_hold, x509.ReasonFlags.remove_from_crl,
-)  # fmt: skip
+FINAL, REMOVED = x509.ReasonFlags.key_compromise, x509.ReasonFlags.remove_from_crl
 
 
 @pytest.mark.parametrize("turn", [1, -1], ids=["in this order", "reversed"])
@@ -328,7 +323,7 @@ FINAL, HOLD, REMOVED = (
     ],
 )
 def test_of_several_entries_the_worst_counts(leaf, issuer, entries, expected, turn):
-    listed = [[(x509.CRLReason(why), False)] if why else [] for why, _ in entries][::turn]
+    listed = [because(why) if why else [] for why, _ in entries][::turn]
     crl = make_crl(
         issuer, *[leaf] * len(entries), at=AT, entry_extensions=listed, when=[when for _, when in entries][::turn]
     )

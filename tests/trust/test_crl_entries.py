@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
+from answering import AT
 
 from refusals import refused
 from tppkit.certificates import der
 from tppkit.errors import FormatError
 from tppkit.trust.revocation.crl_entries import read_crl_extensions, read_time
-
-AT = datetime(2026, 6, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(

@@ -6,25 +6,22 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
-from answering import evidence, make_crl, make_ocsp, outcome
+from answering import AT, DAY, HOLD, HOUR, REVOKED, UNKNOWN, code, make_crl, make_ocsp
 from cryptography import x509
 from cryptography.x509 import ocsp
 from cryptography.x509.oid import AuthorityInformationAccessOID
 
 from tppkit.errors import TransportError
 from tppkit.testpki.profiles import authority_extensions, key_usage
-from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationPolicy, RevocationScope
+from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationPolicy
 from tppkit.trust.path.window import Window
 from tppkit.trust.revocation.answers import RevocationSource
 from tppkit.trust.revocation.fetched import MAX_FETCHES, FetchedAnswers, FetchNeeded, without_fetching
 from tppkit.trust.revocation.outcome import Inquiry
 
-AT = datetime(2026, 6, 1, tzinfo=UTC)
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-REVOKED, HOLD = ocsp.OCSPCertStatus.REVOKED, x509.ReasonFlags.certificate_hold
 OCSP_URL, CRL_URL = "http://ocsp.example.com/", "http://crl.example.com/1.crl"
 ACCESS = (
     x509.AuthorityInformationAccess(
@@ -46,21 +43,6 @@ def leaf(certify, issuing):
 @pytest.fixture(scope="module")
 def other(certify, issuing):
     return certify("other", issuing, extensions=(key_usage("digital_signature"), ACCESS, POINTS))
-
-
-@pytest.fixture
-def judging(root, issuing):
-    """A verifier of leaves with these answers."""
-
-    def judging(*answers, **options) -> PathVerifier:
-        checker = RevocationChecker(evidence=evidence(*answers), scope=RevocationScope.LEAF, **options)
-        return PathVerifier(Anchors((root.certificate,), (issuing.certificate,)), revocation=checker)
-
-    return judging
-
-
-def code(paths: PathVerifier, leaf, at: datetime = AT) -> str | None:
-    return outcome(paths, leaf, at)[0]
 
 
 class Responder:
@@ -118,7 +100,7 @@ def test_the_list_is_requested_where_the_responder_is_of_no_use(judging, leaf, i
     answers = {
         "no answer": None,
         "rubbish": b"<html>",
-        "unknown": make_ocsp(leaf, issuing, at=AT, status=ocsp.OCSPCertStatus.UNKNOWN).der,
+        "unknown": make_ocsp(leaf, issuing, at=AT, status=UNKNOWN).der,
         "stale": make_ocsp(leaf, issuing, at=AT - 9 * DAY).der,
     }
     responder = Responder(ocsp=answers[fault], crl=make_crl(issuing, at=AT).der)
@@ -166,9 +148,7 @@ def test_a_fetched_list_that_does_not_settle_one_certificate_settles_others(judg
 
 
 def test_a_fetched_response_that_does_not_settle_its_certificate_is_not_kept(judging, leaf, other, issuing):
-    unknown = make_ocsp(
-        leaf, issuing, at=AT, status=ocsp.OCSPCertStatus.UNKNOWN, more=[make_ocsp(other, issuing, at=AT)]
-    )
+    unknown = make_ocsp(leaf, issuing, at=AT, status=UNKNOWN, more=[make_ocsp(other, issuing, at=AT)])
     responder = Responder(ocsp=unknown.der)
     paths = judging(fetch=responder)
     assert code(paths, leaf) == "revocation.unknown"

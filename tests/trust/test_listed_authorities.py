@@ -12,20 +12,17 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
-from list_builder import ROOT, SEALS, WEB, Listed, State, verified_lists
+from list_builder import AT, QWAC, ROOT, SEALS, WEB, Listed, State, verified_lists
 
 from refusals import refused
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, ConfigurationError, Severity
-from tppkit.testpki import make_provider
-from tppkit.testpki.profiles import authority_extensions, key_usage, qwac_extensions
+from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import Anchors, PathVerifier
 from tppkit.trust.path.strength import is_signed_by
 
-START, AT = datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 6, 1, tzinfo=UTC)
 SINCE = datetime(2020, 1, 1, tzinfo=UTC)
 GRANTED = State("granted", SINCE)
-QWAC = tuple(qwac_extensions(make_provider()))
 POISON = x509.PrecertPoison()
 
 
@@ -39,7 +36,7 @@ def ask(operator, root, certify):
     """The status of a QWAC of an authority that stands below a listed root."""
 
     def ask(between, *, at: datetime = AT, below=root):
-        leaf = certify("qwac", between, ca=False, starts=START, extensions=QWAC).certificate
+        leaf = certify("qwac", between, **QWAC).certificate
         lists = verified_lists(operator, Listed(below.certificate, [State("granted", SINCE, (WEB, ROOT))]))
         return lists.status(leaf, at=at, intermediates=[between.certificate])
 
@@ -91,7 +88,7 @@ def test_forbidden_authorities_do_not_spoil_the_answer_for_allowed_ones(operator
     ).add_extension(x509.BasicConstraints(True, None), critical=True)
     usage, critical = key_usage("digital_signature")
     forbidden = forged.add_extension(usage, critical).sign(root.key, hashes.SHA256()).public_bytes(Encoding.DER)
-    leaf = certify("qwac", between, ca=False, starts=START, extensions=QWAC).certificate
+    leaf = certify("qwac", between, **QWAC).certificate
     lists = verified_lists(operator, Listed(root.certificate, [State("granted", SINCE, (WEB, ROOT))]))
     refused = lists.status(leaf, at=AT, intermediates=[EidasCertificate.from_der(forbidden)])
     assert refused.code == "path.key-usage"
@@ -99,7 +96,7 @@ def test_forbidden_authorities_do_not_spoil_the_answer_for_allowed_ones(operator
 
 
 def test_a_pre_certificate_is_not_qualified(operator, root, certify):
-    poisoned = certify("qwac", root, ca=False, starts=START, extensions=(*QWAC, (POISON, True))).certificate
+    poisoned = certify("qwac", root, **QWAC | {"extensions": (*QWAC["extensions"], (POISON, True))}).certificate
     found = verified_lists(operator, Listed(root.certificate, [GRANTED])).status(poisoned, at=AT)
     assert (found.code, found.at_issuance.qualified_for) == ("certificate.precertificate", ())
 

@@ -6,13 +6,10 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from list_builder import SEALS, Listed, State, verified_lists, when
+from list_builder import AT, QWAC, SEALS, Listed, State, verified_lists, when
 
 from tppkit.errors import Severity
-from tppkit.testpki import make_provider
-from tppkit.testpki.profiles import qwac_extensions
 
-AT = datetime(2026, 6, 1, tzinfo=UTC)
 GRANTED, WITHDRAWN, AGAIN = (datetime(year, 1, 1, tzinfo=UTC) for year in (2018, 2020, 2022))
 STATES = (State("granted", AGAIN), State("withdrawn", WITHDRAWN), State("granted", GRANTED))
 
@@ -27,7 +24,7 @@ def ask(operator, web_ca, certify):
     """The status, at its issuance, of a certificate of a service with some states of which one cannot be read."""
 
     def ask(issued: datetime, unreadable: datetime | None, states=STATES):
-        leaf = certify("qwac", web_ca, ca=False, starts=issued, extensions=tuple(qwac_extensions(make_provider())))
+        leaf = certify("qwac", web_ca, **QWAC | {"starts": issued})
 
         def edit(text: str) -> str:
             return text if unreadable is None else text.replace(when(unreadable), "2020-13-01T00:00:00Z")
@@ -41,7 +38,7 @@ def ask(operator, web_ca, certify):
 
 def test_a_past_state_that_names_its_key_by_subject_only_does_not_apply(operator, web_ca, certify):
     """The authority may have had another key under the same name."""
-    leaf = certify("qwac", web_ca, ca=False, starts=GRANTED, extensions=tuple(qwac_extensions(make_provider())))
+    leaf = certify("qwac", web_ca, **QWAC | {"starts": GRANTED})
 
     def edit(text: str) -> str:
         return re.sub("<DigitalId><X509SKI>[^<]*</X509SKI></DigitalId>", "", text)
@@ -89,7 +86,7 @@ def entries(web_ca, *entries: State) -> list[Listed]:
     ],
 )
 def test_a_key_that_is_granted_and_withdrawn_for_one_purpose_gives_a_warning(operator, web_ca, certify, other, warned):
-    leaf = certify("qwac", web_ca, ca=False, extensions=tuple(qwac_extensions(make_provider()))).certificate
+    leaf = certify("qwac", web_ca, **QWAC).certificate
     found = verified_lists(operator, *entries(web_ca, other, STATES[0])).status(leaf, at=AT)
     assert found.qualified_for == ("web",)
     expected = [("trusted-list.conflict", Severity.WARNING)] if warned else []

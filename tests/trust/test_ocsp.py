@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from answering import edited_ocsp, make_ocsp
+from answering import AT, GOOD, ODD, REVOKED, UNKNOWN, edited_ocsp, make_ocsp
 from asn1crypto import ocsp as asn1_ocsp
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -28,13 +28,11 @@ from tppkit.trust import State
 from tppkit.trust.revocation.ocsp import verify_ocsp
 from tppkit.trust.revocation.ocsp_response import MAX_OCSP_BYTES, make_ocsp_request, parse_ocsp_response
 
-AT = datetime(2026, 6, 1, tzinfo=UTC)
 # The builder writes the machine's present as producedAt, so responders must be valid then.
 LONG = {"starts": datetime(2020, 1, 1, tzinfo=UTC), "ends": datetime(2049, 1, 1, tzinfo=UTC)}
 SIGNS_OCSP = (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.OCSP_SIGNING]), False)
 NO_CHECK = (x509.OCSPNoCheck(), False)
 RESPONDER = (key_usage("digital_signature"), SIGNS_OCSP, NO_CHECK)
-ODD = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.999.1"), b"\x05\x00")
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +94,7 @@ def test_whether_a_responder_could_be_revoked_itself_is_reported(certify, leaf, 
     assert said.signer_may_be_revoked is not marked
 
 
-REVOKED, REVOKED_AT = ocsp.OCSPCertStatus.REVOKED, datetime(2026, 5, 2, 3, 4, 5, tzinfo=UTC)
+REVOKED_AT = datetime(2026, 5, 2, 3, 4, 5, tzinfo=UTC)
 SHA1_OID = b"\x2b\x0e\x03\x02\x1a"
 YEAR_0, ODD_REASON = (b"20260502030405Z", b"00000502030405Z"), (b"\xa0\x03\x0a\x01\x01", b"\xa0\x03\x0a\x01\x63")
 
@@ -134,9 +132,9 @@ def test_a_response_is_no_longer_fresh_than_its_responders_certificate(certify, 
     assert refusal(late, leaf, issuer) == "ocsp.dates"
 
 
-@pytest.mark.parametrize("first", [ocsp.OCSPCertStatus.GOOD, ocsp.OCSPCertStatus.REVOKED])
+@pytest.mark.parametrize("first", [GOOD, REVOKED])
 def test_of_several_single_responses_a_revocation_counts(leaf, issuer, first):
-    second = ({ocsp.OCSPCertStatus.GOOD, ocsp.OCSPCertStatus.REVOKED} - {first}).pop()
+    second = ({GOOD, REVOKED} - {first}).pop()
     more = [make_ocsp(leaf, issuer, at=AT, status=second)]
     assert answer(make_ocsp(leaf, issuer, at=AT, status=first, more=more), leaf, issuer).state is State.REVOKED
 
@@ -146,16 +144,14 @@ def test_of_several_single_responses_a_revocation_counts(leaf, issuer, first):
 def test_of_several_revocations_the_earliest_date_and_a_final_reason_count(leaf, issuer, earlier_reason, earlier_first):
     final, early = x509.ReasonFlags.superseded, AT - timedelta(days=90)
     made = [{"at": AT - timedelta(hours=1), "when": early, "reason": earlier_reason}, {"at": AT, "reason": final}]
-    first, second = [
-        {"status": ocsp.OCSPCertStatus.REVOKED, **one} for one in (made if earlier_first else reversed(made))
-    ]
+    first, second = [{"status": REVOKED, **one} for one in (made if earlier_first else reversed(made))]
     said = answer(make_ocsp(leaf, issuer, more=[make_ocsp(leaf, issuer, **second)], **first), leaf, issuer)
     assert (said.state, said.revoked_at, said.reason) == (State.REVOKED, early, "superseded")
 
 
 def test_of_several_single_responses_about_others_ours_is_found(certify, leaf, issuer):
     other = certify("other", issuer, ca=False)
-    more = [make_ocsp(leaf, issuer, at=AT, status=ocsp.OCSPCertStatus.REVOKED)]
+    more = [make_ocsp(leaf, issuer, at=AT, status=REVOKED)]
     assert answer(make_ocsp(other, issuer, at=AT, more=more), leaf, issuer).state is State.REVOKED
 
 
@@ -178,9 +174,7 @@ def test_no_more_than_ten_certificates_of_a_response_are_tried(certify, leaf, is
 
 def test_a_revocation_is_reported_with_date_and_reason(leaf, issuer):
     when = AT - timedelta(hours=3)
-    response = make_ocsp(
-        leaf, issuer, at=AT, status=ocsp.OCSPCertStatus.REVOKED, when=when, reason=x509.ReasonFlags.superseded
-    )
+    response = make_ocsp(leaf, issuer, at=AT, status=REVOKED, when=when, reason=x509.ReasonFlags.superseded)
     said = answer(response, leaf, issuer)
     assert (said.state, said.revoked_at, said.reason) == (State.REVOKED, when, "superseded")
 
@@ -191,7 +185,7 @@ def test_invalidity_date_and_archive_cutoff_of_a_single_response_are_reported(le
         {"extn_id": "invalidity_date", "critical": True, "extn_value": lost},
         {"extn_id": "archive_cutoff", "extn_value": kept},
     ]
-    response = make_ocsp(leaf, issuer, at=AT, status=ocsp.OCSPCertStatus.REVOKED, single_extensions=extensions)
+    response = make_ocsp(leaf, issuer, at=AT, status=REVOKED, single_extensions=extensions)
     said = answer(response, leaf, issuer)
     assert (said.invalid_since, said.kept_since, said.only_revokes) == (lost, kept, None)
 
@@ -201,13 +195,13 @@ def test_the_earliest_invalidity_date_of_those_that_revoke_counts(leaf, issuer):
         since = {"extn_id": "invalidity_date", "extn_value": AT - timedelta(hours=hours)}
         return make_ocsp(leaf, issuer, at=AT, status=status, single_extensions=[since], **made)
 
-    good = single(9, ocsp.OCSPCertStatus.GOOD)
+    good = single(9, GOOD)
     assert answer(single(1, more=[single(2), good]), leaf, issuer).invalid_since == AT - timedelta(hours=2)
     assert answer(good, leaf, issuer).invalid_since is None
 
 
 def test_what_the_responder_does_not_know_is_unknown(leaf, issuer):
-    response = make_ocsp(leaf, issuer, at=AT, status=ocsp.OCSPCertStatus.UNKNOWN)
+    response = make_ocsp(leaf, issuer, at=AT, status=UNKNOWN)
     assert answer(response, leaf, issuer).state is State.UNKNOWN
 
 
@@ -344,7 +338,7 @@ def test_only_format_error_escapes(raw):
 @pytest.fixture(scope="module")
 def revoking(leaf, issuer, responder):
     nonce = [(x509.OCSPNonce(b"0123456789abcdef"), False)]
-    return make_ocsp(leaf, issuer, at=AT, status=ocsp.OCSPCertStatus.REVOKED, responder=responder, extensions=nonce).der
+    return make_ocsp(leaf, issuer, at=AT, status=REVOKED, responder=responder, extensions=nonce).der
 
 
 def test_where_a_response_is_malformed_is_reported(revoking):

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import subprocess
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 import pytest
-from answering import evidence, make_crl, make_ocsp, outcome, point
+from answering import AT, DAY, GOOD, HOLD, HOUR, ODD, REVOKED, because, make_crl, make_ocsp, outcome, point
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509 import ocsp
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from programs import needed
 from tppkit.testpki.profiles import key_usage
-from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationPolicy, RevocationScope
+from tppkit.trust import RevocationPolicy
 
-AT = datetime(2026, 6, 1, tzinfo=UTC)
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-REVOKED = ocsp.OCSPCertStatus.REVOKED
-HOLD, REMOVED = x509.ReasonFlags.certificate_hold, x509.ReasonFlags.remove_from_crl
-ODD = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.999.1"), b"\x05\x00")
+REMOVED = x509.ReasonFlags.remove_from_crl
 NAMELESS = x509.UnrecognizedExtension(
     x509.ObjectIdentifier("2.5.29.29"), b"\x30\x00"
 )  # a certificateIssuer without a name
@@ -40,13 +35,11 @@ def leaf(certify, issuing):
 
 
 @pytest.fixture
-def judge(root, issuing, leaf):
+def judge(judging, leaf):
     """The code of the refusal, or None, and the codes of the findings."""
 
     def judge(*answers, at: datetime = AT, **options) -> tuple[str | None, list[str]]:
-        checker = RevocationChecker(evidence=evidence(*answers), scope=RevocationScope.LEAF, **options)
-        paths = PathVerifier(Anchors((root.certificate,), (issuing.certificate,)), revocation=checker)
-        return outcome(paths, leaf, at)
+        return outcome(judging(*answers, **options), leaf, at)
 
     return judge
 
@@ -55,10 +48,6 @@ def judge(root, issuing, leaf):
 def base(issuing):
     """A complete list that was fresh at the time and does not have the leaf."""
     return make_crl(issuing, at=AT - 2 * HOUR, lasts=30 * DAY, extensions=[(x509.CRLNumber(1), False)])
-
-
-def reason(why: x509.ReasonFlags) -> list[tuple[x509.ExtensionType, bool]]:
-    return [(x509.CRLReason(why), False)]
 
 
 def of(authority) -> tuple[x509.CertificateIssuer, bool]:
@@ -135,8 +124,8 @@ def test_an_entry_of_an_indirect_list_belongs_to_the_issuer_named_last(certify, 
 
 
 def test_a_delta_list_lifts_no_hold(judge, issuing, leaf):
-    held = make_crl(issuing, leaf, at=AT - 2 * HOUR, lasts=30 * DAY, entry_extensions=reason(HOLD))
-    lifting = make_crl(issuing, leaf, at=AT - HOUR, extensions=[DELTA], entry_extensions=reason(REMOVED))
+    held = make_crl(issuing, leaf, at=AT - 2 * HOUR, lasts=30 * DAY, entry_extensions=because(HOLD))
+    lifting = make_crl(issuing, leaf, at=AT - HOUR, extensions=[DELTA], entry_extensions=because(REMOVED))
     assert judge(held, lifting)[0] == "revocation.revoked"
     lifted = make_crl(issuing, at=AT - HOUR / 2)
     assert judge(held, lifting, lifted) == (None, ["crl.delta"])
@@ -144,7 +133,7 @@ def test_a_delta_list_lifts_no_hold(judge, issuing, leaf):
 
 @pytest.mark.parametrize("policy", [RevocationPolicy.HARD_FAIL, RevocationPolicy.SOFT_FAIL])
 def test_a_hold_in_a_newer_answer_is_not_lifted_by_an_older_one_that_is_still_fresh(judge, base, issuing, leaf, policy):
-    held = make_crl(issuing, leaf, at=AT - HOUR, extensions=[DELTA], entry_extensions=reason(HOLD))
+    held = make_crl(issuing, leaf, at=AT - HOUR, extensions=[DELTA], entry_extensions=because(HOLD))
     answered = make_ocsp(leaf, issuing, at=AT - HOUR, status=REVOKED, reason=HOLD)
     for answer in (held, answered):
         assert judge(base, answer, at=AT + 9 * DAY, policy=policy)[0] == "revocation.stale"
@@ -187,14 +176,11 @@ def test_a_revocation_counts_whatever_became_of_the_responder(certify, judge, ba
     responder = certify("Responder", issuing, extensions=(key_usage("digital_signature"), usage))
     lists = [make_crl(issuing, responder, at=AT - HOUR)] if is_revoked else []
     answers = {
-        status: make_ocsp(leaf, issuing, at=AT - HOUR, status=status, responder=responder)
-        for status in (REVOKED, ocsp.OCSPCertStatus.GOOD)
+        status: make_ocsp(leaf, issuing, at=AT - HOUR, status=status, responder=responder) for status in (REVOKED, GOOD)
     }
     strict = {"require_responder_status": True}
     assert judge(*lists, answers[REVOKED], **strict)[0] == "revocation.revoked"
-    assert judge(*lists, answers[ocsp.OCSPCertStatus.GOOD], **strict)[0] == (
-        None if is_revoked else "revocation.unknown"
-    )
+    assert judge(*lists, answers[GOOD], **strict)[0] == (None if is_revoked else "revocation.unknown")
 
 
 def test_openssl_finds_the_same_certificate_revoked(tmp_path, judge, root, issuing, leaf):

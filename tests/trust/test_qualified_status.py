@@ -8,9 +8,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 from list_builder import (
+    AT,
     NEXT_UPDATE,
+    QWAC,
     ROOT,
     SEALS,
+    START,
     WEB,
     Listed,
     ListFacts,
@@ -30,13 +33,11 @@ from tppkit.certificates import oids
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.testpki import make_provider
-from tppkit.testpki.profiles import qseal_extensions, qwac_extensions
+from tppkit.testpki.profiles import qseal_extensions
 from tppkit.trust import PathVerifier, TrustedLists
 
-START, AT = datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 6, 1, tzinfo=UTC)
 LONG_AGO, BEFORE_EIDAS = datetime(2010, 1, 1, tzinfo=UTC), datetime(2015, 3, 1, tzinfo=UTC)
 OLD_STEM = "http://uri.etsi.org/TrstSvc/eSigDir-1999-93-EC-TrustedList/Svcstatus/"
-PROVIDER = make_provider()
 GRANTED = State("granted", datetime(2020, 1, 1, tzinfo=UTC))
 
 
@@ -47,12 +48,14 @@ def web_ca(certify):
 
 @pytest.fixture(scope="module")
 def qwac(certify, web_ca):
-    return certify("qwac", web_ca, ca=False, starts=START, extensions=tuple(qwac_extensions(PROVIDER))).certificate
+    return certify("qwac", web_ca, **QWAC).certificate
 
 
 @pytest.fixture(scope="module")
 def qseal(certify, web_ca):
-    return certify("qseal", web_ca, ca=False, starts=START, extensions=tuple(qseal_extensions(PROVIDER))).certificate
+    return certify(
+        "qseal", web_ca, ca=False, starts=START, extensions=tuple(qseal_extensions(make_provider()))
+    ).certificate
 
 
 @pytest.fixture(scope="module")
@@ -147,8 +150,7 @@ def test_only_granted_counts_since_eidas(ask, qwac, status):
 
 
 def test_nothing_was_qualified_before_eidas(ask, certify, web_ca):
-    extensions = tuple(qwac_extensions(PROVIDER))
-    early = certify("early", web_ca, ca=False, starts=BEFORE_EIDAS, extensions=extensions).certificate
+    early = certify("early", web_ca, **QWAC | {"starts": BEFORE_EIDAS}).certificate
     for status in ("granted", "undersupervision", f"{OLD_STEM}accredited"):
         for at in (BEFORE_EIDAS, AT):
             assert ask(early, State(status, LONG_AGO), at=at).code == "trusted-list.not-granted"
@@ -294,7 +296,7 @@ def test_a_service_without_a_certificate_is_ignored(make_lists, web_ca, qwac):
 
 def test_an_intermediate_that_was_not_valid_at_issuance_leads_nowhere(make_lists, certify, web_ca):
     lapsed = certify("Lapsed CA", web_ca, starts=LONG_AGO, ends=START - timedelta(days=1))
-    issued = certify("issued", lapsed, ca=False, starts=START, extensions=tuple(qwac_extensions(PROVIDER))).certificate
+    issued = certify("issued", lapsed, **QWAC).certificate
     lists = make_lists(Listed(web_ca.certificate, [replace(GRANTED, information=(WEB, ROOT))]))
     assert lists.status(issued, at=AT, intermediates=[lapsed.certificate]).code == "trusted-list.no-service"
 
@@ -320,7 +322,7 @@ def below(certify, web_ca):
 
 @pytest.fixture(scope="module")
 def deep(certify, below):
-    return certify("deep", below, ca=False, starts=START, extensions=tuple(qwac_extensions(PROVIDER))).certificate
+    return certify("deep", below, **QWAC).certificate
 
 
 def test_an_intermediate_leads_to_a_root_that_is_listed_as_one(make_lists, web_ca, below, deep):
@@ -345,7 +347,7 @@ def test_the_nearest_listed_authority_decides(make_lists, web_ca, below, deep):
 
 def test_an_end_entity_is_not_an_intermediate(make_lists, certify, web_ca, qwac):
     key = certify("leaf", web_ca, ca=False, starts=START)
-    forged = certify("forged", key, ca=False, starts=START, extensions=tuple(qwac_extensions(PROVIDER))).certificate
+    forged = certify("forged", key, **QWAC).certificate
     lists = make_lists(Listed(web_ca.certificate, [replace(GRANTED, information=(WEB, ROOT))]))
     assert lists.status(forged, at=AT, intermediates=[key.certificate]).code == "trusted-list.no-service"
 
@@ -370,14 +372,7 @@ def test_a_closed_list_answers_for_the_time_before(make_lists, web_ca, qwac):
 
 
 def test_outside_its_own_validity_a_certificate_is_not_qualified(ask, certify, web_ca):
-    short = certify(
-        "short",
-        web_ca,
-        ca=False,
-        starts=START,
-        ends=AT - timedelta(days=1),
-        extensions=tuple(qwac_extensions(PROVIDER)),
-    ).certificate
+    short = certify("short", web_ca, ends=AT - timedelta(days=1), **QWAC).certificate
     assert ask(short, GRANTED).code == "certificate.expired"
     assert ask(short, GRANTED, at=START - timedelta(days=1)).code == "certificate.not-yet-valid"
 

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
-from answering import evidence, make_crl, make_ocsp, outcome, point
+from answering import AT, DAY, HOLD, HOUR, REVOKED, because, evidence, make_crl, make_ocsp, outcome, point
 from cryptography import x509
-from cryptography.x509 import ocsp
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tppkit.testpki.profiles import key_usage
 from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationPolicy
 
-AT = datetime(2026, 6, 1, tzinfo=UTC)
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 CRL_URL = "http://crl.example.com/1.crl"
-REVOKED, HOLD = ocsp.OCSPCertStatus.REVOKED, x509.ReasonFlags.certificate_hold
-
-
-@pytest.fixture(scope="module")
-def root(certify):
-    return certify("Root")
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +81,7 @@ def test_a_hold_that_a_revoked_responder_stated_counts(judging, leaf, root, resp
     assert outcome(paths, leaf, AT + 2 * DAY)[0] == "revocation.stale"
 
 
-HELD = {"at": AT - 2 * HOUR, "entry_extensions": [(x509.CRLReason(HOLD), False)]}
+HELD = {"at": AT - 2 * HOUR, "entry_extensions": because(HOLD)}
 NOT_YET = {"at": AT - 9 * DAY, "when": AT + HOUR / 2}
 
 

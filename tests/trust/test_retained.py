@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
-from answering import make_crl, make_ocsp
+from answering import AT, make_crl, make_ocsp
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from refusals import refused
 from tppkit.errors import FormatError
 from tppkit.trust import RevocationEvidence, load_revocation
-
-AT = datetime(2026, 6, 1, tzinfo=UTC)
 
 
 def test_every_list_of_a_pem_file_is_read(certify, tmp_path):

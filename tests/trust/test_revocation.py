@@ -5,19 +5,29 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from answering import evidence, make_crl, make_ocsp, outcome, point
+from answering import (
+    AT,
+    DAY,
+    HOLD,
+    HOUR,
+    REVOKED,
+    UNKNOWN,
+    because,
+    code,
+    evidence,
+    make_crl,
+    make_ocsp,
+    outcome,
+    point,
+)
 from asn1crypto import core
 from cryptography import x509
-from cryptography.x509 import ocsp
 
 from refusals import refused
 from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationPolicy, RevocationScope, State
 from tppkit.trust.revocation.answers import RevocationSource
 
-AT = datetime(2026, 6, 1, tzinfo=UTC)
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-REVOKED, HOLD = ocsp.OCSPCertStatus.REVOKED, x509.ReasonFlags.certificate_hold
 ENDS = datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
@@ -34,21 +44,6 @@ def issuing(certify, root):
 @pytest.fixture(scope="module")
 def leaf(certify, issuing):
     return certify("leaf", issuing, ca=False)
-
-
-@pytest.fixture
-def judging(root, issuing):
-    """A verifier with these answers; of the leaf alone unless stated otherwise."""
-
-    def judging(*answers, scope=RevocationScope.LEAF, **options) -> PathVerifier:
-        checker = RevocationChecker(evidence=evidence(*answers), scope=scope, **options)
-        return PathVerifier(Anchors((root.certificate,), (issuing.certificate,)), revocation=checker)
-
-    return judging
-
-
-def code(paths: PathVerifier, leaf, at: datetime = AT) -> str | None:
-    return outcome(paths, leaf, at)[0]
 
 
 def test_a_chain_holds_with_what_was_proven_of_each_certificate(judging, leaf, issuing, root):
@@ -111,7 +106,7 @@ def test_why_an_answer_is_of_no_use_is_reported(certify, judging, leaf):
 
 
 def test_an_answer_that_does_not_know_proves_nothing(judging, leaf, issuing):
-    paths = judging(make_ocsp(leaf, issuing, at=AT, status=ocsp.OCSPCertStatus.UNKNOWN))
+    paths = judging(make_ocsp(leaf, issuing, at=AT, status=UNKNOWN))
     assert code(paths, leaf) == "revocation.unknown"
 
 
@@ -218,7 +213,7 @@ def test_of_a_hold_the_latest_answer_decides(judging, leaf, issuing):
 
 @pytest.mark.parametrize("make", ["crl", "ocsp"])
 def test_what_was_last_reported_on_hold_fails_softly_too(judging, leaf, issuing, make):
-    entry = ((x509.CRLReason(HOLD), False),)
+    entry = because(HOLD)
     held = (
         make_crl(issuing, leaf, at=AT, entry_extensions=entry)
         if make == "crl"
@@ -237,7 +232,7 @@ def test_a_hold_that_was_lifted_before_all_answers_grew_old_is_only_a_warning(ju
 
 
 def test_an_authority_last_reported_on_hold_fails_softly_too(judging, leaf, issuing, root):
-    held = make_crl(root, issuing, at=AT - 9 * DAY, entry_extensions=((x509.CRLReason(HOLD), False),))
+    held = make_crl(root, issuing, at=AT - 9 * DAY, entry_extensions=because(HOLD))
     good = make_ocsp(leaf, issuing, at=AT)
     paths = judging(held, good, policy=RevocationPolicy.SOFT_FAIL, scope=RevocationScope.CHAIN)
     assert code(paths, leaf) == "revocation.stale"
@@ -253,7 +248,7 @@ def test_a_hold_is_not_undone_by_a_later_list_without_it(judging, leaf, issuing)
 
 
 def numbered(issuing, number: int, *revoked, reason=HOLD, at=AT, extensions=()):
-    entry = ((x509.CRLReason(reason), False),)
+    entry = because(reason)
     return make_crl(
         issuing, *revoked, at=at, when=AT - HOUR, entry_extensions=entry if revoked else (),
         extensions=[(x509.CRLNumber(number), False), *extensions],
@@ -370,3 +365,31 @@ def test_a_verdict_is_not_remembered_beyond_its_evidence(judging, leaf, issuing)
     assert short.window.not_after == AT + HOUR
     soft = judging(policy=RevocationPolicy.SOFT_FAIL).verify(leaf.certificate, at=AT)
     assert soft.window.not_after - AT < HOUR
+
+
+NEVER_ENDS = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)  # as 99991231235959Z has it
+
+
+@pytest.mark.parametrize("make", ["crl", "ocsp"])
+@pytest.mark.parametrize(
+    "at", [AT, NEVER_ENDS, datetime.max.replace(tzinfo=UTC)], ids=["now", "last second", "maximum"]
+)
+def test_times_at_the_end_of_the_calendar_are_times(certify, make, at):
+    root = certify("Root", ends=NEVER_ENDS)
+    leaf = certify("leaf", root, ca=False, ends=NEVER_ENDS)
+    issued = {"at": min(at, NEVER_ENDS), "lasts": NEVER_ENDS - min(at, NEVER_ENDS)}
+    answer = make_crl(root, **issued) if make == "crl" else make_ocsp(leaf, root, **issued)
+    checker = RevocationChecker(evidence=evidence(answer), now=lambda: at, max_age=timedelta.max)
+    paths = PathVerifier(Anchors((root.certificate,)), revocation=checker)
+    expected = None if at <= NEVER_ENDS else "certificate.expired"
+    assert code(paths, leaf, at) == expected
+
+
+def test_an_undated_answer_of_the_last_day_of_the_calendar_is_read(certify):
+    root = certify("Root", ends=NEVER_ENDS)
+    leaf = certify("leaf", root, ca=False, ends=NEVER_ENDS)
+    answer = make_ocsp(leaf, root, at=NEVER_ENDS - HOUR, lasts=None)
+    soft = RevocationChecker(evidence=evidence(answer), policy=RevocationPolicy.SOFT_FAIL)
+    assert code(PathVerifier(Anchors((root.certificate,)), revocation=soft), leaf, NEVER_ENDS) is None
+    nothing = RevocationChecker(policy=RevocationPolicy.SOFT_FAIL)
+    assert code(PathVerifier(Anchors((root.certificate,)), revocation=nothing), leaf, NEVER_ENDS) is None

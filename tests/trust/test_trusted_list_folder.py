@@ -7,19 +7,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
-from list_builder import Listed, ListFacts, State, list_of_lists, pointer, sign, verified, write_list
+from list_builder import AT, QWAC, START, Listed, ListFacts, State, list_of_lists, pointer, sign, verified, write_list
 
 from refusals import refused
 from tppkit.errors import ConfigurationError, FormatError, Severity, VerificationError
-from tppkit.testpki import certificate_pem, make_provider
-from tppkit.testpki.profiles import qwac_extensions
+from tppkit.testpki import certificate_pem
 from tppkit.trust import load_trusted_lists
 from tppkit.trust.trusted_list.folder import following_signers, verify_list_of_lists
 from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS, SigningPeriod
 from tppkit.trust.trusted_list.reader import UnverifiedList
 from tppkit.trust.trusted_list.uris import LIST_OF_LISTS
 
-START, AT = datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 6, 1, tzinfo=UTC)
 GRANTED = State("granted", datetime(2020, 1, 1, tzinfo=UTC))
 
 
@@ -35,9 +33,7 @@ def web_ca(certify):
 
 @pytest.fixture(scope="module")
 def qwac(certify, web_ca):
-    return certify(
-        "qwac", web_ca, ca=False, starts=START, extensions=tuple(qwac_extensions(make_provider()))
-    ).certificate
+    return certify("qwac", web_ca, **QWAC).certificate
 
 
 @pytest.fixture(scope="module")
