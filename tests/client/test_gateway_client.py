@@ -391,7 +391,7 @@ def test_key_and_card_data_are_never_shown(play, caplog):
     )
     cut_off, wrong_type = http(201, f'{{"number": "{NUMBER}"'.encode()), as_json(201, {**MADE, "status": [NUMBER, CVC]})
     for answer in (echo, cut_off, wrong_type, *LOST.values()):
-        error, _ = play.ask(answer, lambda client: client.send(call))
+        error, _ = play.ask(answer, lambda client: client._send(call))
         assert isinstance(error, TppkitError)
         shown += [*reported(error), repr(vars(error)), repr(pickle.dumps(error))]
     everything = "".join([*shown, caplog.text])

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 import pytest
 from rogue_bank import server_context, trickling
 
-from tppkit.client import Identity, deadline
+from tppkit.client import Identity
+from tppkit.client.tls_deadline import deadline
 
 _OWN_S = 60.0  # a slow machine shakes hands within it
 

@@ -33,9 +33,8 @@ from tppkit.cli.output import (
     json_option,
     verdict_object,
 )
-from tppkit.client import make_client
+from tppkit.client import NoCertificate, make_client
 from tppkit.client.answers import TransportErrors, is_unsent
-from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.message import Message
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction

@@ -12,12 +12,12 @@ from tppkit.client.identity import Identity
 from tppkit.client.legacy import AccessKind, AccountUnknown, AsyncLegacyClient, LegacyClient, Unauthorized
 from tppkit.client.psd2 import AsyncPsd2Client, Psd2Client
 from tppkit.client.seal_auth import SealAuth
-from tppkit.client.tls_deadline import deadline
+from tppkit.client.tls_context import NoCertificate
 from tppkit.client.vault import AsyncVaultClient, StoreResult, VaultClient
 from tppkit.protocol.gateway import DeliveryState, is_paid
 
 __all__ = [
     "AccessKind", "AccountUnknown", "After", "AsyncGatewayClient", "AsyncLegacyClient", "AsyncPsd2Client", "AsyncVaultClient",
-    "DeliveryState", "GatewayClient", "Identity", "LegacyClient", "OrderOutcomeUnknown", "Psd2Client", "SealAuth", "Start",
-    "StoreResult", "Unauthorized", "VaultClient", "deadline", "is_paid", "make_async_client", "make_client", "make_fetch",
+    "DeliveryState", "GatewayClient", "Identity", "LegacyClient", "NoCertificate", "OrderOutcomeUnknown", "Psd2Client", "SealAuth",
+    "Start", "StoreResult", "Unauthorized", "VaultClient", "is_paid", "make_async_client", "make_client", "make_fetch",
 ]  # fmt: skip

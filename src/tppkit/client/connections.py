@@ -64,6 +64,10 @@ def make_client(
         proxy: address of an egress proxy, or the library's own `Proxy`. TLS is tunnelled to the bank, so the proxy sees no request.
         library: `httpx` or `httpx2`.
         adjust_tls: changes the TLS settings, for one bank; see `Identity.tls_context_with`.
+
+    Example:
+        with make_client(identity, base_url="https://psd2.bank.example") as client:
+            client.get("/psd2/v1/accounts", headers={"Consent-ID": consent_id})
     """
     options = client_options(
         identity, timeout_s=timeout_s, base_url=base_url, auth=auth, proxy=proxy, library=library, adjust_tls=adjust_tls

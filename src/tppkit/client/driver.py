@@ -158,7 +158,7 @@ class SyncClient(_Client[C]):
         if self._own:
             self._http.close()
 
-    def send(self, call: Call[R]) -> R:
+    def _send(self, call: Call[R]) -> R:
         """Send a call, and again where its row allows it.
 
         Raises:
@@ -168,7 +168,7 @@ class SyncClient(_Client[C]):
         """
         return cast("R", self._run(self._steps(call)))
 
-    def stream(self, call: StreamCall[R]) -> Generator[R, None, None]:
+    def _stream(self, call: StreamCall[R]) -> Generator[R, None, None]:
         """Send a call when the first row is asked for, and yield the rows of its answer as they arrive.
 
         The call is sent again, where its row allows it, only before the first row. Between two rows `timeout_s` may pass. If you do
@@ -185,16 +185,16 @@ class SyncClient(_Client[C]):
             for batch in batches:
                 yield from batch
 
-    def pages(self, paged: PagedCall[R]) -> Generator[R, None, None]:
+    def _pages(self, paged: PagedCall[R]) -> Generator[R, None, None]:
         """Send the request of each page when its first row is asked for, and yield the rows.
 
         Raises:
-            RemoteProtocolError: `answer.link`, `answer.pages`, after the rows of the page; otherwise as `send`.
+            RemoteProtocolError: `answer.link`, `answer.pages`, after the rows of the page; otherwise as `_send`.
         """
         call: Call[Any] | None = paged.first
         seen: set[bytes] = set()
         while call is not None:
-            page = self.send(call)
+            page = self._send(call)
             yield from paged.rows(page)
             call = paged.after(page, seen)
 
@@ -261,12 +261,12 @@ class AsyncClient(_Client[C]):
         if self._own:
             await self._http.aclose()
 
-    async def send(self, call: Call[R]) -> R:
-        """Send a call; as `SyncClient.send`."""
+    async def _send(self, call: Call[R]) -> R:
+        """Send a call; as `SyncClient._send`."""
         return cast("R", await self._run(self._steps(call)))
 
-    async def stream(self, call: StreamCall[R]) -> AsyncGenerator[R, None]:
-        """Send a call, and yield the rows of its answer; as `SyncClient.stream`, closed by `contextlib.aclosing`."""
+    async def _stream(self, call: StreamCall[R]) -> AsyncGenerator[R, None]:
+        """Send a call, and yield the rows of its answer; as `SyncClient._stream`, closed by `contextlib.aclosing`."""
         answer = await self._run(self._once(call.call, call.reader))
         self.calls.check_success(call.call, answer)
         async with aclosing(answer.batches) as batches:
@@ -274,12 +274,12 @@ class AsyncClient(_Client[C]):
                 for row in batch:
                     yield row
 
-    async def pages(self, paged: PagedCall[R]) -> AsyncGenerator[R, None]:
-        """Send the request of each page, and yield the rows; as `SyncClient.pages`."""
+    async def _pages(self, paged: PagedCall[R]) -> AsyncGenerator[R, None]:
+        """Send the request of each page, and yield the rows; as `SyncClient._pages`."""
         call: Call[Any] | None = paged.first
         seen: set[bytes] = set()
         while call is not None:
-            page = await self.send(call)
+            page = await self._send(call)
             for row in paged.rows(page):
                 yield row
             call = paged.after(page, seen)
@@ -366,14 +366,14 @@ class Method(_Method[C, P, R, Coroutine[Any, Any, R]]):
                 call = prepare(client, *args, **kwargs)
             finally:
                 del args, kwargs  # access tokens, and personal data
-            return client.send(call)
+            return client._send(call)
 
         async def aio(client: AsyncClient[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
             try:
                 call = prepare(client, *args, **kwargs)
             finally:
                 del args, kwargs
-            return await client.send(call)
+            return await client._send(call)
 
         super().__init__(_as_method(sync, build), _as_method(aio, build))
 
@@ -395,11 +395,11 @@ class StreamMethod(_Method[C, P, Generator[R, None, None], AsyncGenerator[R, Non
 
         def sync(client: SyncClient[C], /, *args: P.args, **kwargs: P.kwargs) -> Generator[R, None, None]:
             call = prepare(client, *args, **kwargs)
-            return client.pages(call) if isinstance(call, PagedCall) else client.stream(call)
+            return client._pages(call) if isinstance(call, PagedCall) else client._stream(call)
 
         def aio(client: AsyncClient[C], /, *args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[R, None]:
             call = prepare(client, *args, **kwargs)
-            return client.pages(call) if isinstance(call, PagedCall) else client.stream(call)
+            return client._pages(call) if isinstance(call, PagedCall) else client._stream(call)
 
         rows, async_rows = Generator[R, None, None], AsyncGenerator[R, None]
         super().__init__(_as_method(sync, build, rows), _as_method(aio, build, async_rows))

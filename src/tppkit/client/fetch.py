@@ -52,6 +52,10 @@ def make_fetch(
         resolve: returns the addresses of a host and port; by default the system's resolver.
         tls: the TLS settings for https servers; by default the system's authorities.
         clock: monotonic seconds.
+
+    Example:
+        fetch = make_fetch()
+        crl = fetch("http://ca.example/issuing.crl", max_bytes=1_000_000, timeout=5)
     """
     look_up = resolve or _look_up
     context = tls or ssl.create_default_context()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -67,6 +68,11 @@ class Identity:
     Raises:
         ConfigurationError: `identity.key-mismatch`, `identity.qc-type`, `identity.other-organisation`, `identity.tls`;
             `trust.no-anchors`, `server_anchors` is empty; `certificate.argument`.
+
+    Example:
+        identity = Identity.from_pkcs12(qwac="qwac.p12", qseal="qseal.p12", password="test")
+        with Psd2Client("https://psd2.bank.example", identity=identity) as client:
+            client.initiate_payment(payment)
     """
 
     @without_locals
@@ -92,14 +98,14 @@ class Identity:
         return f"Identity({shown(str(self.qwac.subject), limit=160)}, sealed={self.seal is not None})"
 
     @property
-    def tls_context(self) -> IdentityContext:
+    def tls_context(self) -> ssl.SSLContext:
         """A TLS context for an HTTP library. Read it again for each client, because clients set their protocols (HTTP/2) on it.
 
         It makes connections with the identity's current certificate, also after a renewal.
         """
         return self.tls_context_with(None)
 
-    def tls_context_with(self, adjust: Adjust | None) -> IdentityContext:
+    def tls_context_with(self, adjust: Adjust | None) -> ssl.SSLContext:
         """A TLS context with other settings, for one bank.
 
         Args:

@@ -1,9 +1,5 @@
 """Seals the requests of an `httpx` or `httpx2` client.
 
-    auth = SealAuth(identity, origin="https://psd2.bank.example")
-    with make_client(identity, base_url="https://psd2.bank.example") as client:
-        client.post("/psd2/v1/payments/sepa-credit-transfers", json=payment, auth=auth)
-
 A seal is for one origin. Clients of `make_client` follow no redirect, because the libraries would send the seal to its target.
 """
 
@@ -54,6 +50,11 @@ class SealAuth(_Auth):
 
     Raises:
         ConfigurationError: `client.base-url`, `seal.absent`, `seal.other-origin`.
+
+    Example:
+        auth = SealAuth(identity, origin="https://psd2.bank.example")
+        with make_client(identity, base_url="https://psd2.bank.example", auth=auth) as client:
+            client.post("/psd2/v1/payments/sepa-credit-transfers", json=payment)
     """
 
     requires_request_body = True

@@ -172,11 +172,11 @@ class NoCertificate:
         self._contexts = IdentityContexts((), None, server_anchors=anchors)
 
     @property
-    def tls_context(self) -> IdentityContext:
+    def tls_context(self) -> ssl.SSLContext:
         """A TLS context for an HTTP library. Read it again for each client."""
         return self.tls_context_with(None)
 
-    def tls_context_with(self, adjust: Adjust | None) -> IdentityContext:
+    def tls_context_with(self, adjust: Adjust | None) -> ssl.SSLContext:
         """See `Identity.tls_context_with`."""
         return IdentityContext(lambda: self._contexts, adjust)
 
