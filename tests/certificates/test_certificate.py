@@ -102,12 +102,9 @@ KEYS = [
 
 @pytest.mark.parametrize(("key", "facts"), KEYS, ids=[f"{f.type} {f.curve or f.bits}" for _, f in KEYS])
 def test_type_and_size_of_the_key_are_read(issue, key, facts):
-    assert issue(Use.QSEALC, public_key=key).key == facts
-
-
-@pytest.mark.parametrize(("key", "facts"), KEYS[:8], ids=[f"{f.type} {f.curve or f.bits}" for _, f in KEYS[:8]])
-def test_the_facts_of_a_key_are_those_of_the_loaded_key(issue, key, facts):
-    assert issue(Use.QSEALC, public_key=key).public_key.key_size == facts.bits
+    read = issue(Use.QSEALC, public_key=key)
+    assert read.key == facts
+    assert facts.type not in ("rsa", "ec") or read.public_key.key_size == facts.bits
 
 
 def test_a_key_on_an_unknown_curve_has_no_size_and_cannot_be_loaded(pki):
@@ -254,15 +251,17 @@ def test_more_bytes_than_a_certificate_has_are_refused(read):
         read(bytes(MAX_CERTIFICATE_BYTES + 1))
 
 
-def test_a_certificate_of_version_1_is_read(pki):
-    whole = pki.qwac.certificate.der
+def rebuilt(certificate: EidasCertificate, change) -> EidasCertificate:
+    """The certificate with the parts of its signed part that `change` makes of them; the signature stays as it was."""
+    whole = certificate.der
     signed, *rest = der.read_children(whole, der.read_whole(whole, tag=der.SEQUENCE))
-    _, *parts, _ = (
-        whole[part.offset : part.end] for part in der.read_children(whole, signed)
-    )  # no version, no extensions
-    first = EidasCertificate.from_der(
-        der.write_sequence(der.write_sequence(*parts), *(whole[p.offset : p.end] for p in rest))
-    )
+    parts = (whole[part.offset : part.end] for part in der.read_children(whole, signed))
+    outside = (whole[part.offset : part.end] for part in rest)
+    return EidasCertificate.from_der(der.write_sequence(der.write_sequence(*change(*parts)), *outside))
+
+
+def test_a_certificate_of_version_1_is_read(pki):
+    first = rebuilt(pki.qwac.certificate, lambda version, *parts: parts[:-1])  # no version, no extensions
     for fact in ("subject", "issuer", "serial", "key", "not_before", "not_after", "organization_identifier"):
         assert getattr(first, fact) == getattr(pki.qwac.certificate, fact)
     assert first.roles == ()
@@ -270,11 +269,7 @@ def test_a_certificate_of_version_1_is_read(pki):
 
 @pytest.mark.parametrize("serial", [0, -1, -(2**100)])
 def test_a_serial_number_that_is_not_positive_is_a_finding(issue, serial):
-    whole = issue(Use.QWAC).der
-    signed, *rest = der.read_children(whole, der.read_whole(whole, tag=der.SEQUENCE))
-    version, _, *others = (whole[part.offset : part.end] for part in der.read_children(whole, signed))
-    changed = der.write_sequence(version, der.write_integer(serial), *others)
-    certificate = EidasCertificate.from_der(der.write_sequence(changed, *(whole[p.offset : p.end] for p in rest)))
+    certificate = rebuilt(issue(Use.QWAC), lambda version, _, *parts: (version, der.write_integer(serial), *parts))
     assert certificate.serial == serial
     (finding,) = certificate.findings
     assert (finding.code, finding.severity) == ("certificate.serial-not-positive", Severity.ERROR)

@@ -67,21 +67,15 @@ def test_the_first_and_the_last_moment_are_valid(issue, use):
     ],
 )
 def test_a_seal_may_have_any_key_usage_that_is_for_signatures(issue, pki, names):
-    assert (
-        check_certificate(issue(Use.QSEALC, usage(*names)), as_=Use.QSEALC, at=pki.not_before, essential_only=True)
-        == ()
-    )
+    seal = issue(Use.QSEALC, usage(*names))
+    assert check_certificate(seal, as_=Use.QSEALC, at=pki.not_before, essential_only=True) == ()
 
 
 @pytest.mark.parametrize("names", [("digital_signature", "key_encipherment"), None])
 def test_a_qwac_may_also_encipher_keys_or_state_no_key_usage(issue, pki, names):
     extensions, without = ([usage(*names)], ()) if names else ([], (x509.KeyUsage,))
-    assert (
-        check_certificate(
-            issue(Use.QWAC, *extensions, without=without), as_=Use.QWAC, at=pki.not_before, essential_only=True
-        )
-        == ()
-    )
+    qwac = issue(Use.QWAC, *extensions, without=without)
+    assert check_certificate(qwac, as_=Use.QWAC, at=pki.not_before, essential_only=True) == ()
 
 
 @pytest.mark.parametrize("oid", ["2.5.29.15", "2.5.29.17", "2.5.29.19", "2.5.29.32", "2.5.29.37", oids.QC_STATEMENTS])

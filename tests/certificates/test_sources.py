@@ -76,8 +76,8 @@ def request_der(pki) -> bytes:
     return builder.sign(pki.qwac.key, hashes.SHA256()).public_bytes(Encoding.DER)
 
 
-def make_pkcs12(pki, password: bytes | None) -> bytes:
-    encryption = BestAvailableEncryption(password) if password else NoEncryption()
+def make_pkcs12(pki, password: bytes | None = None, encryption=None) -> bytes:
+    encryption = encryption or (BestAvailableEncryption(password) if password else NoEncryption())
     certificate, issuer = pki.qwac.certificate.x509, pki.qwac_ca.certificate.x509
     return pkcs12.serialize_key_and_certificates(b"qwac", pki.qwac.key, certificate, [issuer], encryption)
 
@@ -89,21 +89,11 @@ def refusal(data: bytes, *, password: bytes | None = None) -> str:
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_a_certificate_is_read_in_every_form(pki, form):
-    data = pki.qwac.certificate.der
-    assert read_sources(form(data, "CERTIFICATE")) == (Source("certificate", data),)
-
-
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_an_rsa_certificate_is_read_in_every_form(rsa_pki, form):
-    data = rsa_pki.qseal.certificate.der
-    assert read_sources(form(data, "CERTIFICATE")) == (Source("certificate", data),)
-
-
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-@pytest.mark.parametrize("label", ["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"])
-def test_a_request_is_read_in_every_form(request_der, form, label):
-    assert read_sources(form(request_der, label)) == (Source("csr", request_der),)
+def test_certificates_and_requests_are_read_in_every_form(pki, rsa_pki, request_der, form):
+    for data in (pki.qwac.certificate.der, rsa_pki.qseal.certificate.der):
+        assert read_sources(form(data, "CERTIFICATE")) == (Source("certificate", data),)
+    for label in ("CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"):
+        assert read_sources(form(request_der, label)) == (Source("csr", request_der),), label
 
 
 def test_a_request_without_attributes_is_distinguished_from_a_certificate(request_der):
@@ -202,7 +192,7 @@ def test_a_pkcs12_file_without_certificates_holds_none(pki):
 
 
 def test_a_damaged_pkcs12_file_is_refused(pki):
-    assert refusal(make_pkcs12(pki, None)[:-1]) == "pkcs12.unreadable"
+    assert refusal(make_pkcs12(pki)[:-1]) == "pkcs12.unreadable"
 
 
 @pytest.mark.parametrize(
@@ -269,21 +259,16 @@ def test_more_certificates_than_are_read_are_refused():
 @pytest.mark.parametrize(("rounds", "code"), [(1000, None), (6_000_000, "pkcs12.too-costly")])
 def test_a_pkcs12_file_that_would_take_long_to_open_is_refused_before(pki, algorithm, rounds, code):
     encryption = PrivateFormat.PKCS12.encryption_builder().kdf_rounds(rounds).key_cert_algorithm(algorithm)
-    data = pkcs12.serialize_key_and_certificates(
-        b"qwac", pki.qwac.key, pki.qwac.certificate.x509, None, encryption.build(b"password")
-    )
+    data = make_pkcs12(pki, encryption=encryption.build(b"password"))
     if code is None:
-        assert [source.der for source in read_sources(data, password=b"password")] == [pki.qwac.certificate.der]
+        assert read_sources(data, password=b"password")[0].der == pki.qwac.certificate.der
     else:
         assert refusal(data, password=b"password") == code
 
 
 def test_an_encrypted_pkcs12_file_is_not_opened_without_a_password(pki):
     encryption = PrivateFormat.PKCS12.encryption_builder().key_cert_algorithm(PBES.PBESv2SHA256AndAES256CBC)
-    data = pkcs12.serialize_key_and_certificates(
-        b"q", pki.qwac.key, pki.qwac.certificate.x509, None, encryption.build(b"password")
-    )
-    assert refusal(data) == "pkcs12.unreadable"
+    assert refusal(make_pkcs12(pki, encryption=encryption.build(b"password"))) == "pkcs12.unreadable"
 
 
 PBMAC1 = der.write_oid("1.2.840.113549.1.5.14")
@@ -293,46 +278,43 @@ def with_pbmac1(data: bytes, rounds: int) -> bytes:
     """The PKCS#12 file with the frame of an RFC 9579 MAC of so many rounds; the MAC itself is not right."""
     parts = [data[part.offset : part.end] for part in der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))]
 
-    def sequence(*content: bytes) -> bytes:
-        return der.write_sequence(*content)
-
     salt, hmac = (
         der.write_element(der.OCTET_STRING, bytes(8)),
-        sequence(der.write_oid("1.2.840.113549.2.9"), b"\x05\x00"),
+        der.write_sequence(der.write_oid("1.2.840.113549.2.9"), b"\x05\x00"),
     )
-    pbkdf2 = sequence(
-        der.write_oid("1.2.840.113549.1.5.12"), sequence(salt, der.write_integer(rounds), der.write_integer(32), hmac)
+    pbkdf2 = der.write_sequence(
+        der.write_oid("1.2.840.113549.1.5.12"),
+        der.write_sequence(salt, der.write_integer(rounds), der.write_integer(32), hmac),
     )
-    digest = sequence(sequence(PBMAC1, sequence(pbkdf2, hmac)), der.write_element(der.OCTET_STRING, bytes(32)))
-    return sequence(*parts[:2], sequence(digest, salt, der.write_integer(1)))
+    digest = der.write_sequence(
+        der.write_sequence(PBMAC1, der.write_sequence(pbkdf2, hmac)), der.write_element(der.OCTET_STRING, bytes(32))
+    )
+    return der.write_sequence(*parts[:2], der.write_sequence(digest, salt, der.write_integer(1)))
 
 
 @pytest.mark.parametrize(("rounds", "code"), [(1000, "pkcs12.unreadable"), (6_000_000, "pkcs12.too-costly")])
 def test_the_rounds_of_a_pbmac1_count_too(pki, rounds, code):
-    bundle = pkcs12.serialize_key_and_certificates(b"q", pki.qwac.key, pki.qwac.certificate.x509, None, NoEncryption())
-    assert refusal(with_pbmac1(bundle, rounds)) == code
-
-
-def sequence(*content: bytes) -> bytes:
-    return der.write_sequence(*content)
+    assert refusal(with_pbmac1(make_pkcs12(pki), rounds)) == code
 
 
 def with_nested_key(depth: int, rounds: int) -> bytes:
     """A PKCS#12 file without MAC, whose shrouded key stands in so many safes inside the safe."""
     octets = der.write_element(der.OCTET_STRING, bytes(16))
-    derived = sequence(der.write_oid("1.2.840.113549.1.5.12"), sequence(octets, der.write_integer(rounds)))
-    cipher = sequence(der.write_oid("2.16.840.1.101.3.4.1.42"), octets)
-    algorithm = sequence(der.write_oid("1.2.840.113549.1.5.13"), sequence(derived, cipher))
-    content, kind = sequence(algorithm, octets), "1.2.840.113549.1.12.10.1.2"
+    derived = der.write_sequence(
+        der.write_oid("1.2.840.113549.1.5.12"), der.write_sequence(octets, der.write_integer(rounds))
+    )
+    cipher = der.write_sequence(der.write_oid("2.16.840.1.101.3.4.1.42"), octets)
+    algorithm = der.write_sequence(der.write_oid("1.2.840.113549.1.5.13"), der.write_sequence(derived, cipher))
+    content, kind = der.write_sequence(algorithm, octets), "1.2.840.113549.1.12.10.1.2"
     for _ in range(depth + 1):
-        content = sequence(sequence(der.write_oid(kind), der.write_element(0xA0, content)))
+        content = der.write_sequence(der.write_sequence(der.write_oid(kind), der.write_element(0xA0, content)))
         kind = "1.2.840.113549.1.12.10.1.6"  # safeContentsBag
 
     def data(inner: bytes) -> bytes:
         wrapped = der.write_element(0xA0, der.write_element(der.OCTET_STRING, inner))
-        return sequence(der.write_oid("1.2.840.113549.1.7.1"), wrapped)
+        return der.write_sequence(der.write_oid("1.2.840.113549.1.7.1"), wrapped)
 
-    return sequence(der.write_integer(3), data(sequence(data(content))))
+    return der.write_sequence(der.write_integer(3), data(der.write_sequence(data(content))))
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3, 9])
@@ -342,6 +324,5 @@ def test_a_key_in_a_safe_inside_a_safe_counts_too(depth, password):
     assert refused == ("pkcs12.too-costly" if password and depth <= 4 else "pkcs12.unreadable")
 
 
-def test_a_pkcs12_file_with_a_key_that_is_not_read_is_refused_by_its_code():
-    refused = refusal(with_nested_key(0, 1), password=b"password")
-    assert refused == "pkcs12.unreadable"
+def test_a_pkcs12_file_with_a_key_that_is_not_read_is_refused():
+    assert refusal(with_nested_key(0, 1), password=b"password") == "pkcs12.unreadable"
