@@ -36,20 +36,12 @@ def drawn(ink: list[list[bool]], *, ink_is_dark: bool) -> Image.Image:
     return picture.resize((8 * picture.width, 8 * picture.height), Image.Resampling.NEAREST)
 
 
-def test_a_png_says_the_text(code):
-    assert decode_file(make_picture(code).png()) == [code.text]
-
-
-def test_an_svg_says_the_text(code):
-    assert decode_file(bytes(resvg_py.svg_to_bytes(svg_string=make_picture(code).svg()))) == [code.text]
-
-
-def test_a_terminal_picture_in_colour_says_the_text(code):
-    assert decode(drawn(rows(make_picture(code).terminal()), ink_is_dark=True)) == [code.text]
-
-
-def test_a_plain_terminal_picture_says_the_text_on_a_dark_background(code):
-    assert decode(drawn(rows(make_picture(code).terminal(colour=False)), ink_is_dark=False)) == [code.text]
+def test_every_form_of_picture_says_the_text(code):
+    picture = make_picture(code)
+    assert decode_file(picture.png()) == [code.text]
+    assert decode_file(bytes(resvg_py.svg_to_bytes(svg_string=picture.svg()))) == [code.text]
+    assert decode(drawn(rows(picture.terminal()), ink_is_dark=True)) == [code.text]
+    assert decode(drawn(rows(picture.terminal(colour=False)), ink_is_dark=False)) == [code.text]  # on a dark background
 
 
 def test_a_plain_terminal_picture_on_a_light_background_is_inverted():
@@ -63,13 +55,10 @@ def test_any_text_is_read_back(text, level):
     assert decode_file(encode_text(text, level=level).png(scale=4)) == [text]
 
 
-def test_colour_sets_black_and_white_on_every_line_and_takes_them_back():
+def test_only_colour_sets_black_and_white_and_takes_them_back():
     for line in make_picture(PAYMENT).terminal().splitlines():
         assert line.startswith("\033[38;5;16;48;5;231m")
         assert line.endswith("\033[0m")
-
-
-def test_without_colour_there_is_not_an_escape():
     assert set(make_picture(PAYMENT).terminal(colour=False)) == {" ", "█", "▀", "▄", "\n"}
 
 
@@ -86,17 +75,13 @@ def test_every_picture_has_the_quiet_zone():
     assert quiet(rows(picture.terminal(colour=False)))
 
 
-def test_an_svg_has_size_and_view_and_nothing_that_a_policy_forbids():
+def test_an_svg_is_black_on_white_and_has_nothing_that_a_policy_forbids():
     picture = make_picture(PAYMENT)
     root = ET.fromstring(picture.svg(scale=5))
     side = str(5 * picture.width)
     assert (root.attrib["width"], root.attrib["height"], root.attrib["viewBox"]) == (side, side, f"0 0 {side} {side}")
     assert {element.tag.rpartition("}")[2] for element in root.iter()} == {"svg", "title", "g", "path"}
     assert not {"style", "class", "id", "href"} & {name for element in root.iter() for name in element.attrib}
-
-
-def test_an_svg_is_white_below_black():
-    root = ET.fromstring(make_picture(PAYMENT).svg())
     below, above = (element.attrib for element in root.iter() if element.tag.endswith("path"))
     assert (below["fill"], above["stroke"]) == ("#fff", "#000")
 
