@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 from weakref import WeakSet
@@ -49,18 +48,8 @@ _REMEMBERED = 2 * MAX_BATCH
 _MAX_READ_BYTES = 16 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Rows of an outbox; falsy if there are none.
-
-    Attributes:
-        rows: number, id and record (without a place in the stream) of each, oldest first.
-    """
-
-    rows: tuple[tuple[int, str, bytes], ...]
-
-    def __len__(self) -> int:
-        return len(self.rows)
+Batch = tuple[tuple[int, str, bytes], ...]
+"""Rows of an outbox, oldest first: number, id, and record without a place in the stream."""
 
 
 class Outbox:
@@ -144,11 +133,9 @@ class Outbox:
                 "outbox.misused", "the outbox is read in a transaction that added records, before it is committed"
             )
         found = db.execute(self._oldest, {"most": max(1, min(limit, MAX_BATCH))}).all()
-        if (
-            not found
-        ):  # drops records that were rolled back; those of open transactions are parsed from their rows later
+        if not found:  # drops what was rolled back; records of open transactions are parsed from their rows later
             self._read.clear()
-        return Batch(tuple((number, row_id, bytes(raw)) for number, row_id, raw in found))
+        return tuple((number, row_id, bytes(raw)) for number, row_id, raw in found)
 
     def archive(self, batch: Batch) -> None:
         """Append the records of a batch that are not in the archive yet, and wait until they are on disk.
@@ -161,7 +148,7 @@ class Outbox:
             raise ConfigurationError("outbox.misused", "an outbox with the path of an archive only adds records")
         with self._archiving:
             archived = set(self._archived)
-            rows = [row for row in batch.rows if row[1] not in archived]
+            rows = [row for row in batch if row[1] not in archived]
             try:
                 self._archive.append_many([self._record(*row) for row in rows], check=False)
             except FormatError as e:
@@ -175,7 +162,7 @@ class Outbox:
             SQLAlchemyError: the database fails.
         """
         if batch:
-            self._delete.run_many(db, [{"of_number": number, "of_id": row_id} for number, row_id, _ in batch.rows])
+            self._delete.run_many(db, [{"of_number": number, "of_id": row_id} for number, row_id, _ in batch])
 
     def drain(self, engine: Engine) -> int:
         """Move all committed records to the archive. Call it at start, and then regularly from one thread.
