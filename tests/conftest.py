@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -35,8 +36,7 @@ SLOW = frozenset(
         "cli/test_cli_callback.py", "cli/test_cli_callback_listen.py", "cli/test_cli_help.py", "cli/test_cli_main.py",
         "cli/test_cli_pki.py", "cli/test_cli_pki_interrupted.py", "cli/test_cli_sandbox.py",
         "cli/test_curl_command.py", "client/test_connections.py", "client/test_probe.py",
-        "client/test_psd2_answers.py", "client/test_seal_auth.py", "evidence/test_archive_crash.py",
-        "evidence/test_outbox.py", "httpsig/signers/test_kms.py", "inbox/test_inbox_kills.py",
+        "client/test_psd2_answers.py", "client/test_seal_auth.py", "inbox/test_inbox_kills.py",
         "protocol/test_legacy_models.py", "protocol/test_psd2_model_properties.py", "qr/test_qr_reading.py",
         "sandbox/test_control.py", "sandbox/test_dialects.py", "sandbox/test_exhaustion.py",
         "sandbox/test_gateway_bad_input.py", "sandbox/test_gateway_check.py", "sandbox/test_gateway_curl.py",
@@ -52,21 +52,28 @@ SLOW = frozenset(
         "sandbox/test_psd2_pages.py", "sandbox/test_psd2_requests.py", "sandbox/test_psd2_stateful.py",
         "sandbox/test_public_address.py", "sandbox/test_revocations.py", "sandbox/test_server.py",
         "sandbox/test_tls.py", "sandbox/test_tls_connection.py", "sandbox/test_webhook_examples.py",
-        "sandbox/test_webhook_receiver.py", "seals/diagnose/test_diagnose_vectors.py",
-        "seals/diagnose/test_hostile_requests.py", "seals/diagnose/test_mistakes.py", "test_docs_identity.py",
+        "sandbox/test_webhook_receiver.py", "test_docs_identity.py",
         "test_fuzz_targets.py", "test_imports.py", "test_mutate.py", "test_pages.py", "testing/test_fixtures.py",
-        "testing/test_pan.py", "testpki/test_fault_catalogue.py", "testpki/test_pki_folder.py",
-        "testpki/test_pki_openssl.py", "testpki/test_pki_readme.py", "trust/test_real_trusted_lists.py",
+        "testing/test_pan.py", "trust/test_real_trusted_lists.py",
         "web/test_callback_targets.py", "web/test_examples.py", "web/test_proxy_servers.py",
         "web/test_receiver_page.py", "web/test_replay_stores.py", "web/test_seal_servers.py",
     }
 )  # fmt: skip
 
 
+MARKED = re.compile(rb"^pytestmark = .*\bslow\b", re.MULTILINE)
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not even import the slow files for `make test`."""
-    is_slow = collection_path.is_relative_to(TESTS) and collection_path.relative_to(TESTS).as_posix() in SLOW
-    return True if is_slow and config.option.markexpr == "not slow" else None
+    """Do not even import the slow files for `make test`: those of the list, and those that say so by `pytestmark`."""
+    if (
+        config.option.markexpr != "not slow"
+        or collection_path.suffix != ".py"
+        or not collection_path.is_relative_to(TESTS)
+    ):
+        return None
+    is_listed = collection_path.relative_to(TESTS).as_posix() in SLOW
+    return True if is_listed or MARKED.search(collection_path.read_bytes()) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,6 +12,8 @@ from audits import VERIFIED, audit_of
 from tppkit.evidence import EvidenceArchive, EvidenceRecord
 from tppkit.evidence.archive import read_lines
 
+pytestmark = pytest.mark.slow
+
 # One record, to append again and again.
 WRITER = (
     VERIFIED

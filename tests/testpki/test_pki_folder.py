@@ -18,6 +18,7 @@ from folder_contents import contents
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from tppkit._files import locked
 from tppkit.certificates import Use, load_certificates, oids
 from tppkit.certificates.certificate import EidasRequest
@@ -28,6 +29,8 @@ from tppkit.testpki.folder import open_pki
 from tppkit.testpki.keys import KeySource
 from tppkit.testpki.requests import make_request
 from tppkit.trust import PathVerifier, load_anchors
+
+pytestmark = pytest.mark.slow
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)  # on the first day of `pki`
 
@@ -107,12 +110,10 @@ def test_a_further_certificate_ends_with_its_authority_unless_stated_otherwise(f
     end = opened.pki.root.certificate.not_after
     assert opened.issue("qwac", make_provider(), at=end - timedelta(days=9)).certificate.not_after == end
     for asked in ({"at": end - timedelta(days=9), "days": 11}, {"at": AT - timedelta(days=1)}, {"at": AT, "days": 0}):
-        with pytest.raises(ConfigurationError, match="not within that of the authorities") as refused:
+        with refused(ConfigurationError, "pki.days", match="not within that of the authorities"):
             opened.issue("qwac", make_provider(), **asked)
-        assert refused.value.code == "pki.days"
-    with pytest.raises(ConfigurationError, match="ended on") as refused:
+    with refused(ConfigurationError, "pki.ended", match="ended on"):
         opened.issue("qwac", make_provider(), at=end + timedelta(days=1), days=1)
-    assert refused.value.code == "pki.ended"
 
 
 def test_labels_are_given_or_numbered(folder):
@@ -125,9 +126,8 @@ def test_labels_are_given_or_numbered(folder):
 @pytest.mark.parametrize("label", ["../evil", "/tmp/evil", "a/b", "", ".hidden", "a b", "x" * 65, "a\n", "ä", "a\0"])
 def test_a_label_that_is_no_file_name_is_rejected(folder, label):
     before = contents(folder.parent)
-    with pytest.raises(ConfigurationError) as refused:
+    with refused(ConfigurationError, "pki.label"):
         open_pki(folder).issue("qwac", make_provider(), at=AT, label=label)
-    assert refused.value.code == "pki.label"
     assert contents(folder.parent) == before
 
 
@@ -135,18 +135,16 @@ def test_a_label_that_is_no_file_name_is_rejected(folder, label):
 def test_an_existing_file_is_kept_and_nothing_is_written(folder, ending):
     (folder / f"mine{ending}").write_bytes(b"precious")
     before = contents(folder)
-    with pytest.raises(ConfigurationError) as refused:
+    with refused(ConfigurationError, "file.exists"):
         open_pki(folder).issue("qwac", make_provider(), at=AT, label="mine")
-    assert refused.value.code == "file.exists"
     assert contents(folder) == before
 
 
 @pytest.mark.parametrize("kind", ["qwac", "server"])
 def test_ed25519_is_for_seals_only(folder, kind):
     opened, before = open_pki(folder), contents(folder)
-    with pytest.raises(ConfigurationError) as refused:
+    with refused(ConfigurationError, "pki.key-kind"):
         opened.issue(kind, make_provider(), at=AT, key="ed25519")
-    assert refused.value.code == "pki.key-kind"
     assert contents(folder) == before
     assert opened.issue("qseal", make_provider(), at=AT, key="ed25519").certificate.key.type == "ed25519"
 
@@ -234,9 +232,8 @@ def test_a_revocation_list_of_another_authority_is_rejected(folder):
 @pytest.mark.parametrize("name", ["root.pem", "issuing-ca-qwac.key", "callback-test.key", "manifest.json"])
 def test_a_file_that_is_missing_is_named(folder, name):
     (folder / name).unlink()
-    with pytest.raises(ConfigurationError, match=name) as refused:
+    with refused(ConfigurationError, "pki.unusable", match=name):
         open_pki(folder)
-    assert refused.value.code == "pki.unusable"
 
 
 def test_a_loop_of_links_is_rejected(folder):

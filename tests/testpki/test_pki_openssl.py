@@ -10,6 +10,8 @@ import pytest
 from programs import needed
 from tppkit.testpki import make_pki, write_pki
 
+pytestmark = pytest.mark.slow
+
 LEAVES = {"qwac": "qwac", "qseal": "qseal", "other-qwac": "qwac", "other-qseal": "qseal", "server": "qwac"}
 
 

@@ -14,6 +14,8 @@ import pytest
 from tppkit._clock import utc_now
 from tppkit.testpki import make_pki, write_pki
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = Path(sys.executable).parent
 
 

@@ -22,6 +22,8 @@ from tppkit.errors import ConfigurationError, FormatError, TransportError
 from tppkit.httpsig import KmsSigner
 from tppkit.httpsig.algorithms import ALGORITHMS, hash_data, make_verifiers, verify_signature
 
+pytestmark = pytest.mark.slow
+
 ONCE = {"mode": "standard", "total_max_attempts": 1}
 
 

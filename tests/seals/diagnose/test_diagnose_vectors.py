@@ -22,7 +22,7 @@ from tppkit.seals.diagnose import Diagnosis, DiagnosisOutcome, diagnose_request
 from tppkit.seals.diagnose.bodies import explain_digest
 from tppkit.seals.profiles import PSD2_V1
 
-pytestmark = pytest.mark.shared
+pytestmark = [pytest.mark.shared, pytest.mark.slow]
 
 # The drafts' requests carry no certificate and cover what they like.
 BARE = replace(PSD2_V1, name="bare", certificate_header=None)

@@ -16,6 +16,8 @@ from tppkit.seals.diagnose import DiagnosisOutcome, diagnose_request
 from tppkit.seals.diagnose.mistakes import MISTAKES
 from tppkit.seals.profiles import PSD2_V1
 
+pytestmark = pytest.mark.slow
+
 # With P-256, whose verifications cost most, where it can happen with such a key; the fast tests make each mistake once.
 ROWS = [pytest.param(case, kind, marks=[pytest.mark.slow] * (number > 0), id=f"{case.name}-{kind}")
         for case in SINGLE for number, kind in enumerate(reversed(case.keys))]  # fmt: skip
