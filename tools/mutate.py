@@ -40,11 +40,8 @@ _CHECK = re.compile(r"_?(require|check|verify)(_\w+)?")
 
 # The mutated files by pattern | the tests that usually notice, in their order | the other fast tests of the group.
 GROUPS = (
-    (
-        "seals/verify.py", "test_verify_refusals test_verify test_verify_certificates test_verify_memory test_verify_signatures",
-        "seals/test_*.py",
-    ),
-    ("seals/verified.py", "test_verify_in_halves test_verify_refusals test_verify", "seals/test_*.py"),
+    ("seals/verify.py", "test_verify test_verify_certificates test_verify_mutations", "seals/test_*.py"),
+    ("seals/verified.py", "test_verify", "seals/test_*.py"),
     ("web/gate.py", "test_authorize test_seal test_routing test_seal_wsgi test_proxies test_seal_profiles", "web/test_[prw]*[!s].py"),
     ("web/caller.py", "test_caller test_proxies test_seal test_seal_profiles", "web/test_[prw]*[!s].py"),
     ("callbacks/verify.py", "test_callback_refusals test_callback_verify", "callbacks/test_callback_*.py"),

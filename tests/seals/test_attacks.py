@@ -26,7 +26,6 @@ from sealing import (
     REQUEST_ID,
     TARGET,
     TEMPLATE,
-    changed,
     fresh_policy,
     header,
     policy_of,
@@ -60,13 +59,13 @@ ATTACKS: Mapping[int, tuple[str, tuple[str, ...]]] = {
         "httpsig/test_cavage.py::test_a_parameter_that_appears_twice_is_refused",
         "httpsig/test_rfc9421.py::test_a_signature_input_that_can_mean_two_things_is_refused",
     )),
-    8: ("weak hash that the sender chose", ("seals/test_verify_refusals.py::test_a_digest_under_a_good_signature_is_judged_for_itself",)),
+    8: ("weak hash that the sender chose", ("seals/test_verify.py::test_a_digest_under_a_good_signature_is_judged_for_itself",)),
     9: ("lenient base64, mirrored ECDSA signature, DER that is not canonical", (
-        "seals/test_verify_signatures.py::test_the_signature_is_read_as_canonical_base64_only",
+        "seals/test_verify.py::test_signature_and_certificate_are_read_as_canonical_base64_only",
         "httpsig/test_algorithms.py::test_ecdsa_takes_der_only_and_no_other_spelling_of_it",
     )),
     10: ("keyId fetched as an address", ()),
-    11: ("line breaks in signed values", ("seals/test_key_id_styles.py::test_a_seal_of_an_issuer_with_a_line_break_forges_no_header",)),
+    11: ("line breaks in signed values", ("seals/test_key_id.py::test_a_seal_of_an_issuer_with_a_line_break_forges_no_header",)),
     12: ("certificate exchanged", ("seals/test_profiles.py::test_under_a_key_id_that_is_known_no_other_certificate_is_accepted",)),
     13: ("missing signed header ignored, or a demand that never refuses", ()),
     14: ("line ends written anew", (f"{WEB}test_a_body_in_any_pieces_is_the_same_body",)),
@@ -150,17 +149,17 @@ def test_2_the_names_of_covered_headers_are_part_of_what_is_signed(pki):
 def test_3_a_digest_that_is_not_covered_or_not_compared(pki, believed, sealed):
     forged = seal_by_hand(REQUEST, pki.qseal, covered=("x-request-id", "(request-target)"))
     assert verdict(forged, believed) == "signature.uncovered"
-    evil = changed(without(forged, "Digest"), body=b"evil").with_headers(("Digest", make_digest(b"evil")))
+    evil = without(forged, "Digest")._replace(body=b"evil").with_headers(("Digest", make_digest(b"evil")))
     assert verdict(evil, believed) == "signature.uncovered"
-    assert verdict(changed(sealed, body=b"evil"), believed) == "digest.mismatch"
-    forged = with_value(changed(sealed, body=b"evil"), "Digest", make_digest(b"evil"))
+    assert verdict(sealed._replace(body=b"evil"), believed) == "digest.mismatch"
+    forged = with_value(sealed._replace(body=b"evil"), "Digest", make_digest(b"evil"))
     assert verdict(forged, believed) == "signature.invalid"
 
 
 def test_4_the_body_is_removed_alone_or_with_its_digest(sealed, believed):
-    assert verdict(changed(sealed, body=b""), believed) == "digest.mismatch"
-    assert verdict(without(changed(sealed, body=b""), "Digest"), believed) == "signature.missing"
-    empty = with_value(changed(sealed, body=b""), "Digest", make_digest(b""))
+    assert verdict(sealed._replace(body=b""), believed) == "digest.mismatch"
+    assert verdict(without(sealed._replace(body=b""), "Digest"), believed) == "signature.missing"
+    empty = with_value(sealed._replace(body=b""), "Digest", make_digest(b""))
     assert verdict(empty, believed) == "signature.invalid"
 
 
@@ -173,7 +172,7 @@ def test_4_the_body_is_removed_alone_or_with_its_digest(sealed, believed):
     ids=["no query", "longer query", "decoded", "lower escape", "whole address", "no base path", "fragment", "?", "//"],
 )  # fmt: skip
 def test_5_the_target_in_another_spelling(target, sealed, believed):
-    assert verdict(changed(sealed, target=target), believed) == "signature.invalid"
+    assert verdict(sealed._replace(target=target), believed) == "signature.invalid"
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
@@ -181,7 +180,7 @@ def test_5_the_target_in_another_spelling(target, sealed, believed):
 def test_6_a_covered_header_doubled_in_front_or_behind(name, first, sealed, believed):
     evil = (name.lower(), "evil")
     headers = (evil, *sealed.headers) if first else (*sealed.headers, evil)
-    assert verdict(changed(sealed, headers=headers), believed) == "header.duplicate"
+    assert verdict(sealed._replace(headers=headers), believed) == "header.duplicate"
 
 
 def test_6_a_list_header_doubled_is_signed_in_its_order(pki):
@@ -191,10 +190,10 @@ def test_6_a_list_header_doubled_is_signed_in_its_order(pki):
     swapped = [*sealed.headers]
     places = [place for place, (name, _) in enumerate(swapped) if name == "PSU-Accept"]
     swapped[places[0]], swapped[places[1]] = swapped[places[1]], swapped[places[0]]
-    assert verdict(changed(sealed, headers=swapped), fresh_policy(pki)) == "signature.invalid"
+    assert verdict(sealed._replace(headers=tuple(swapped)), fresh_policy(pki)) == "signature.invalid"
     for dropped in places:
         fewer = [h for place, h in enumerate(sealed.headers) if place != dropped]
-        assert verdict(changed(sealed, headers=fewer), fresh_policy(pki)) == "signature.invalid"
+        assert verdict(sealed._replace(headers=tuple(fewer)), fresh_policy(pki)) == "signature.invalid"
 
 
 @pytest.mark.parametrize("algorithm", ["rsa-sha1", "rsa-md5", "RSA-SHA1", "rsa-sha256"])
@@ -256,7 +255,7 @@ def test_11_a_line_break_in_a_value_is_neither_signed_nor_verified_nor_mistaken_
 
 
 def test_12_the_certificate_exchanged_alone_or_with_digest_and_signature(pki, other_qseal, believed, sealed):
-    forged = seal_by_hand(changed(REQUEST, body=b"evil"), other_qseal)
+    forged = seal_by_hand(REQUEST._replace(body=b"evil"), other_qseal)
     assert verdict(forged, believed, qwac=pki.qwac.certificate) == "seal.other-organisation"
     forged = with_value(sealed, "TPP-Signature-Certificate", encode_base64(other_qseal.certificate.der))
     assert verdict(forged, believed) == "key-id.mismatch"
@@ -297,14 +296,14 @@ def test_13_every_demand_of_a_profile_refuses_something(change, code, sealed, pk
     "body", [b'{\r\n"a": 1\r\n}', b'{\n"a": 1\n}\n', b"\xef\xbb\xbf{}", b"\r", '"é"'.encode("latin-1")]
 )
 def test_14_a_body_whose_line_ends_or_characters_were_rewritten(body, pki, seal):
-    sealed, policy = sign_request(changed(REQUEST, body=body), seal=seal), fresh_policy(pki)
+    sealed, policy = sign_request(REQUEST._replace(body=body), seal=seal), fresh_policy(pki)
     verified = verify_request(sealed, qwac=None, at=AT, policy=policy)
     assert verified.body == body
     text = body.decode("latin-1")
     anew = ["\n".join(text.splitlines()), "\r\n".join(text.splitlines()), text.strip(), text + "\n"]
     others = {one.encode("latin-1") for one in anew} | {text.encode(), body.removeprefix(b"\xef\xbb\xbf")}
     for other in others - {body}:
-        assert verdict(changed(sealed, body=other), policy) == "digest.mismatch"
+        assert verdict(sealed._replace(body=other), policy) == "digest.mismatch"
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,15 @@ import hmac
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from sealing import AT, policy_of, seal_of, with_value, without
 
 from refusals import refused
 from tppkit._encoding import decode_base64url, encode_base64url
-from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, ConfigurationError, FormatError, SignatureRejected
 from tppkit.httpsig.algorithms import ALGORITHMS, JWS, RFC9421, Scheme
 from tppkit.httpsig.components import Origin
@@ -24,11 +24,10 @@ from tppkit.seals import (
     PROFILES,
     KeyIdForm,
     KeyIdStyle,
-    KeySigner,
     Message,
-    Seal,
     SealPolicy,
     SealProfile,
+    VerifiedRequest,
     sign_request,
     verify_request,
 )
@@ -36,9 +35,7 @@ from tppkit.seals.certificate_header import CertificateForm
 from tppkit.seals.profile import Format
 from tppkit.seals.profiles import PSD2_V1
 from tppkit.testpki import Issued, Pki
-from tppkit.trust import PathVerifier, make_anchors
 
-AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 AMAZON, OPEN_FINANCE, ING_JWS = PROFILES["amazon"], PROFILES["open-finance"], PROFILES["ing-jws"]
 NAMES = ("amazon", "open-finance", "ing-jws")
 BODY = b'{"amount": "1.00"}'
@@ -52,14 +49,6 @@ REQUEST = Message(
     BODY,
 )  # fmt: skip
 CARRIERS: Mapping[str, str] = {"amazon": "Signature", "open-finance": "x-jws-signature", "ing-jws": "x-jws-signature"}
-
-
-def make_seal(issued: Issued, profile: SealProfile, **options: Any) -> Seal:
-    """A seal with the usual algorithm of the profile for the key."""
-    names = profile.algorithms_of("P-256")
-    signer = KeySigner(issued.key, algorithm=next(iter(names.values())).name)
-    key_id = "key-1" if profile.format is Format.RFC9421 else None
-    return Seal(issued.certificate, signer, profile=profile, key_id=key_id, **options)
 
 
 def profile_of(name: str) -> SealProfile:
@@ -86,12 +75,10 @@ def test_a_row_without_algorithms_has_those_of_its_format(format_, pki):
     row = SealProfile(name="own", format=format_, **OTHER_FORMATS[format_], **own)
     names = {Format.RFC9421: RFC9421, Format.JWS: JWS}[format_]
     assert dict(row.algorithms) == {wire: algorithm.name for wire, algorithm in names.items()}
-    seal = Seal.for_key(pki.qseal.certificate, pki.qseal.key, profile=row, key_id="key-1")
+    seal = seal_of(row, pki.qseal)
     sealed = sign_request(REQUEST, seal=seal, at=AT)
     assert seal.signer.algorithm.scheme is Scheme.ECDSA_RAW
-    paths = PathVerifier(make_anchors(pki.authorities))
-    policy = SealPolicy(paths, profile=row, certificates={"key-1": pki.qseal.certificate})
-    assert verify_request(sealed, qwac=None, at=AT, policy=policy).body == REQUEST.body
+    assert verify_request(sealed, qwac=None, at=AT, policy=policy_of(row, pki)).body == REQUEST.body
 
 
 @pytest.mark.parametrize("format_", OTHER_FORMATS, ids=lambda format_: format_.name)
@@ -111,23 +98,15 @@ def test_a_row_whose_format_does_not_have_its_algorithms_is_refused(format_, alg
     assert replace(PSD2_V1, format=format_, **OTHER_FORMATS[format_], algorithms=())
 
 
-def make_policy(pki: Pki, profile: SealProfile, *known: EidasCertificate, **options: Any) -> SealPolicy:
-    """Believes what `pki` issued; knows the seal, by what its requests name it with, where the dialect sends none."""
-    anchors = make_anchors(pki.authorities)
-    certificates = {}
-    for certificate in known or (pki.qseal.certificate,):
-        certificates["key-1"] = certificate
-        certificates[encode_base64url(hashlib.sha256(certificate.der).digest())] = certificate
-    return SealPolicy(PathVerifier(anchors), profile=profile, certificates=certificates, **options)
-
-
 def sealed(pki: Pki, name: str, message: Message = REQUEST, *, issued: Issued | None = None) -> Message:
-    return sign_request(message, seal=make_seal(issued or pki.qseal, profile_of(name)), at=AT)
+    return sign_request(message, seal=seal_of(profile_of(name), issued or pki.qseal), at=AT)
 
 
-def verify(pki: Pki, name: str, message: Message, *, at: datetime | None = None, **options: Any) -> Any:
-    policy = options.pop("policy", None) or make_policy(pki, profile_of(name), **options)
-    return verify_request(message, qwac=pki.qwac.certificate, at=at or AT, policy=policy)
+def verify(
+    pki: Pki, name: str, message: Message, *, at: datetime = AT, policy: SealPolicy | None = None
+) -> VerifiedRequest:
+    policy = policy or policy_of(profile_of(name), pki)
+    return verify_request(message, qwac=pki.qwac.certificate, at=at, policy=policy)
 
 
 def code_of(pki: Pki, name: str, message: Message, **options: Any) -> str:
@@ -136,24 +115,12 @@ def code_of(pki: Pki, name: str, message: Message, **options: Any) -> str:
     return caught.value.code
 
 
-def with_header(message: Message, name: str, value: str) -> Message:
-    headers = tuple((key, value if key.lower() == name.lower() else old) for key, old in message.headers)
-    assert headers != message.headers
-    return message._replace(headers=headers)
-
-
-def without(message: Message, name: str) -> Message:
-    headers = tuple(header for header in message.headers if header[0].lower() != name.lower())
-    assert headers != message.headers
-    return message._replace(headers=headers)
-
-
 def test_a_request_for_amazon_looks_as_its_guide_says_and_a_jws_seal_carries_its_certificate(pki):
     message = sealed(pki, "amazon")
     assert message.values("x-amzn-content-digest") == (make_content_digest(BODY),)
     assert message.values("signature-input") == (
         'x-amzn-psd2=("@method" "@query" "x-amz-access-token" "x-amzn-content-digest")'
-        f';created={int(AT.timestamp())};alg="ecdsa-p256-sha256";keyid="key-1"',
+        f';created={int(AT.timestamp())};alg="ecdsa-p256-sha256";keyid="client-4711"',
     )
     assert message.values("signature")[0].startswith("x-amzn-psd2=:")
     (value,) = sealed(pki, "open-finance").values("x-jws-signature")
@@ -166,7 +133,7 @@ def test_a_request_for_amazon_looks_as_its_guide_says_and_a_jws_seal_carries_its
 @pytest.mark.parametrize("name", NAMES)
 def test_a_seal_needs_the_time_of_signing_and_counts_only_near_it(pki, name):
     with refused(ConfigurationError, "seal.time-needed"):
-        sign_request(REQUEST, seal=make_seal(pki.qseal, profile_of(name)))
+        sign_request(REQUEST, seal=seal_of(profile_of(name), pki.qseal))
     message, skew = sealed(pki, name), timedelta(minutes=5)
     age = profile_of(name).max_age
     assert age is not None
@@ -180,7 +147,7 @@ def test_a_seal_needs_the_time_of_signing_and_counts_only_near_it(pki, name):
 def test_what_is_covered_cannot_be_changed_removed_or_doubled(pki, name):
     field = profile_of(name).digest_field
     value = make_content_digest(b"{}") if name == "amazon" else make_digest(b"{}")
-    message = with_header(sealed(pki, name), field, value)._replace(body=b"{}")
+    message = with_value(sealed(pki, name), field, value)._replace(body=b"{}")
     assert code_of(pki, name, message) == "signature.invalid"
     message = sealed(pki, name)
     assert code_of(pki, name, message._replace(target="/v1/payments?x=2")) == "signature.invalid"
@@ -193,7 +160,7 @@ def test_what_is_covered_cannot_be_changed_removed_or_doubled(pki, name):
     names = {n for n in profile_of(name).demanded if n[0] not in "(@"}
     assert verified.covered.keys() == names
     for covered in names - {profile_of(name).digest_name}:
-        assert code_of(pki, name, with_header(message, covered, "changed")) == "signature.invalid"
+        assert code_of(pki, name, with_value(message, covered, "changed")) == "signature.invalid"
         assert code_of(pki, name, without(message, covered)) == "signature.header-absent"
     for covered in names:
         assert code_of(pki, name, message.with_headers((covered, "second"))) == "header.duplicate"
@@ -210,7 +177,7 @@ def test_anothers_signature_may_appear_beside_ours(pki, lines, first):
     if lines == "one line":
         for name, other in fields:
             ours = message.values(name)[0]
-            message = with_header(message, name, f"{other}, {ours}" if first else f"{ours}, {other}")
+            message = with_value(message, name, f"{other}, {ours}" if first else f"{ours}, {other}")
     else:
         message = message._replace(headers=(*fields, *message.headers) if first else (*message.headers, *fields))
     assert verify(pki, "amazon", message).body == BODY
@@ -230,21 +197,20 @@ def test_a_swapped_certificate_in_the_header_breaks_the_signature(pki, other_qse
     theirs = sealed(pki, "open-finance", issued=other_qseal).values("x-jws-signature")[0]
     ours = message.values("x-jws-signature")[0]
     swapped = f"{theirs.partition('..')[0]}..{ours.partition('..')[2]}"
-    assert code_of(pki, "open-finance", with_header(message, "x-jws-signature", swapped)) == "signature.invalid"
+    assert code_of(pki, "open-finance", with_value(message, "x-jws-signature", swapped)) == "signature.invalid"
 
 
 def test_a_jws_without_the_thumbprint_that_the_row_demands_is_refused(pki):
     named_otherwise = replace(OPEN_FINANCE, key_id=KeyIdStyle())
-    seal = Seal.for_key(pki.qseal.certificate, pki.qseal.key, profile=named_otherwise)
-    message = sign_request(REQUEST, seal=seal, at=AT)
+    message = sign_request(REQUEST, seal=seal_of(named_otherwise, pki.qseal), at=AT)
     assert "x5t" not in str(decode_base64url(message.values("x-jws-signature")[0].partition(".")[0], what="header"))
-    verify_request(message, qwac=None, at=AT, policy=make_policy(pki, named_otherwise))
+    verify_request(message, qwac=None, at=AT, policy=policy_of(named_otherwise, pki))
     assert code_of(pki, "open-finance", message) == "signature.missing-parameter"
 
 
 @pytest.mark.parametrize("name", ["amazon", "ing-jws"])
 def test_a_certificate_that_is_unknown_is_not_fetched(pki, name):
-    policy = SealPolicy(PathVerifier(make_anchors(pki.authorities)), profile=profile_of(name))
+    policy = policy_of(profile_of(name), pki, certificates={})
     assert code_of(pki, name, sealed(pki, name), policy=policy) == "seal.unknown-certificate"
 
 
@@ -265,7 +231,7 @@ def test_a_signature_input_that_proves_too_little_is_refused(pki, old, new, code
     message = sealed(pki, "amazon", REQUEST.with_headers(("Date", "Mon, 01 Jun 2026 12:00:00 GMT")))
     for name in ("signature-input", "signature")[: 1 + (new == "sig1=")]:
         (value,) = message.values(name)
-        message = with_header(message, name, value.replace(old, new))
+        message = with_value(message, name, value.replace(old, new))
     assert code_of(pki, "amazon", message) == code
 
 
@@ -285,7 +251,7 @@ def test_a_jws_header_of_another_algorithm_or_certificate_is_refused(pki, change
     secret = pki.qseal.certificate.public_key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     mac = encode_base64url(hmac.digest(secret, encoded.encode() + b".", hashlib.sha256))
     signature = mac if "alg" in change else value.partition("..")[2]
-    assert code_of(pki, "open-finance", with_header(message, "x-jws-signature", f"{encoded}..{signature}")) == code
+    assert code_of(pki, "open-finance", with_value(message, "x-jws-signature", f"{encoded}..{signature}")) == code
 
 
 def test_a_dialect_can_cover_where_the_request_goes(pki):
@@ -294,11 +260,11 @@ def test_a_dialect_can_cover_where_the_request_goes(pki):
         certificate_form=CertificateForm.DER,
     )  # fmt: skip
     origin = Origin("https", "bank.example")
-    message = sign_request(REQUEST, seal=make_seal(pki.qseal, profile, origin=origin), at=AT)
-    assert verify(pki, "amazon", message, policy=make_policy(pki, profile, origin=origin)).covers_target
-    other = make_policy(pki, profile, origin=Origin("https", "evil.example"))
+    message = sign_request(REQUEST, seal=seal_of(profile, pki.qseal, origin=origin), at=AT)
+    assert verify(pki, "amazon", message, policy=policy_of(profile, pki, origin=origin)).covers_target
+    other = policy_of(profile, pki, origin=Origin("https", "evil.example"))
     assert code_of(pki, "amazon", message, policy=other) == "signature.invalid"
-    assert code_of(pki, "amazon", message, policy=make_policy(pki, profile)) == "signature.unsupported-component"
+    assert code_of(pki, "amazon", message, policy=policy_of(profile, pki)) == "signature.unsupported-component"
 
 
 @pytest.mark.parametrize(

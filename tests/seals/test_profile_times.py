@@ -16,7 +16,6 @@ from sealing import (
     seal_by_hand,
     seal_of,
     verdict,
-    with_value,
 )
 
 from refusals import refused
@@ -33,19 +32,12 @@ def test_how_near_is_a_setting(rsa_pki):
         assert verdict(sealed, policy, at=at) == expected
 
 
-def test_times_cannot_be_changed(rsa_pki):
-    row = PROFILES["cavage-12"]
-    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT)
-    value, seconds = header(sealed, "Signature"), int(AT.timestamp())
-    assert f",created={seconds},expires={seconds + 300},signature=" in value
-    for old, new in (
-        (f"created={seconds}", f"created={seconds + 1}"),
-        (f"expires={seconds + 300}", f"expires={seconds + 299}"),
-    ):
-        assert (
-            verdict(with_value(sealed, "Signature", value.replace(old, new)), policy_of(row, rsa_pki))
-            == "signature.invalid"
-        )
+def test_the_times_of_a_seal_are_written_beside_the_covered_names(rsa_pki):
+    row, seconds = PROFILES["cavage-12"], int(AT.timestamp())
+    value = header(sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT), "Signature")
+    assert (
+        f",created={seconds},expires={seconds + 300},signature=" in value
+    )  # no byte of them can change: test_verify_mutations
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Sealing a request."""
+"""Sealing a request, in one step or in two, with await, and with a look at one's own signature."""
 
 from __future__ import annotations
 
@@ -7,21 +7,34 @@ import hashlib
 from base64 import b64decode, b64encode
 
 import pytest
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512
 from hypothesis import given
 from hypothesis import strategies as st
-from sealing import AT, REQUEST, REQUEST_ID, TARGET, changed, fresh_policy, header, verdict, without
+from sealing import (
+    AT,
+    REQUEST,
+    REQUEST_ID,
+    TARGET,
+    fresh_policy,
+    header,
+    policy_of,
+    request_for,
+    seal_of,
+    verdict,
+    without,
+)
 
 from refusals import refused
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, SignatureRejected
-from tppkit.httpsig import Algorithm, KeySigner
+from tppkit.httpsig import Algorithm, CallableSigner, KeySigner
 from tppkit.httpsig.algorithms import ALGORITHMS
 from tppkit.httpsig.cavage import parse_signature_header
 from tppkit.message import Message
-from tppkit.seals import PROFILES, Seal, sign_request, sign_request_async
-from tppkit.testpki import Issued, make_pki
+from tppkit.seals import PROFILES, Format, Seal, prepare_request, sign_request, sign_request_async
+from tppkit.testpki import Issued, Pki, make_pki
 
 ADDED = ("Digest", "Signature", "TPP-Signature-Certificate")
 
@@ -99,9 +112,9 @@ def test_the_headers_of_the_seal_are_added_at_the_end_and_nothing_else_changes(p
         *((REQUEST.with_headers((name, "x")), "seal.header-present") for name in (*ADDED, *map(str.lower, ADDED))),
         (REQUEST.with_headers(("x-request-id", REQUEST_ID)), "seal.header-present"),
         (without(REQUEST, "X-Request-ID"), "signature.header-absent"),
-        *((changed(REQUEST, target=target), "message.malformed")
+        *((REQUEST._replace(target=target), "message.malformed")
           for target in ("", "/a b", "/a\r\nX-Evil: 1", "/ą", "/a\tb", "/\x80")),
-        *((changed(REQUEST, method=method), "message.malformed") for method in ("", "PO ST", "POST\r\n", "post", "PÖST")),
+        *((REQUEST._replace(method=method), "message.malformed") for method in ("", "PO ST", "POST\r\n", "post", "PÖST")),
     ],
 )  # fmt: skip
 def test_a_message_that_could_not_be_sent_or_has_a_header_of_the_seal_is_not_sealed(message, code, seal):
@@ -194,3 +207,103 @@ def test_a_signer_that_answers_nonsense_or_raises_gives_an_error_of_this_package
     signer.first = False
     with refused(ConfigurationError, code):
         Seal(pki.qseal.certificate, signer)
+
+
+ROWS = pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
+
+
+class Service:
+    """Signs like a remote service: with await only, and counts."""
+
+    def __init__(self, issued: Issued) -> None:
+        self._key = issued.key
+        self.asked = 0
+        self.broken = False
+
+    async def sign(self, data: bytes) -> bytes:
+        await asyncio.sleep(0)
+        self.asked += 1
+        return self._key.sign(data[:-1] if self.broken else data, ec.ECDSA(hashes.SHA256()))
+
+
+@pytest.fixture
+def service(pki: Pki) -> Service:
+    return Service(pki.qseal)
+
+
+@pytest.fixture
+def signer(pki: Pki, service: Service) -> CallableSigner:
+    return CallableSigner(pki.qseal.certificate.public_key, sign_async=service.sign)
+
+
+@ROWS
+def test_what_is_prepared_and_signed_elsewhere_verifies_and_every_row_looks_at_its_own_signature(row, rsa_pki):
+    seal = seal_of(row, rsa_pki.qseal)
+    prepared = prepare_request(request_for(row), seal=seal, at=AT)
+    sealed = prepared.finish(seal.signer.sign(prepared.signing_string))
+    assert verdict(sealed, policy_of(row, rsa_pki)) == "holds"
+    seal = seal_of(row, rsa_pki.qseal, verify_own=True)
+    prepared = prepare_request(request_for(row), seal=seal, at=AT)
+    signature = seal.signer.sign(prepared.signing_string)
+    assert prepared.finish(signature)
+    with refused(ConfigurationError, "seal.own-signature"):
+        prepared.finish(bytes([signature[0] ^ 1]) + signature[1:])
+
+
+def test_a_signer_that_only_awaits_is_probed_and_used_with_await_and_not_to_prepare(pki, service, signer):
+    async def seal_two() -> tuple[Message, Message]:
+        seal = await Seal.make_async(pki.qseal.certificate, signer)
+        return tuple(await asyncio.gather(*(sign_request_async(REQUEST, seal=seal) for _ in range(2))))
+
+    policy = fresh_policy(pki)
+    assert [verdict(sealed, policy) for sealed in asyncio.run(seal_two())] == ["holds", "holds"]
+    assert service.asked == 3
+    seal = asyncio.run(Seal.make_async(pki.qseal.certificate, signer))
+    prepared = prepare_request(REQUEST, seal=seal)
+    assert service.asked == 4  # the probe of this seal
+    assert prepared.signing_string.startswith(b"digest: SHA-256=")
+    assert prepared.message is REQUEST
+
+
+def test_a_signer_that_only_awaits_is_refused_by_the_blocking_calls_and_with_another_key(pki, signer, service):
+    with refused(ConfigurationError, "signer.async-only"):
+        Seal(pki.qseal.certificate, signer)
+    seal = asyncio.run(Seal.make_async(pki.qseal.certificate, signer))
+    with refused(ConfigurationError, "signer.async-only"):
+        sign_request(REQUEST, seal=seal)
+    service.broken = True
+    with refused(ConfigurationError, "seal.key-mismatch"):
+        asyncio.run(Seal.make_async(pki.qseal.certificate, signer))
+
+
+@pytest.mark.parametrize("verify_own", [False, True])
+def test_a_signature_that_does_not_verify_is_not_sent_if_configured(verify_own, pki, service, signer):
+    seal = asyncio.run(Seal.make_async(pki.qseal.certificate, signer, verify_own=verify_own))
+    assert verdict(asyncio.run(sign_request_async(REQUEST, seal=seal)), fresh_policy(pki)) == "holds"
+    service.broken = True
+    if not verify_own:
+        assert verdict(asyncio.run(sign_request_async(REQUEST, seal=seal)), fresh_policy(pki)) == "signature.invalid"
+        return
+    with refused(ConfigurationError, "seal.own-signature"):
+        asyncio.run(sign_request_async(REQUEST, seal=seal))
+
+
+@ROWS
+def test_a_row_seals_the_same_request_again_and_with_other_fields_also_twice_where_no_dialect_covers_them(row, rsa_pki):
+    seal, policy = seal_of(row, rsa_pki.qseal), policy_of(row, rsa_pki)
+    twice = (("X-Tag", "a"), ("x-tag", "b"))
+    other = (("psu-id", "b"), ("TPP-Redirect-URI", "https://tpp.example/back"))
+    for further in ((), (("PSU-ID", "a"),), (), other, twice):
+        sealed = sign_request(request_for(row).with_headers(*further), seal=seal, at=AT)
+        assert verdict(sealed, policy) == "holds"
+
+
+@ROWS
+def test_what_sealing_writes_or_covers_must_not_be_there_already(row, rsa_pki):
+    seal = seal_of(row, rsa_pki.qseal)
+    written = [row.carrier, row.digest_field, *([row.certificate_header] if row.certificate_header else [])]
+    written += ["Signature-Input"] if row.format is Format.RFC9421 else []
+    covered = [name for name in row.covered_if_present if not name.endswith("*")]
+    for names in (*([name] for name in written), *([name, name.upper()] for name in covered)):
+        with refused(LocalProtocolError, "seal.header-present"):
+            sign_request(request_for(row).with_headers(*((name, "x") for name in names)), seal=seal, at=AT)

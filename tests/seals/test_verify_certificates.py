@@ -1,12 +1,15 @@
-"""Which certificates are taken for a seal, and of which organizations."""
+"""Which certificates are taken for a seal, of which organizations, and until when."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 from sealing import (
     AT,
@@ -28,10 +31,13 @@ from tppkit.certificates import OrganizationPolicy, oids
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import CertificateRejected, ConfigurationError, FormatError
 from tppkit.protocol.psd2 import PSD2
-from tppkit.seals import SealPolicy
+from tppkit.seals import SealPolicy, sign_request
 from tppkit.seals.key_id import make_key_id
-from tppkit.testpki import Issued, Pki, make_pki, make_provider
+from tppkit.testpki import Issued, Pki, certificate_pem, make_pki, make_provider
 from tppkit.testpki.profiles import key_usage, qseal_extensions
+from tppkit.trust import PathVerifier, RevocationChecker, RevocationEvidence, RevocationScope, make_anchors
+from tppkit.trust.revocation.revocation_list import parse_crl
+from tppkit.web import PeerCertificate, QwacPolicy
 
 HEADER = "TPP-Signature-Certificate"
 
@@ -110,12 +116,6 @@ def test_a_seal_with_a_key_of_another_kind_is_refused(make, code, pki, policy):
     certificate = issue_seal(pki, make().public_key())
     sealed = seal_by_hand(REQUEST, pki.qseal, key_id=make_key_id(certificate))
     assert verdict(with_value(sealed, HEADER, encode_base64(certificate.der)), policy) == code
-
-
-def test_the_seal_of_another_organisation_than_the_connections_is_refused(sealed, pki, other_qseal, policy):
-    ours = pki.qwac.certificate
-    assert verdict(seal_by_hand(REQUEST, other_qseal), policy, qwac=ours) == "seal.other-organisation"
-    assert verdict(sealed, policy, qwac=ours) == "holds"
 
 
 def test_the_organisations_must_be_written_the_same(pki, policy, sealed):
@@ -205,3 +205,56 @@ def test_a_refusal_names_both_values_and_what_to_do(identifier, values, pki):
 def test_a_setting_without_a_known_scheme_is_refused(schemes):
     with refused(ConfigurationError, "organization-policy.scheme"):
         OrganizationPolicy(schemes=schemes)  # type: ignore[arg-type]
+
+
+HOUR = timedelta(hours=1)
+
+
+def listing(issuer: Issued, *revoked: Issued, is_delta: bool = False) -> RevocationEvidence:
+    builder = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(issuer.certificate.x509.subject)
+        .last_update(AT - HOUR)
+        .next_update(AT + HOUR)
+    )
+    if is_delta:
+        builder = builder.add_extension(x509.DeltaCRLIndicator(1), critical=True)
+    for one in revoked:
+        builder = builder.add_revoked_certificate(
+            x509.RevokedCertificateBuilder().serial_number(one.certificate.serial).revocation_date(AT - HOUR).build()
+        )
+    return RevocationEvidence(crls=(parse_crl(builder.sign(issuer.key, hashes.SHA256()).public_bytes(Encoding.DER)),))
+
+
+@pytest.fixture
+def checker(pki: Pki) -> RevocationChecker:
+    return RevocationChecker(
+        evidence=listing(pki.qseal_ca) + listing(pki.qwac_ca), scope=RevocationScope.LEAF, remember=24 * HOUR
+    )
+
+
+@pytest.fixture
+def checked_paths(pki: Pki, checker: RevocationChecker) -> PathVerifier:
+    return PathVerifier(make_anchors(pki.authorities), revocation=checker)
+
+
+@pytest.mark.parametrize("is_delta", [False, True], ids=["complete", "delta"])
+def test_a_known_seal_fails_once_a_revocation_is_known_or_its_evidence_is_over(
+    seal, checked_paths, pki, checker, is_delta
+):
+    policy, message = SealPolicy(checked_paths), sign_request(REQUEST, seal=seal)
+    assert verdict(message, policy) == "holds"
+    assert verdict(message, policy, at=AT + HOUR) == "holds"
+    assert verdict(message, policy, at=AT + 2 * HOUR) == "revocation.stale"
+    assert [verdict(message, policy) for _ in range(2)] == ["holds", "holds"]
+    checker.replace(listing(pki.qseal_ca, pki.qseal, is_delta=is_delta))
+    assert [verdict(message, policy) for _ in range(2)] == ["revocation.revoked", "revocation.revoked"]
+
+
+def test_a_known_qwac_fails_once_a_revocation_is_known(pki, checker, checked_paths):
+    policy = QwacPolicy(checked_paths)
+    peer = PeerCertificate((certificate_pem(pki.qwac.certificate).decode(),), None, "asgi-tls")
+    assert policy.verify(peer, at=AT) is policy.verify(peer, at=AT)
+    checker.replace(listing(pki.qwac_ca, pki.qwac))
+    with refused(CertificateRejected, "revocation.revoked"):
+        policy.verify(peer, at=AT)

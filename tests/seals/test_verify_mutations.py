@@ -1,25 +1,29 @@
-"""No byte that was signed can change, and no message whatever makes the verifier fail otherwise than by a refusal."""
+"""No signed byte can change, no message makes the verifier fail but by a refusal, and a policy that remembers gives the same verdicts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.utils import CryptographyDeprecationWarning
 from hypothesis import given
 from hypothesis import strategies as st
 from sealing import (
     AT,
     COVERED,
+    REQUEST,
     TEMPLATE,
-    changed,
     flips,
     fresh_policy,
     header,
+    issue_seal,
     policy_of,
     request_for,
+    seal_by_hand,
     seal_of,
     verdict,
     with_value,
@@ -162,7 +166,7 @@ def test_no_byte_of_a_covered_header_the_body_or_the_signature_header_can_change
         values = flips(header(case.sealed, name))
         assert those_that_hold(case, (with_value(case.sealed, name, value) for value in values)) == []
     bodies = (text.encode("latin-1") for text in flips(case.sealed.body.decode("latin-1")))
-    forged = [changed(case.sealed, body=body) for body in bodies]
+    forged = [case.sealed._replace(body=body) for body in bodies]
     assert {verdict(message, case.policy) for message in forged} == {"digest.mismatch"}
     values = flips(header(case.sealed, "Signature"))
     held = those_that_hold(case, (with_value(case.sealed, "Signature", value) for value in values))
@@ -174,8 +178,8 @@ def test_no_byte_of_a_covered_header_the_body_or_the_signature_header_can_change
 
 
 def test_method_and_target_cannot_change_or_are_not_shown(case):
-    forged = [changed(case.sealed, target=target) for target in flips(case.sealed.target)]
-    forged += [changed(case.sealed, method=method) for method in ("GET", *flips(case.sealed.method))]
+    forged = [case.sealed._replace(target=target) for target in flips(case.sealed.target)]
+    forged += [case.sealed._replace(method=method) for method in ("GET", *flips(case.sealed.method))]
     if case.row.covers_target:
         assert those_that_hold(case, iter(forged)) == []
         assert case.verified.target == case.sealed.target
@@ -184,3 +188,134 @@ def test_method_and_target_cannot_change_or_are_not_shown(case):
         for name in ("method", "target"):
             with pytest.raises(Exception, match="does not cover method and target"):
                 getattr(case.verified, name)
+
+
+CERTIFICATE = "TPP-Signature-Certificate"
+SIGNATURE_FIRST = 'signature="{signature}",keyId="{key_id}",algorithm="{algorithm}",headers="{headers}"'
+TEMPLATES = (
+    TEMPLATE,
+    TEMPLATE.replace(",", ", "),
+    SIGNATURE_FIRST,
+    TEMPLATE + ',created=1402170695,note="x"',
+    TEMPLATE + ',note="x,signature="',
+    'note="x",' + TEMPLATE,
+    'note="x,signature=",' + TEMPLATE,
+)
+
+
+def warmed_policy(pki: Pki, *messages: Message) -> SealPolicy:
+    policy = fresh_policy(pki)
+    assert {verdict(message, policy) for message in messages} == {"holds"}
+    return policy
+
+
+@pytest.fixture(scope="module")
+def known(pki: Pki) -> list[Message]:
+    """A good message for every way of writing the parameters."""
+    return [seal_by_hand(REQUEST, pki.qseal, template=template) for template in TEMPLATES]
+
+
+@pytest.fixture(scope="module")
+def knowing(pki: Pki, known: list[Message]) -> SealPolicy:
+    return warmed_policy(pki, *known, *known)
+
+
+def same_verdict(message: Message, pki: Pki, knowing: SealPolicy, at: datetime = AT) -> str:
+    """The verdict of both policies, which is the same."""
+    fresh = verdict(message, fresh_policy(pki), qwac=pki.qwac.certificate, at=at)
+    assert verdict(message, knowing, qwac=pki.qwac.certificate, at=at) == fresh
+    return fresh
+
+
+def test_the_same_parameters_hold_again_for_another_request(pki, seal, sealed):
+    policy = warmed_policy(pki, sealed)
+    other = sign_request(REQUEST._replace(body=b"{}", target="/psd2/v1/consents"), seal=seal)
+    assert same_verdict(other, pki, policy) == "holds"
+
+
+PIECES = (
+    '"', ",", "=", " ", "\n", "A", ',signature="', 'signature="AAAA"', ',x="1"', ",x=1", ',x="', "keyId", '",', '"x', "digest ",
+    " digest", "(created)", "rsa-sha256", "%20", "\x00", "é",
+)  # fmt: skip
+EDITS = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 30), st.sampled_from(PIECES) | st.just("")), max_size=3)
+
+
+@given(
+    index=st.integers(0, len(TEMPLATES) - 1), name=st.sampled_from(["Signature", "Digest", CERTIFICATE]), edits=EDITS
+)
+def test_an_edited_header_gets_the_verdict_of_a_fresh_policy(index, name, edits, pki, known, knowing):
+    value = header(known[index], name)
+    for position, length, piece in edits:
+        place = position % (len(value) + 1)
+        value = value[:place] + piece + value[place + length :]
+    same_verdict(with_value(known[index], name, value), pki, knowing)
+
+
+def test_another_key_id_or_certificate_beside_a_known_one_is_compared(pki, sealed, knowing, other_qseal):
+    for key_id, code in (("SN=1,CA=CN=other", "mismatch"), ("", "malformed"), ("https://a.example/pem", "malformed")):
+        message = seal_by_hand(REQUEST, pki.qseal, key_id=key_id)
+        assert same_verdict(message, pki, knowing) == f"key-id.{code}"
+    assert same_verdict(sealed, pki, knowing) == "holds"
+    key = ec.generate_private_key(ec.SECP256R1())
+    forged = issue_seal(pki, key.public_key(), serial=pki.qseal.certificate.serial)
+    swapped = with_value(sealed, CERTIFICATE, encode_base64(forged.der))
+    assert same_verdict(swapped, pki, knowing) == "signature.invalid"
+    policy = warmed_policy(pki, sealed, seal_by_hand(REQUEST, other_qseal))
+    swapped = with_value(sealed, CERTIFICATE, encode_base64(other_qseal.certificate.der))
+    assert same_verdict(swapped, pki, policy) == "key-id.mismatch"
+
+
+def test_a_seal_is_compared_with_the_organisation_of_every_connection_and_no_refusal_is_remembered(
+    pki, sealed, other_qseal
+):
+    policy = warmed_policy(pki, seal_by_hand(REQUEST, other_qseal))
+    message = seal_by_hand(REQUEST._replace(body=b"{}"), other_qseal)
+    assert same_verdict(message, pki, policy) == "seal.other-organisation"
+    policy, compared = fresh_policy(pki), "seal.other-organisation"
+    for beside, code in ((pki.qwac, "holds"), (other_qseal, compared), (pki.qwac, "holds"), (other_qseal, compared)):
+        assert verdict(sealed, policy, qwac=beside.certificate) == code
+    policy = fresh_policy(pki)
+    message = seal_by_hand(REQUEST, other_qseal)
+    assert verdict(message, policy, qwac=pki.qwac.certificate) == "seal.other-organisation"
+    assert same_verdict(message, pki, policy) == "seal.other-organisation"
+    assert verdict(message, policy) == "holds"
+
+
+def test_a_known_seal_is_refused_after_its_time_and_holds_again_within_it(pki, sealed):
+    policy = warmed_policy(pki, sealed)
+    day = timedelta(days=1)
+    times = [
+        AT + 400 * day,
+        AT,
+        AT - day,
+        AT,
+        AT + 4000 * day,
+        pki.qseal.certificate.not_after,
+        pki.qseal.certificate.not_before,
+    ]
+    verdicts = [same_verdict(sealed, pki, policy, at=at) for at in times]
+    assert verdicts == [
+        "certificate.expired", "holds", "certificate.not-yet-valid", "holds", "certificate.expired", "holds", "holds",
+    ]  # fmt: skip
+
+
+def test_refused_requests_leave_nothing_behind_but_a_head_that_holds_is_remembered(pki, sealed):
+    policy = fresh_policy(pki)
+    spoilt = seal_by_hand(REQUEST, pki.qseal, sign=lambda data: b"\x00")
+    less = seal_by_hand(REQUEST, pki.qseal, covered=COVERED[:-1])
+    for message, code in ((spoilt, "signature.invalid"), (less, "signature.uncovered")):
+        assert verdict(message, policy) == code
+        assert len(policy.remembered) == 0
+    for body in (b"{}", b""):
+        assert verdict(sealed._replace(body=body), policy) == "digest.mismatch"
+    assert len(policy.remembered) == 1
+
+
+def test_the_memory_is_bounded_in_certificates(pki, sealed):
+    policy = warmed_policy(pki, sealed)
+    for number in range(300):
+        issued = pki.issue_qseal(pki.provider, label=f"seal-{number}")
+        assert verdict(seal_by_hand(REQUEST, issued, template=SIGNATURE_FIRST), policy) == "holds"
+        assert len(policy.remembered) <= 256
+    assert verdict(sealed, policy) == "holds"
+    assert header(sealed, CERTIFICATE) in policy.remembered

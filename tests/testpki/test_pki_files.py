@@ -14,6 +14,7 @@ import pytest
 from cryptography import x509
 from folder_contents import contents
 
+from refusals import refused
 from tppkit._clock import format_time, parse_time
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError
@@ -123,7 +124,6 @@ def test_nothing_that_exists_is_overwritten(pki, tmp_path, target, code):
 
 
 def test_a_failed_write_leaves_no_file(pki, tmp_path):
-    with pytest.raises(ConfigurationError) as refused:
+    with refused(ConfigurationError, "file.exists"):
         write_pki(pki, tmp_path / "pki", further=(pki.qwac,))  # its files are written already
-    assert refused.value.code == "file.exists"
     assert list(tmp_path.iterdir()) == []

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from programs import needed
+from refusals import refused
 from tppkit.certificates import EidasCertificate, Use, check_certificate, der, load_certificates, oids
 from tppkit.certificates.certificate import EidasRequest
 from tppkit.certificates.rules import first_error
@@ -132,9 +133,8 @@ def test_malformed_requests_of_the_field_are_not_certified(pki, shared_data):
     files = sorted((shared_data / "certificates" / "psd2_csr").glob("*.der"))
     assert len(files) >= 4
     for request in (read(file.read_bytes()) for file in files):
-        with pytest.raises(ConfigurationError) as refused:
+        with refused(ConfigurationError, "pki.request"):
             certify_request(pki, request, kind="qwac", label="a")
-        assert refused.value.code == "pki.request"
 
 
 @pytest.fixture(scope="module")
@@ -233,6 +233,5 @@ def test_addresses_stay_in_ia5string(folder, valid, oid):
 
 @pytest.mark.parametrize("edit", [no_statement(oids.QC_TYPE), qc_types("0.4.0.1862.1.6.3", "0.4.0.1862.1.6.2")])
 def test_a_request_that_does_not_state_one_kind_is_not_certified(folder, valid, edit):
-    with pytest.raises(ConfigurationError, match="QcType") as refused:
+    with refused(ConfigurationError, "pki.request", match="QcType"):
         issue(folder, request_of(edit(valid)))
-    assert refused.value.code == "pki.request"

@@ -1,11 +1,13 @@
-"""Keys in memory, and keys in PEM."""
+"""Keys in memory and in files, and signers that call functions."""
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.httpsig import KeySigner, load_private_key, parse_pkcs12
+from tppkit.httpsig import CallableSigner, KeySigner, load_private_key, parse_pkcs12
 from tppkit.seals import Seal
 from tppkit.testpki import Pki
 
@@ -150,3 +152,33 @@ def test_only_a_configuration_error_escapes_the_reader_of_keys(position, byte):
     spoilt = PEM[:position] + bytes([byte]) + PEM[position + 1 :]
     with suppress(ConfigurationError):
         load_private_key(spoilt)
+
+
+def sign(data: bytes) -> bytes:
+    return KEY.sign(data, ec.ECDSA(hashes.SHA256()))
+
+
+async def sign_async(data: bytes) -> bytes:
+    await asyncio.sleep(0)
+    return sign(data)
+
+
+def test_a_function_signs_and_so_does_an_asynchronous_one():
+    signer = CallableSigner(KEY.public_key(), sign=sign)
+    signer.public_key.verify(signer.sign(b"x"), b"x", ec.ECDSA(hashes.SHA256()))  # type: ignore[union-attr]
+    signer = CallableSigner(KEY.public_key(), sign_async=sign_async)
+    KEY.public_key().verify(asyncio.run(signer.sign_async(b"x")), b"x", ec.ECDSA(hashes.SHA256()))
+
+
+@pytest.mark.parametrize(
+    ("use", "code"),
+    [
+        (lambda: CallableSigner(KEY.public_key()), "signer.no-function"),
+        (lambda: CallableSigner(KEY.public_key(), sign=sign, algorithm="rsa-sha256"), "signature.algorithm"),
+        (lambda: asyncio.run(CallableSigner(KEY.public_key(), sign=sign).sign_async(b"x")), "signer.sync-only"),
+        (lambda: CallableSigner(KEY.public_key(), sign_async=sign_async).sign(b"x"), "signer.async-only"),
+    ],
+)
+def test_a_signer_needs_the_function_that_is_called_and_an_algorithm_of_its_key(use, code):
+    with refused((ConfigurationError, FormatError), code):
+        use()
