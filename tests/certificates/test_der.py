@@ -149,22 +149,21 @@ def test_another_type_than_expected_is_named_with_its_place(read):
     assert (refused.code, refused.offset) == ("der.unexpected-tag", 2)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x80\x01", b"\x2a\x80\x01", b"\x2a\x86", b"\x2a" * 65])
-def test_an_object_identifier_that_is_cut_off_padded_or_too_long_is_malformed(content):
-    data = der.write_element(der.OID, content)
-    assert refusal(data, der.read_oid, whole(data)).code == "der.malformed"
+# What is malformed inside an element, of which an identifier is cut off, padded or too long, and a text does not fit its type.
+MALFORMED = [
+    *((der.read_oid, der.OID, content) for content in (b"", b"\x80\x01", b"\x2a\x80\x01", b"\x2a\x86", b"\x2a" * 65)),
+    *((der.read_integer, der.INTEGER, content) for content in (b"", b"\x01" * 33)),
+    *(
+        (der.read_text, tag, content)
+        for tag, content in ((0x0C, b"\xff"), (0x13, b"\xe9"), (0x1E, b"a"), (0x1C, b"abc"))
+    ),
+]
 
 
-@pytest.mark.parametrize("content", [b"", b"\x01" * 33])
-def test_an_integer_without_bytes_or_with_too_many_is_malformed(content):
-    data = der.write_element(der.INTEGER, content)
-    assert refusal(data, der.read_integer, whole(data)).code == "der.malformed"
-
-
-@pytest.mark.parametrize(("tag", "content"), [(0x0C, b"\xff"), (0x13, b"\xe9"), (0x1E, b"a"), (0x1C, b"abc")])
-def test_a_text_whose_bytes_do_not_fit_its_type_is_malformed(tag, content):
+@pytest.mark.parametrize(("read", "tag", "content"), MALFORMED)
+def test_content_that_does_not_fit_its_type_is_malformed(read, tag, content):
     data = der.write_element(tag, content)
-    assert refusal(data, der.read_text, whole(data)).code == "der.malformed"
+    assert refusal(data, read, whole(data)).code == "der.malformed"
 
 
 def test_deep_nesting_is_read_without_recursion():

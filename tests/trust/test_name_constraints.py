@@ -97,21 +97,36 @@ def test_a_name_that_cannot_be_placed_is_refused_where_its_form_is_constrained(c
     assert judge(certify, root, x509.NameConstraints(None, [base]), [name]) == "path.name-constraints"
 
 
-def test_a_wildcard_above_an_excluded_or_a_permitted_name_is_refused(certify, root):
-    base = [DNS("secret.good.example")]
-    for constraints in (x509.NameConstraints(None, base), x509.NameConstraints(base, None)):
-        assert judge(certify, root, constraints, [DNS("*.good.example")]) == "path.name-constraints"
+def at_a_distance(**distance: int) -> x509.UnrecognizedExtension:
+    subtree = {"base": asn1_x509.GeneralName(name="dns_name", value="good.example")} | distance
+    value = asn1_x509.NameConstraints({"permitted_subtrees": [subtree]}).dump()
+    return x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.30"), value)
 
 
-def test_a_leaf_that_has_the_name_of_its_authority_is_constrained(certify, root):
-    constraints = x509.NameConstraints(None, [directory(CN="Between")])
-    assert judge(certify, root, constraints, [], "Between") == "path.name-constraints"
+def either(base: x509.GeneralName) -> tuple[x509.NameConstraints, x509.NameConstraints]:
+    return x509.NameConstraints(None, [base]), x509.NameConstraints([base], None)
 
 
-@pytest.mark.parametrize("name", ["LEAF", "  leaf ", "leaf"])
-def test_case_and_white_space_do_not_hide_an_excluded_subject(certify, root, name):
-    constraints = x509.NameConstraints(None, [directory(CN="Leaf")])
-    assert judge(certify, root, constraints, [], name) == "path.name-constraints"
+# The constraints, each of which refuses the alternative name and the common name of the leaf.
+REFUSED = {
+    "wildcard above the base": (either(DNS("secret.good.example")), DNS("*.good.example"), "leaf"),
+    "subject that is the name of its authority": ([x509.NameConstraints(None, [directory(CN="Between")])], None, "Between"),
+    **{
+        f"excluded subject as {name!r}": ([x509.NameConstraints(None, [directory(CN="Leaf")])], None, name)
+        for name in ("LEAF", "  leaf ", "leaf")
+    },
+    **{
+        f"base {base} that is no host name": (either(DNS._init_without_validation(base)), DNS("other.example"), "leaf")
+        for base in (".good.example", "good..example")
+    },
+    "subtrees at a distance": ([at_a_distance(minimum=1), at_a_distance(maximum=2)], DNS("good.example"), "leaf"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("constraints", "alternative", "name"), REFUSED.values(), ids=REFUSED)
+def test_constraints_refuse_what_might_escape_them(certify, root, constraints, alternative, name):
+    for one in constraints:
+        assert judge(certify, root, one, [alternative] if alternative else [], name) == "path.name-constraints"
 
 
 def verify_below(pki, constraints, leaf):
@@ -146,21 +161,6 @@ def test_a_form_that_is_not_processed_is_refused_where_it_is_constrained(certify
     constraints = x509.NameConstraints([other], None)
     assert judge(certify, root, constraints, [other]) == "path.name-constraints"
     assert judge(certify, root, constraints, [DNS("a.example")]) is None
-
-
-@pytest.mark.parametrize("base", [".good.example", "good..example"])
-def test_a_base_that_is_not_a_host_name_refuses_all(certify, root, base):
-    bases = [DNS._init_without_validation(base)]
-    for constraints in (x509.NameConstraints(bases, None), x509.NameConstraints(None, bases)):
-        assert judge(certify, root, constraints, [DNS("other.example")]) == "path.name-constraints"
-
-
-@pytest.mark.parametrize("distance", [{"minimum": 1}, {"maximum": 2}])
-def test_subtrees_at_a_distance_are_refused(certify, root, distance):
-    subtree = {"base": asn1_x509.GeneralName(name="dns_name", value="good.example")} | distance
-    value = asn1_x509.NameConstraints({"permitted_subtrees": [subtree]}).dump()
-    constraints = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.30"), value)
-    assert judge(certify, root, constraints, [DNS("good.example")]) == "path.name-constraints"
 
 
 def test_the_constraints_of_the_anchor_count(certify):

@@ -131,21 +131,16 @@ def test_an_empty_folder_of_signers_trusts_no_signer(tmp_path, top):
     assert refusal(tmp_path).code == "trusted-list.signer"
 
 
-def test_a_tampered_list_of_the_lists_is_refused(folder, top):
-    (folder / "b.xml").write_bytes(top.replace(b"Commission TEST", b"Commission TEXT"))
-    assert refusal(folder).code == "trusted-list.signature"
-
-
-def test_a_list_of_the_lists_that_is_incomplete_is_refused(folder, commission):
-    text = list_of_lists([]).replace("<ListIssueDateTime>", "<ListIssueDateTime>x")
-    (folder / "b.xml").write_bytes(sign(text, commission))
-    assert refusal(folder, FormatError).code == "trusted-list.malformed"
-
-
-def test_a_list_of_the_lists_from_after_its_signers_validity_is_refused(folder, commission, operator):
+def test_a_list_of_the_lists_that_does_not_hold_is_refused(folder, top, commission, operator):
+    incomplete = list_of_lists([]).replace("<ListIssueDateTime>", "<ListIssueDateTime>x")
     late = list_of_lists([pointer("PT", [operator.certificate])], issued=datetime(2027, 5, 1, tzinfo=UTC))
-    (folder / "b.xml").write_bytes(sign(late, commission))
-    assert refusal(folder).code == "trusted-list.signer-validity"
+    for data, error, code in (
+        (top.replace(b"Commission TEST", b"Commission TEXT"), VerificationError, "trusted-list.signature"),
+        (sign(incomplete, commission), FormatError, "trusted-list.malformed"),
+        (sign(late, commission), VerificationError, "trusted-list.signer-validity"),  # its signer had ended by then
+    ):
+        (folder / "b.xml").write_bytes(data)
+        assert refusal(folder, error).code == code
 
 
 @pytest.mark.parametrize(
