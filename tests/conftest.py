@@ -35,7 +35,7 @@ SLOW = frozenset(
         "certificates/test_hostile_certificates.py", "certificates/test_pkilint.py", "certificates/test_sources.py",
         "cli/test_cli_callback.py", "cli/test_cli_callback_listen.py", "cli/test_cli_help.py", "cli/test_cli_main.py",
         "cli/test_cli_pki.py", "cli/test_cli_pki_interrupted.py", "cli/test_cli_sandbox.py",
-        "cli/test_curl_command.py", "client/test_connections.py", "client/test_probe.py",
+        "cli/test_curl_command.py", "client/test_connections.py", "client/test_reports.py",
         "client/test_psd2_answers.py", "client/test_seal_auth.py", "inbox/test_inbox_kills.py",
         "protocol/test_legacy_models.py", "protocol/test_psd2_model_properties.py", "qr/test_qr_reading.py",
         "sandbox/test_control.py", "sandbox/test_dialects.py", "sandbox/test_exhaustion.py",

@@ -220,6 +220,11 @@ def test_only_https_is_called_and_only_with_a_key(code, settings, play):
         play.run(**{"url": "https://service.example", "step": pay, **settings})
 
 
+def test_a_key_with_a_scheme_is_masked_with_and_without_it():
+    credentials = ApiKeyCredentials("Bearer a:b-1")
+    assert (credentials.masked("Bearer a:b-1, a:b-1"), repr(credentials).count("a:b")) == ("***, ***", 0)
+
+
 def test_the_key_is_never_shown(play, caplog):
     caplog.set_level(logging.DEBUG)
     credentials = ApiKeyCredentials(SecretStr(KEY))
