@@ -12,8 +12,13 @@ from tppkit.errors import TppkitError
 
 @contextmanager
 def refused(
-    kind: type[TppkitError] | tuple[type[TppkitError], ...], code: str, *, match: str | None = None
+    kind: type[TppkitError] | tuple[type[TppkitError], ...], code: str, *, match: str | None = None, row: object = None
 ) -> Iterator[None]:
-    with pytest.raises(kind, match=match) as caught:
-        yield
-    assert caught.value.code == code
+    """Expect an error; a failure shows the row of data that the test is at."""
+    try:
+        with pytest.raises(kind, match=match) as caught:
+            yield
+        assert caught.value.code == code
+    except BaseException as e:
+        e.add_note(f"row: {row!r}"[:500])
+        raise

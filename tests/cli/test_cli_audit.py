@@ -20,6 +20,7 @@ from tppkit.testpki.trusted_lists import make_trusted_lists
 from tppkit.trust import PathVerifier
 
 RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+MESSAGE = Message("POST", "/psd2/v1/payments/x", (("X-Request-ID", str(UUID(int=1))),), b"{}")
 Fill = Callable[..., list[str]]
 Tppkit = Callable[..., Any]
 
@@ -28,8 +29,7 @@ Tppkit = Callable[..., Any]
 def fill(tmp_path: Path, pki: Pki, seal: Seal, paths: PathVerifier) -> Fill:
     """Appends records to the archive `archive` and gives their leaves; `trust.pem` has the authorities."""
     (tmp_path / "trust.pem").write_bytes(b"".join(certificate_pem(each) for each in pki.authorities))
-    message = Message("POST", "/psd2/v1/payments/x", (("X-Request-ID", str(UUID(int=1))),), b"{}")
-    sealed = sign_request(message, seal=seal)
+    sealed = sign_request(MESSAGE, seal=seal)
     verified = verify_request(sealed, qwac=pki.qwac.certificate, at=RECEIVED, policy=SealPolicy(paths))
 
     def append(count: int) -> list[str]:
@@ -66,30 +66,22 @@ def test_failures_that_are_not_listed_are_counted(options, listed, tmp_path, lin
     assert (len(as_json["first_failures"]), as_json["not_listed"]) == (listed, 30 - listed)
 
 
-@pytest.mark.parametrize("number", ["-1", "some", "", "1.5", "9" * 4301])
-def test_an_invalid_number_of_failures_is_wrong_usage(number, fill, tppkit):
-    fill(1)
-    result = tppkit(*AUDIT, f"--failures={number}")
-    assert (result.exit_code, result.stdout) == (2, "")
-
-
-@pytest.mark.parametrize("head", ["", "5a", "g" * 64, "0" * 63, "0" * 65, "\uff10" * 64, " " + "0" * 64])
-def test_an_expected_head_that_is_not_a_leaf_is_wrong_usage(head, fill, tppkit):
-    fill(1)
-    result = tppkit(*AUDIT, f"--expect-head={head}")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "64 hexadecimal digits" in result.stderr
-
-
-def test_an_expected_head_may_be_written_in_capitals(fill, tppkit):
+def test_a_head_or_number_in_another_form_is_wrong_usage_and_a_head_may_be_in_capitals(fill, tppkit):
     (leaf,) = fill(1)
+    heads = ("", "5a", "g" * 64, "0" * 63, "0" * 65, "\uff10" * 64, " " + "0" * 64)
+    numbers = ("-1", "some", "", "1.5", "9" * 4301)
+    for option, value in [
+        *(("--expect-head", head) for head in heads),
+        *(("--failures", number) for number in numbers),
+    ]:
+        result = tppkit(*AUDIT, f"{option}={value}")
+        assert (result.exit_code, result.stdout, option in result.stderr) == (2, "", True), value
     assert tppkit(*AUDIT, "--expect-head", leaf.upper()).exit_code == 0
 
 
 def test_records_with_findings_only_are_listed(tmp_path, pki, seal, paths, fill, tppkit):
     fill(0)
-    message = Message("POST", "/psd2/v1/payments/x", (("X-Request-ID", str(UUID(int=1))),), b"{}")
-    sealed = sign_request(message, seal=seal)
+    sealed = sign_request(MESSAGE, seal=seal)
     with EvidenceArchive(tmp_path / "archive", stream_id="5a" * 16) as archive:
         for second in (1, 0):
             at = RECEIVED + timedelta(seconds=second)
@@ -100,24 +92,6 @@ def test_records_with_findings_only_are_listed(tmp_path, pki, seal, paths, fill,
     assert (text.exit_code, line in text.stdout, line in limited.stdout) == (0, True, False)
     (row,) = tppkit(*AUDIT, "--json").json["first_failures"]
     assert (row["verdict"], row["line"], row["findings"][0]["code"]) == ("holds", 2, "log.time-back")
-
-
-def test_a_gap_names_the_missing_records(tmp_path, lines, tppkit):
-    keep(tmp_path, [*lines[:3], *lines[10:20], *lines[21:]])
-    result = tppkit(*AUDIT)
-    assert result.exit_code == 4
-    assert "  archive line 4: records 3 to 9 are missing (7 records) [log.gap]\n" in result.stdout
-    assert "  archive line 14: record 20 is missing (1 record) [log.gap]\n" in result.stdout
-
-
-def test_the_head_is_the_end_of_the_stream_also_with_repeated_records(tmp_path, lines, tppkit):
-    whole = tppkit(*AUDIT, "--json").json["heads"]
-    keep(tmp_path, [*lines, lines[4]])
-    repeated = tppkit(*AUDIT, "--json")
-    assert (repeated.exit_code, repeated.json["heads"]) == (4, whole)
-    assert (
-        repeated.json["first_failures"][0]["log_message"] == "record 4 comes after record 29: it is repeated or moved"
-    )
 
 
 def test_a_head_that_was_cut_off_is_reported_with_the_one_that_was_found(tmp_path, fill, tppkit):
@@ -142,15 +116,6 @@ def test_a_head_of_an_archive_that_has_grown_is_reported_as_that(fill, tppkit):
         f"the expected head {head} is record 0 of archive, which now ends with record 2, leaf {leaves[-1]}:"
         " records were added after the head was kept",
     )
-
-
-def test_an_empty_folder_is_an_empty_archive(tmp_path, fill, tppkit):
-    fill(0)
-    (tmp_path / "empty").mkdir()
-    for name in ("empty", "archive"):
-        result = tppkit("audit", "verify", name, "--trust", "trust.pem")
-        assert (result.exit_code, result.stderr.count("error")) == (3, 0)
-        assert f"the archive {name} contains no record [log.empty]" in result.stdout
 
 
 def test_an_archive_that_cannot_be_read_is_not_called_empty(tmp_path, fill, tppkit):
@@ -198,9 +163,7 @@ def test_records_are_judged_by_trusted_lists(tmp_path, pki, fill, tppkit):
     [
         ({"payment_ref": "another"}, False, "record.leaf"),
         ({"verdict": "fails"}, True, "record.malformed"),
-        ({"x_request_id": str(UUID(int=2))}, True, "record.malformed"),
         ({"body_sha256": "0" * 64}, True, "record.body"),
-        ({"signing_input_sha256": "0" * 64}, True, "record.signing-input"),
         ({"qwac_cert": None}, True, "record.no-qwac"),
     ],
     ids=str,
@@ -258,7 +221,7 @@ def test_a_request_without_the_role_of_its_endpoint_fails(
 ) -> None:  # fmt: skip
     fill(0)
     qwac = pki.issue_qwac(replace(pki.provider, roles=(role,)), label=f"qwac-{role}").certificate
-    message = Message("POST", f"/psd2/v1/{target}", (("X-Request-ID", str(UUID(int=1))),), b"{}")
+    message = MESSAGE._replace(target=f"/psd2/v1/{target}")
     verified = verify_request(sign_request(message, seal=seal), qwac=qwac, at=RECEIVED, policy=SealPolicy(paths))
     with EvidenceArchive(tmp_path / "archive", stream_id="5a" * 16) as archive:
         archive.append(make_record(verified, http_status=status), *verified.chain, qwac)

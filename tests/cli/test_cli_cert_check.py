@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, pkcs12
-from cryptography.x509 import ocsp
 
+from tppkit.certificates import der
 from tppkit.testpki import Pki, certificate_pem
+from tppkit.testpki.certificate import Extension
+from tppkit.testpki.crl import Revocation, write_crl
+from tppkit.testpki.ocsp import Single, write_answer
 
 AT = "2026-06-01T12:00:00Z"
 KEYS = {
@@ -190,35 +192,11 @@ def test_every_real_certificate_gets_a_verdict(tppkit, shared_data):
 NOW = datetime(2026, 6, 1, 11, tzinfo=UTC)
 
 
-def crl_of(pki: Pki, *revoked: int, key=None, extensions=()) -> bytes:
+def crl_of(pki: Pki, *revoked: int, key=None, is_delta: bool = False) -> bytes:
     """A CRL of the QWACs' authority, fresh at `AT`."""
-    issuer = pki.qwac_ca
-    builder = (
-        x509.CertificateRevocationListBuilder()
-        .issuer_name(issuer.certificate.x509.subject)
-        .last_update(NOW)
-        .next_update(NOW + timedelta(days=1))
-        .add_extension(x509.CRLNumber(1), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.key.public_key()), critical=False)
-    )
-    for serial in revoked:
-        entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(NOW)
-        builder = builder.add_revoked_certificate(entry.build())
-    for extension in extensions:
-        builder = builder.add_extension(extension, critical=True)
-    return builder.sign(key or issuer.key, hashes.SHA256()).public_bytes(Encoding.DER)
-
-
-def ocsp_of(pki: Pki, *, responder) -> bytes:
-    """A good answer about the QWAC, signed by `responder`."""
-    issuer = pki.qwac_ca.certificate.x509
-    about = {"algorithm": hashes.SHA256(), "cert_status": ocsp.OCSPCertStatus.GOOD}
-    times = {"this_update": NOW, "next_update": NOW + timedelta(days=1)}
-    builder = ocsp.OCSPResponseBuilder().add_response(
-        cert=pki.qwac.certificate.x509, issuer=issuer, revocation_time=None, revocation_reason=None, **about, **times
-    )
-    answer = builder.responder_id(ocsp.OCSPResponderEncoding.HASH, responder.certificate.x509)
-    return answer.sign(responder.key, hashes.SHA256()).public_bytes(Encoding.DER)
+    further = (Extension("2.5.29.27", der.write_integer(1), critical=True),) if is_delta else ()
+    entries, until = [Revocation(serial, NOW) for serial in revoked], NOW + timedelta(days=1)
+    return write_crl(pki.qwac_ca, entries, this_update=NOW, next_update=until, number=1, key=key, further=further)
 
 
 JUDGED = ("qwac-chain.pem", "--as", "qwac", "--at", AT, "--trust", "trust", "--json")
@@ -234,8 +212,8 @@ def test_a_crl_proves_the_certificate_good_but_not_its_authority(tppkit, folder,
 
 def test_a_delta_crl_revokes_beside_a_fresh_complete_one(tppkit, folder, pki):
     (folder / "base.crl").write_bytes(crl_of(pki))
-    (folder / "delta.crl").write_bytes(crl_of(pki, pki.qwac.certificate.serial, extensions=[x509.DeltaCRLIndicator(1)]))
-    (folder / "empty.crl").write_bytes(crl_of(pki, extensions=[x509.DeltaCRLIndicator(1)]))
+    (folder / "delta.crl").write_bytes(crl_of(pki, pki.qwac.certificate.serial, is_delta=True))
+    (folder / "empty.crl").write_bytes(crl_of(pki, is_delta=True))
     both = b"".join(
         x509.load_der_x509_crl((folder / name).read_bytes()).public_bytes(Encoding.PEM)
         for name in ("base.crl", "delta.crl")
@@ -270,9 +248,10 @@ def test_a_revoked_certificate_fails(tppkit, folder, pki):
 
 
 def test_an_ocsp_response_of_a_stranger_proves_nothing(tppkit, folder, pki):
-    (folder / "answer").write_bytes(ocsp_of(pki, responder=pki.qwac_ca))
+    good = Single(pki.qwac_ca, pki.qwac.certificate.serial, None, NOW, NOW + timedelta(days=1))
+    (folder / "answer").write_bytes(write_answer(good, pki.qwac_ca, produced_at=NOW))
     assert tppkit("cert", "check", *JUDGED, "--ocsp", "answer").exit_code == 0
-    (folder / "answer").write_bytes(ocsp_of(pki, responder=pki.qseal_ca))
+    (folder / "answer").write_bytes(write_answer(good, pki.qseal_ca, produced_at=NOW))
     result = tppkit("cert", "check", *JUDGED, "--ocsp", "answer")
     assert (result.exit_code, result.json["code"], result.json["chain"]) == (1, "revocation.unknown", None)
 

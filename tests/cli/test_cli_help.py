@@ -196,33 +196,19 @@ def test_bash_completes_commands_and_options():
 
 
 @pytest.mark.parametrize(
-    ("given", "suggested"),
+    ("option", "given", "suggested"),
     [
-        ("PISP", "for PISP give PSP_PI"),
-        ("aisp,PSP_PI", "for aisp give PSP_AI"),
-        ("CBPII,ASPSP", "for CBPII give PSP_IC, for ASPSP give PSP_AS"),
-        ("merchant", None),
-        ("PSP_PI,PSP_PI", None),
+        ("--roles", "PISP", "for PISP give PSP_PI"), ("--roles", "aisp,PSP_PI", "for aisp give PSP_AI"),
+        ("--roles", "CBPII,ASPSP", "for CBPII give PSP_IC, for ASPSP give PSP_AS"), ("--roles", "merchant", None),
+        ("--roles", "PSP_PI,PSP_PI", None), ("--profile", "psd2v1", "did you mean psd2-v1?"),
+        ("--profile", "PSD2_V1", "did you mean psd2-v1?"), ("--profile", "xyz", None),
+        ("--profile", "mine.toml", "did you mean psd2-v1?"),
     ],
-)
-def test_an_unknown_role_gets_a_suggestion(tppkit, given, suggested):
-    done = tppkit("pki", "create", "certs", "--roles", given, "--json")
-    assert (done.exit_code, done.json["error"]["code"]) == (2, "pki.role")
-    assert done.json["error"]["message"].rpartition("; ")[2 if suggested else 0] == (suggested or "")
-
-
-@pytest.mark.parametrize(
-    ("given", "suggested"),
-    [("psd2v1", "did you mean psd2-v1?"), ("PSD2_V1", "did you mean psd2-v1?"), ("xyz", None)],
-)
-def test_an_unknown_profile_gets_a_suggestion(tppkit, given, suggested):
-    done = tppkit("seal", "verify", "request.http", "--trust", ".", "--profile", given, "--json")
-    message = done.json["error"]["message"]
-    assert (done.exit_code, "psd2-v1" in message) == (2, True)
-    assert message.rpartition("; ")[2 if suggested else 0] == (suggested or "")
-
-
-def test_a_profile_file_that_is_based_on_an_unknown_one_gets_a_suggestion(tppkit, tmp_path):
+)  # fmt: skip
+def test_an_unknown_role_or_profile_gets_a_suggestion(tppkit, tmp_path, option, given, suggested):
     (tmp_path / "mine.toml").write_text('name = "mine"\nbased_on = "psd2v1"\n')
-    done = tppkit("seal", "verify", "request.http", "--trust", ".", "--profile", "mine.toml", "--json")
-    assert done.json["error"]["message"].endswith("; did you mean psd2-v1?")
+    command = ("pki", "create", "certs") if option == "--roles" else ("seal", "verify", "request.http", "--trust", ".")
+    done = tppkit(*command, option, given, "--json")
+    message = done.json["error"]["message"]
+    assert (done.exit_code, option == "--roles" or "psd2-v1" in message) == (3 if ".toml" in given else 2, True)
+    assert message.rpartition("; ")[2 if suggested else 0] == (suggested or "")

@@ -36,24 +36,19 @@ def test_a_payment_is_drawn_and_then_printed(tppkit):
     assert result.stderr == ""
 
 
-def test_a_payment_as_json(tppkit):
-    result = tppkit("qr", "payment", *PAYMENT, "--json")
-    assert result.json == {"kind": "payment", "text": TEXT, **FIELDS}
-
-
-def test_a_login_code_as_json(tppkit):
-    result = tppkit("qr", "login", "https://shop.example:8443/login/7c1f", "--json")
-    assert result.json == {
+def test_each_kind_of_code_as_json(tppkit):
+    assert tppkit("qr", "payment", *PAYMENT, "--json").json == {"kind": "payment", "text": TEXT, **FIELDS}
+    assert tppkit("qr", "login", "https://shop.example:8443/login/7c1f", "--json").json == {
         "kind": "login", "text": "LOGIN:shop.example:8443/login/7c1f", "url": "https://shop.example:8443/login/7c1f",
         "host": "shop.example", "port": 8443,
     }  # fmt: skip
-
-
-def test_a_scan_link_as_json(tppkit):
-    result = tppkit("qr", "scan", "https://legacy.example", "LOGIN:shop.example/", "--json")
-    assert result.json["text"] == "https://legacy.example/scan?LOGIN%3Ashop.example%2F"
-    assert (result.json["kind"], result.json["service"]) == ("scan", "https://legacy.example")
-    assert result.json["code"]["url"] == "https://shop.example/"
+    link = tppkit("qr", "scan", "https://legacy.example", "LOGIN:shop.example/", "--json").json
+    assert link["text"] == "https://legacy.example/scan?LOGIN%3Ashop.example%2F"
+    assert (link["kind"], link["service"], link["code"]["url"]) == (
+        "scan",
+        "https://legacy.example",
+        "https://shop.example/",
+    )
 
 
 def test_pictures_are_written_and_read_back(tppkit, tmp_path):

@@ -58,17 +58,16 @@ def test_a_long_list_or_mapping_has_one_line_an_item(tppkit, request_file):
     )
 
 
-def test_a_request_copied_in_another_form_names_the_forms_that_are_read(tppkit, tmp_path):
-    (tmp_path / "copied.txt").write_text('fetch("https://b.example/a", {"method": "GET"});\n')
-    refused = tppkit("seal", "verify", "copied.txt", "--trust", "certs")
-    assert "copy the request as cURL, or save a HAR file" in refused.stderr
-
-
-def test_a_changed_body_fails_with_its_code(tppkit, request_file):
-    request_file.write_bytes(request_file.read_bytes().replace(b"12.50", b"99.50"))
-    result = tppkit("seal", "verify", request_file, "--trust", "certs", "--json")
-    assert result.exit_code == 1
-    assert (result.json["verdict"], result.json["code"]) == ("fails", "digest.mismatch")
+def test_what_does_not_hold_or_cannot_be_read_has_a_code(tppkit, request_file):
+    raw = request_file.read_bytes()
+    cases = (
+        (raw.replace(b"12.50", b"99.50"), (), 1, "digest.mismatch"), (raw, ("--at", "2001-01-01"), 1, "certificate.not-yet-valid"),
+        (b"hello", (), 3, "message.malformed"),
+    )  # fmt: skip
+    for data, options, exit_code, code in cases:
+        result = tppkit("seal", "verify", "-", "--trust", "certs", *options, "--json", stdin=data)
+        assert (result.exit_code, f"[{code}]" in result.stderr) == (exit_code, True), code
+    assert "copy the request as cURL, or save a HAR file" in result.stderr
 
 
 @pytest.mark.parametrize("command", [("verify", "--trust", "certs"), ("diagnose",)], ids=lambda command: command[0])
@@ -120,18 +119,6 @@ def test_a_scheme_that_does_not_exist_is_wrong_usage(tppkit):
     for command in (("seal", "verify", "-", "--trust", "."), ("audit", "verify", "archive"), ("sandbox", "up")):
         result = tppkit(*command, "--org-scheme", "psd")
         assert (result.exit_code, "organization-policy.scheme" in result.stderr) == (2, True)
-
-
-def test_it_is_judged_at_the_given_time(tppkit, request_file):
-    result = tppkit("seal", "verify", request_file, "--trust", "certs", "--at", "2001-01-01")
-    assert result.exit_code == 1
-    assert "certificate.not-yet-valid" in result.stderr
-
-
-def test_input_without_a_request_cannot_be_read(tppkit, request_file):
-    result = tppkit("seal", "verify", "-", "--trust", "certs", stdin=b"hello")
-    assert result.exit_code == 3
-    assert "message.malformed" in result.stderr
 
 
 def test_a_key_of_another_certificate_is_refused(tppkit, request_file):
@@ -188,8 +175,7 @@ def test_the_error_about_a_key_does_not_contain_the_key(tppkit, tmp_path, reques
         ("chebanca", ("--key-id", "client=1"), ()),
     ],
 )
-def test_a_request_is_sealed_and_verified_in_a_banks_dialect(tppkit, tmp_path, profile, options, known):
-    tppkit("pki", "create", "certs")
+def test_a_request_is_sealed_and_verified_in_a_banks_dialect(tppkit, request_file, tmp_path, profile, options, known):
     signed = tppkit(
         "seal", "sign", "--key", "certs/qseal.key", "--cert", "certs/qseal.pem", "--method", "GET",
         "--url", "/v1/accounts?x=%2F", "--profile", profile, *options,
@@ -208,8 +194,7 @@ def test_a_request_is_sealed_and_verified_in_a_banks_dialect(tppkit, tmp_path, p
     ("profile", "message"),
     [("stet", "[seal.key-id-needed]"), ("rabobank", "seals with rsa keys; this one is P-256 [profile.key]")],
 )
-def test_what_a_dialect_requires_for_sealing_is_reported(tppkit, profile, message):
-    tppkit("pki", "create", "certs")
+def test_what_a_dialect_requires_for_sealing_is_reported(tppkit, request_file, profile, message):
     signed = tppkit(*SIGN, "--method", "GET", "--url", "/", "--profile", profile)
     assert signed.exit_code in (2, 3)
     assert message in signed.stderr
@@ -230,10 +215,10 @@ source = "letter from the bank, 2026-05-04"
     ["/a\nb", "/a b", "/a\x7f", "//evil\tb", "mailto:x", "psd2/v1", "", "/a#b", "https://b/a#b", "ftp://b/a", "https://u@b/a", "/ü"],
 )  # fmt: skip
 def test_an_address_that_would_change_before_signing_is_refused(tppkit, url):
-    tppkit("pki", "create", "certs")
     result = tppkit(*SIGN, "--method", "GET", "--url", url)
-    assert result.exit_code == 2
-    assert "--url" in result.stderr
+    assert (result.exit_code, "--url" in result.stderr) == (2, True)
+    result = tppkit(*SIGN, "--method", "po st", "--url", "/")
+    assert (result.exit_code, "--method" in result.stderr, "percent-encode" in result.stderr) == (2, True, False)
 
 
 @pytest.mark.parametrize(
@@ -243,24 +228,14 @@ def test_an_address_that_would_change_before_signing_is_refused(tppkit, url):
         ("https://b.example:8443/a?x=%2F", "/a?x=%2F"),
     ],
 )  # fmt: skip
-def test_the_target_is_signed_unchanged(tppkit, tmp_path, url, target):
-    tppkit("pki", "create", "certs")
+def test_the_target_is_signed_unchanged(tppkit, request_file, tmp_path, url, target):
     signed = tppkit(*SIGN, "--method", "GET", "--url", url)
     (tmp_path / "request.http").write_bytes(f"GET {target} HTTP/1.1\n{signed.stdout}\n".encode())
     verified = tppkit("seal", "verify", "request.http", "--trust", "certs", "--json")
     assert (verified.json["verdict"], verified.json["target"]) == ("holds", target)
 
 
-def test_an_invalid_method_is_refused(tppkit):
-    tppkit("pki", "create", "certs")
-    result = tppkit(*SIGN, "--method", "po st", "--url", "/")
-    assert result.exit_code == 2
-    assert "--method" in result.stderr
-    assert "percent-encode" not in result.stderr
-
-
-def test_a_dialect_is_read_from_a_file(tppkit, tmp_path):
-    tppkit("pki", "create", "certs")
+def test_a_dialect_is_read_from_a_file(tppkit, request_file, tmp_path):
     (tmp_path / "bank.toml").write_text(OWN)
     signed = tppkit(*SIGN, "--method", "GET", "--url", "/a", "--profile", "bank.toml")
     assert ',headers="(request-target) digest x-request-id",' in signed.stdout
@@ -275,21 +250,6 @@ def test_a_dialect_is_read_from_a_file(tppkit, tmp_path):
     assert tppkit(*SIGN, "--method", "GET", "--url", "/a", "--profile", "our-bank").exit_code == 2
 
 
-def test_authorities_between_seal_and_root_may_be_beside_it(tppkit, tmp_path, request_file):
-    root, issuing = tmp_path / "certs" / "root.pem", tmp_path / "certs" / "issuing-ca-qseal.pem"
-    alone = tppkit("seal", "verify", request_file, "--trust", root, "--json")
-    assert alone.json["code"] == "trust.no-path"
-    (tmp_path / "both.pem").write_bytes(root.read_bytes() + issuing.read_bytes())
-    assert tppkit("seal", "verify", request_file, "--trust", "both.pem", "--json").json["verdict"] == "holds"
-
-
-def test_revocation_that_was_not_asked_is_printed_as_such(tppkit, request_file):
-    verify = ("seal", "verify", request_file, "--trust", "certs")
-    (line,) = [line for line in tppkit(*verify).stdout.splitlines() if "revocation" in line]
-    assert line.split(maxsplit=1) == ["revocation", "not asked; give --crl or --ocsp"]
-    assert tppkit(*verify, "--json").json["revocation"] is None
-
-
 def test_a_seal_is_proven_good_by_a_list_until_that_has_it(tppkit, request_file):
     verify = ("seal", "verify", request_file, "--trust", "certs", "--crl", "certs/issuing-ca-qseal.crl", "--json")
     good = tppkit(*verify)
@@ -300,8 +260,7 @@ def test_a_seal_is_proven_good_by_a_list_until_that_has_it(tppkit, request_file)
     assert (revoked.exit_code, revoked.json["code"]) == (1, "revocation.revoked")
 
 
-def test_a_dialect_that_covers_the_origin_is_sealed_and_verified_with_it(tppkit, tmp_path):
-    tppkit("pki", "create", "certs")
+def test_a_dialect_that_covers_the_origin_is_sealed_and_verified_with_it(tppkit, request_file, tmp_path):
     own = (
         'based_on = "amazon"\nname = "by-uri"\ncovered = ["@method", "@target-uri", "x-amzn-content-digest"]\nsource = "x"\n'
         'certificate_header = "TPP-Signature-Certificate"\n[key_id]\nform = "certificate"\n'
@@ -315,8 +274,7 @@ def test_a_dialect_that_covers_the_origin_is_sealed_and_verified_with_it(tppkit,
     assert tppkit(*verify, "b.example").exit_code == 2
 
 
-def test_an_unsigned_target_is_printed_as_not_signed(tppkit, tmp_path):
-    tppkit("pki", "create", "certs")
+def test_an_unsigned_target_is_printed_as_not_signed(tppkit, request_file, tmp_path):
     signed = tppkit(*SIGN, "--method", "GET", "--url", "/a", "--profile", "berlin-group")
     (tmp_path / "request.http").write_bytes(f"GET /a HTTP/1.1\n{signed.stdout}\n".encode())
     verified = tppkit("seal", "verify", "request.http", "--trust", "certs", "--profile", "berlin-group")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from contextlib import suppress
+from itertools import product
 from typing import Any
 
 import pytest
@@ -82,18 +83,10 @@ def test_an_entry_is_chosen_by_its_number():
     assert parse_har(har(SIGNED, changed(method="PUT", headers=[])), entry=2).method == "PUT"
 
 
-@pytest.mark.parametrize(
-    ("requests", "entry"),
-    [([SIGNED], 0), ([SIGNED], 2), ([SIGNED], -1), ([SIGNED, SIGNED], None), ([changed(headers=[])], None)],
-)
-def test_an_entry_that_is_absent_or_ambiguous_is_rejected(requests, entry):
-    with refused(FormatError, "har.entry"):
-        parse_har(har(*requests), entry=entry)
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
+ENTRIES = [([SIGNED], 0), ([SIGNED], 2), ([SIGNED], -1), ([SIGNED, SIGNED], None), ([changed(headers=[])], None)]
+# What the request has instead, by the code.
+REJECTED: dict[str, list[dict[str, Any]]] = {
+    "har.body": [
         {"postData": {"mimeType": "a/b", "_file": "x.bin"}}, {"postData": {"text": "", "_file": "x.bin"}},
         {"postData": {"mimeType": "a/b"}}, {"postData": {"text": "a", "encoding": "utf-16"}}, {"postData": {"text": "a", "encoding": 1}},
         {"postData": {"params": [{"name": "a", "value": "b"}]}}, {"postData": {"text": "", "params": [{"name": "a"}]}},
@@ -101,11 +94,33 @@ def test_an_entry_that_is_absent_or_ambiguous_is_rejected(requests, entry):
         {"postData": {"text": "é"}, "headers": LENGTH_3, "bodySize": 2}, {"postData": {"text": "é"}, "bodySize": 1},
         {"postData": {"text": "abc"}, "bodySize": 0}, {"postData": {"text": "YWJj", "encoding": "base64"}, "bodySize": 4},
     ],
-)  # fmt: skip
-def test_a_body_that_is_absent_or_changed_is_rejected(parts):
-    for as_found in (False, True):
-        with refused(FormatError, "har.body"):
-            parse_har(har(changed(**parts)), as_found=as_found)
+    "har.malformed": [
+        {"url": 1}, {"headers": [{"name": "A b", "value": ""}]}, {"headers": [1]}, {"headers": {}}, {"headers": [{"name": "A"}]},
+        {"headers": [{"name": "A", "value": "b"}] * 257}, {"postData": {"text": 1}}, {"postData": [1]},
+    ],
+    "message.address": [{"url": "ftp://a/"}, {"url": "https://a/é"}],
+    "message.malformed": [{"method": "PO ST"}],
+    "header.control-character": [{"headers": [{"name": "A", "value": "b\r\nC: d"}]}],
+    "base64.malformed": [{"postData": {"text": "%", "encoding": "base64"}}],
+}  # fmt: skip
+FILES = [
+    (b"", "json.malformed"), (b"[]", "har.malformed"), (b'{"log":{"entries":[]}}', "har.malformed"),
+    (b'{"log":{"entries":[1]}}', "har.malformed"), (b'{"a":' * 999, "json.too-deep"),
+    (b'{"log":{"entries":[' + b'{"request":{}},' * 300_000, "har.malformed"),
+]  # fmt: skip
+
+
+def test_a_file_or_request_that_cannot_be_read_is_rejected():
+    for requests, entry in ENTRIES:
+        with refused(FormatError, "har.entry", row=(requests, entry)):
+            parse_har(har(*requests), entry=entry)
+    for code, rows in REJECTED.items():
+        for parts, as_found in product(rows, (False, True)):
+            with refused(FormatError, code, row=parts):
+                parse_har(har(changed(**parts)), entry=1, as_found=as_found)
+    for raw, code in FILES:
+        with refused(FormatError, code, row=raw[:50]):
+            parse_har(raw, entry=1)
 
 
 @pytest.mark.parametrize(
@@ -130,33 +145,6 @@ def test_a_fault_of_the_request_is_accepted_only_as_found(parts, fault):
     with refused(FormatError, fault):
         parse_har(har(changed(**parts)))
     assert parse_har(har(changed(**parts)), as_found=True).method in ("POST", "post")
-
-
-@pytest.mark.parametrize(
-    ("parts", "fault"),
-    [
-        ({"url": "ftp://a/"}, "message.address"), ({"url": "https://a/é"}, "message.address"), ({"url": 1}, "har.malformed"),
-        ({"method": "PO ST"}, "message.malformed"), ({"headers": [{"name": "A", "value": "b\r\nC: d"}]}, "header.control-character"),
-        ({"headers": [{"name": "A b", "value": ""}]}, "har.malformed"), ({"headers": [1]}, "har.malformed"),
-        ({"headers": {}}, "har.malformed"), ({"headers": [{"name": "A"}]}, "har.malformed"),
-        ({"headers": [{"name": "A", "value": "b"}] * 257}, "har.malformed"), ({"postData": {"text": 1}}, "har.malformed"),
-        ({"postData": [1]}, "har.malformed"), ({"postData": {"text": "%", "encoding": "base64"}}, "base64.malformed"),
-    ],
-)  # fmt: skip
-def test_a_malformed_request_is_rejected(parts, fault):
-    with refused(FormatError, fault):
-        parse_har(har(changed(**parts)), entry=1)
-
-
-@pytest.mark.parametrize(
-    ("raw", "fault"),
-    [(b"", "json.malformed"), (b"[]", "har.malformed"), (b'{"log":{"entries":[]}}', "har.malformed"), (b'{"log":{"entries":[1]}}',
-    "har.malformed"), (b'{"a":' * 999, "json.too-deep"), (b'{"log":{"entries":[' + b'{"request":{}},' * 300_000, "har.malformed")],
-    ids=range(6),
-)  # fmt: skip
-def test_a_malformed_file_is_rejected(raw, fault):
-    with refused(FormatError, fault):
-        parse_har(raw, entry=1)
 
 
 json_values = st.recursive(

@@ -6,13 +6,10 @@ import asyncio
 import pickle
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 import pytest
-from dialects import identity_of
 from http_drivers import HTTP_DRIVERS, HttpDriver
 from rogue_bank import RogueBank, egress_proxy, http, rogue_bank, server_context
 
@@ -20,10 +17,8 @@ from refusals import refused
 from tppkit._clock import utc_now
 from tppkit.client import Identity, SealAuth
 from tppkit.errors import ConfigurationError, LocalProtocolError, RemoteProtocolError
-from tppkit.httpsig import KeySigner
 from tppkit.httpsig.http_date import format_http_date
-from tppkit.seals import Seal, verify_request
-from tppkit.seals.profiles import PSD2_V1
+from tppkit.seals import verify_request
 
 ID = "99391c7e-ad88-49ec-a2ad-99ddcb1f7721"
 REPEATED = ("X-Request-ID", "Digest", "TPP-Signature-Certificate")
@@ -314,15 +309,6 @@ def test_a_signer_is_awaited_where_there_is_an_event_loop(driver, awaited, send,
     with nullcontext() if driver.is_async else refused(ConfigurationError, "signer.async-only"):
         send(lambda client, auth: client.get(server.url, auth=auth), by=awaited)
         require_seal(server.message())
-
-
-def test_the_request_id_is_where_the_dialect_has_it(send, bank_pki, server):
-    covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
-    other = replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id")
-    seal = Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key), profile=other)
-    identity = identity_of(bank_pki, seal)
-    send(lambda client, auth: client.get(server.url, auth=auth), by=identity, new_request_id=lambda: UUID(ID))
-    assert server.message().values("x-other-id") == (ID,)
 
 
 def test_a_header_that_sealing_writes_is_not_overwritten_also_if_it_was_changed_after_sealing(
