@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from tppkit._addresses import Address, parse_address, parse_signed_address
 from tppkit.errors import FormatError
 
@@ -34,9 +35,8 @@ def test_an_address_that_can_be_linked_to_is_not_always_one_that_can_be_signed(u
 
 def test_letters_outside_ascii_are_accepted_on_request():
     assert parse_signed_address("https://tpp.example/ž?ž", what="it", beyond_ascii=True).path == "/ž?ž"
-    with pytest.raises(FormatError) as refused:
+    with refused(FormatError, "qr.address-malformed"):
         parse_signed_address("https://tpp.example/ž", what="it")
-    assert refused.value.code == "qr.address-malformed"
 
 
 @pytest.mark.parametrize("path", ["/%ž41", "/%4ž1", "?%ž41", "/\u202e", "/\udcff"])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from refusals import refused
 from tppkit._clock import as_utc, format_time, from_microseconds, parse_time, shift, to_microseconds, utc_now
 from tppkit.errors import ConfigurationError, FormatError
 
@@ -56,9 +57,8 @@ def test_iso_8601_is_read(text, expected):
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-02-30", "2026-01-31T25:00:00Z", "31.01.2026"])
 def test_what_is_not_a_time_is_refused(text):
-    with pytest.raises(FormatError) as refused:
+    with refused(FormatError, "time.malformed"):
         parse_time(text)
-    assert refused.value.code == "time.malformed"
 
 
 def test_microseconds_are_written_only_where_there_are_any():
@@ -75,15 +75,13 @@ def test_a_time_of_another_zone_becomes_utc():
 
 @pytest.mark.parametrize("use", [as_utc, format_time])
 def test_a_time_without_zone_is_refused(use):
-    with pytest.raises(ConfigurationError) as refused:
+    with refused(ConfigurationError, "time.naive"):
         use(datetime(2026, 6, 1))
-    assert refused.value.code == "time.naive"
 
 
 def test_a_time_that_utc_has_no_year_for_is_refused():
-    with pytest.raises(ConfigurationError) as refused:
+    with refused(ConfigurationError, "time.out-of-range"):
         as_utc(datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-2))))
-    assert refused.value.code == "time.out-of-range"
 
 
 def test_the_present_is_aware_utc():

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from refusals import refused
 from tppkit._files import PRIVATE, is_still_there, make_folder, make_private, new_folder, read_bounded, write_new
 from tppkit.errors import ConfigurationError, FormatError
 
@@ -51,17 +52,15 @@ def test_a_file_of_exactly_the_limit_is_read_whole(tmp_path):
 
 def test_a_file_beyond_the_limit_is_refused(tmp_path):
     (tmp_path / "f").write_bytes(b"123456")
-    with pytest.raises(FormatError) as refused:
+    with refused(FormatError, "file.too-large"):
         read_bounded(tmp_path / "f", max_bytes=5)
-    assert refused.value.code == "file.too-large"
 
 
 @pytest.mark.parametrize("name", ["absent", ".", "file/inside", TOO_LONG])
 def test_a_path_that_is_not_a_file_cannot_be_read(tmp_path, name):
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(FormatError) as refused:
+    with refused(FormatError, "file.unreadable"):
         read_bounded(tmp_path / name, max_bytes=5)
-    assert refused.value.code == "file.unreadable"
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
@@ -82,24 +81,21 @@ def test_a_new_file_is_never_written_over_another(tmp_path, kind):
             path.mkdir()
         case _:
             path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ConfigurationError) as refused:
+    with refused(ConfigurationError, "file.exists"):
         write_new(path, b"new")
-    assert refused.value.code == "file.exists"
     assert not (tmp_path / "elsewhere").exists()
     assert kind != "file" or path.read_bytes() == b"old"
 
 
 @pytest.mark.parametrize("name", ["absent/f", TOO_LONG])
 def test_a_file_that_cannot_be_made_is_refused(tmp_path, name):
-    with pytest.raises(ConfigurationError) as refused:
+    with refused(ConfigurationError, "file.unwritable"):
         write_new(tmp_path / name, b"x")
-    assert refused.value.code == "file.unwritable"
 
 
 def test_a_file_that_cannot_be_written_in_full_is_not_left_behind(tmp_path):
-    with full_disk(), pytest.raises(ConfigurationError) as refused:
+    with full_disk(), refused(ConfigurationError, "file.unwritable"):
         write_new(tmp_path / "f", b"x" * 1000)
-    assert refused.value.code == "file.unwritable"
     assert not any(tmp_path.iterdir())
 
 
@@ -149,9 +145,8 @@ def test_a_new_folder_never_replaces_anything(tmp_path, kind):
             (tmp_path / "other").mkdir()
             path.symlink_to(tmp_path / "other")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(ConfigurationError) as refused, new_folder(path):
+    with refused(ConfigurationError, "file.exists"), new_folder(path):
         pytest.fail("the body must not run")
-    assert refused.value.code == "file.exists"
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -163,18 +158,16 @@ def test_a_folder_that_another_process_filled_at_the_same_time_is_unchanged(tmp_
             path.mkdir()
             (path / "theirs").write_bytes(b"")
 
-    with pytest.raises(ConfigurationError) as refused:
+    with refused(ConfigurationError, "file.exists"):
         race()
-    assert refused.value.code == "file.exists"
     assert sorted(tmp_path.rglob("*")) == [path, path / "theirs"]
 
 
 @pytest.mark.parametrize("name", ["file/inside", TOO_LONG])
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path, name):
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(ConfigurationError) as refused, new_folder(tmp_path / name):
+    with refused(ConfigurationError, "file.unwritable"), new_folder(tmp_path / name):
         pytest.fail("the body must not run")
-    assert refused.value.code == "file.unwritable"
 
 
 @pytest.mark.parametrize("mask", [0, 0o077])
@@ -216,9 +209,8 @@ def test_a_folder_that_another_process_makes_at_the_same_time_keeps_its_mode(tmp
 
 def test_a_folder_below_a_file_cannot_be_made(tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(ConfigurationError) as refused:
+    with refused(ConfigurationError, "file.unwritable"):
         make_folder(tmp_path / "file" / "folder")
-    assert refused.value.code == "file.unwritable"
 
 
 def test_a_private_file_is_made_once_and_recognised(tmp_path):

@@ -123,33 +123,19 @@ def test_every_form_of_a_certificate_is_accepted(tppkit, folder, pki):
     assert (wrong.exit_code, wrong.json["error"]["code"]) == (3, "pkcs12.unreadable")
 
 
-def test_a_request_is_not_a_certificate(tppkit, folder, request_der):
-    (folder / "request.der").write_bytes(request_der)
-    result = tppkit("cert", "check", "request.der", "--as", "qwac", "--json")
-    assert (result.exit_code, result.json["error"]["code"]) == (3, "certificate.is-request")
-
-
-@pytest.mark.parametrize(
-    ("content", "code"), [(b"hello", "certificate.not-found"), (b"\x30\x82garbage", "certificate.malformed")]
-)
-def test_an_unreadable_certificate_has_a_code(tppkit, folder, content, code):
-    (folder / "bad").write_bytes(content)
-    reported = tppkit("cert", "check", "bad", "--as", "qwac", "--json")
-    assert (reported.exit_code, reported.json.keys(), reported.json["error"]["code"]) == (3, {"file", "error"}, code)
-    text = tppkit("cert", "check", "bad", "--as", "qwac")
-    assert (text.exit_code, text.stdout) == (3, "")
-    assert code in text.stderr
-
-
-def test_an_absent_file_or_password_file_cannot_be_read(tppkit, folder):
-    absent = tppkit("cert", "check", "absent", "--as", "qwac", "--json")
-    assert (absent.exit_code, absent.json["error"]["code"]) == (3, "file.unreadable")
-    password = tppkit("cert", "check", "qwac.pem", "--as", "qwac", "--password-file", "absent", "--json")
-    assert (password.exit_code, password.json["file"], password.json["error"]["code"]) == (
-        3,
-        "absent",
-        "file.unreadable",
-    )
+def test_what_cannot_be_read_as_a_certificate_has_a_code(tppkit, folder, request_der):
+    files = {"text": b"hello", "bad": b"\x30\x82garbage", "request.der": request_der}
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    for name, options, file, code in (
+        ("text", (), "text", "certificate.not-found"), ("bad", (), "bad", "certificate.malformed"),
+        ("request.der", (), "request.der", "certificate.is-request"), ("absent", (), "absent", "file.unreadable"),
+        ("qwac.pem", ("--password-file", "gone"), "gone", "file.unreadable"),
+    ):  # fmt: skip
+        reported = tppkit("cert", "check", name, "--as", "qwac", *options, "--json")
+        assert (reported.exit_code, reported.json["file"], reported.json["error"]["code"]) == (3, file, code)
+        text = tppkit("cert", "check", name, "--as", "qwac", *options)
+        assert (text.exit_code, text.stdout, code in text.stderr) == (3, "", True), name
 
 
 @pytest.mark.parametrize(
