@@ -45,7 +45,7 @@ GROUPS = (
     ("web/gate.py", "test_authorize test_seal test_routing test_seal_wsgi test_proxies test_seal_profiles", "web/test_[prw]*[!s].py"),
     ("web/caller.py", "test_caller test_proxies test_seal test_seal_profiles", "web/test_[prw]*[!s].py"),
     ("callbacks/verify.py", "test_callback_refusals test_callback_verify", "callbacks/test_callback_*.py"),
-    ("callbacks/signed_bytes.py", "test_callback_message test_callback_refusals", "callbacks/test_callback_*.py"),
+    ("callbacks/signature.py", "test_callback_signature test_callback_refusals", "callbacks/test_callback_*.py"),
     ("protocol/gateway/query.py", "test_gateway_query", "protocol/test_gateway_*.py"),
     ("protocol/gateway/search.py", "test_gateway_search", "protocol/test_gateway_*.py"),
     (

@@ -77,32 +77,35 @@ def test_the_exact_bytes_and_every_key_are_reported():
     assert found.keys == (("live", True), ("old", False))
 
 
-@pytest.mark.parametrize(
-    ("signed_url", "cause"),
-    [
-        (f"{ORIGIN}/cb", "url-slash"), ("http://tpp.example/cb/", "url-scheme"), ("tpp.example/cb/", "url-scheme"),
-        ("/cb/", "url-scheme"), ("https://tpp.example:443/cb/", "url-port"), ("https://TPP.EXAMPLE/cb/", "url-host"),
-        (f"{ORIGIN}/", "url-prefix"), ("https://www.tpp.example/cb/", "url-host"), (f"{ORIGIN}/CB/", "url-case"),
-    ],
-)  # fmt: skip
-def test_another_url_was_signed(signed_url, cause):
-    assert causes(received(signed_url=signed_url)) == [cause]
+URLS = [
+    *(
+        (f"{ORIGIN}{path}", cause)
+        for path, cause in {"/cb": "url-slash", "/": "url-prefix", "/CB/": "url-case"}.items()
+    ),
+    *((url, "url-scheme") for url in ("http://tpp.example/cb/", "tpp.example/cb/", "/cb/")),
+    *(
+        (f"https://{host}/cb/", "url-host") for host in ("TPP.EXAMPLE", "www.tpp.example", "10.0.0.7")
+    ),  # the last is the Host
+    *((f"{ORIGIN}:{port}/cb/", "url-port") for port in (443, 8443, 8080)),
+]
+PROXIED = [
+    (f"{ORIGIN}/app/cb/", ("X-Forwarded-Prefix", "/app"), "url-prefix"),
+    (f"{ORIGIN}/public/cb/", ("X-Original-URI", "/public/cb/"), "url-prefix"),
+    ("https://public.example/cb/", ("X-Forwarded-Host", "public.example"), "url-host"),
+    (f"{ORIGIN}:7001/cb/", ("X-Forwarded-Port", "7001"), "url-port"),
+    (f"{ORIGIN}:7002/cb/", ("Host", "10.0.0.7:7002"), "url-port"),
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "signed_url", "cause"),
-    [
-        ("X-Forwarded-Prefix", "/app", f"{ORIGIN}/app/cb/", "url-prefix"),
-        ("X-Original-URI", "/public/cb/", f"{ORIGIN}/public/cb/", "url-prefix"),
-        ("X-Forwarded-Host", "public.example", "https://public.example/cb/", "url-host"),
-    ],
-)
-def test_what_a_proxy_changed_is_found_in_its_headers(name, value, signed_url, cause):
-    assert causes(with_more(received(signed_url=signed_url), (name, value))) == [cause]
-
-
-def test_the_host_that_the_request_names_was_signed():
-    assert causes(received(signed_url="https://10.0.0.7/cb/")) == ["url-host"]
+def test_another_url_was_signed():
+    for signed, cause in URLS:
+        assert causes(received(signed_url=signed)) == [cause], signed
+    for signed, field, cause in PROXIED:
+        assert causes(with_more(received(signed_url=signed), field)) == [cause], signed
+    alias = f"{ORIGIN}/a%2Fb/%C5%BEalias/"
+    assert causes(received(alias, b"{}", signed_url=f"{ORIGIN}/a%2fb/%c5%bealias/")) == ["url-encoding"]
+    www = CallbackReceiver([CallbackAddress("https://www.tpp.example/cb/", CallbackKind.ACCESS)], keys=[LIVE_KEY])
+    assert causes(GOOD, receiver=www) == ["url-host"]
 
 
 PREFIXED = CallbackReceiver(
@@ -159,15 +162,6 @@ def test_the_path_lost_its_prefix_and_the_body_was_changed():
     assert causes(changed, receiver=PREFIXED) == ["url-prefix", "body-changed"]
 
 
-@pytest.mark.parametrize(
-    ("signed_url", "headers"),
-    [("https://tpp.example:8443/cb/", ()), ("https://tpp.example:8080/cb/", ()),
-     ("https://tpp.example:7001/cb/", (("X-Forwarded-Port", "7001"),)), ("https://tpp.example:7002/cb/", (("Host", "10.0.0.7:7002"),))],
-)  # fmt: skip
-def test_another_port_was_signed(signed_url, headers):
-    assert causes(with_more(received(signed_url=signed_url), *headers)) == ["url-port"]
-
-
 @pytest.mark.parametrize("signed", ["https://[::1]/cb/", "https://[::1]:443/cb/"])
 def test_the_port_behind_an_address_of_numbers_was_not_signed(signed):
     receiver = CallbackReceiver([CallbackAddress("https://[::1]:8443/cb/", CallbackKind.ACCESS)], keys=[LIVE_KEY])
@@ -178,11 +172,6 @@ def test_a_usual_mistake_is_found_among_many_addresses():
     many = [CallbackAddress(f"https://h{n}.example/p{n}/{{token}}", CallbackKind.PAYMENT) for n in range(1000)]
     receiver = CallbackReceiver([*many, *ADDRESSES], keys=[LIVE_KEY])
     assert causes(received(signed_url="http://tpp.example/cb/"), receiver=receiver) == ["url-scheme"]
-
-
-def test_other_percent_encoding_was_signed():
-    alias = f"{ORIGIN}/a%2Fb/%C5%BEalias/"
-    assert causes(received(alias, b"{}", signed_url=f"{ORIGIN}/a%2fb/%c5%bealias/")) == ["url-encoding"]
 
 
 def test_an_address_that_is_not_configured_was_signed():
@@ -230,15 +219,13 @@ def test_another_key_signed():
     assert causes(GOOD, receiver=old) == ["key-validity"]
 
 
-def test_the_method_was_signed_otherwise():
+def test_the_method_or_the_requestid_was_signed_otherwise():
     assert causes(received(method="post")._replace(method="POST")) == ["method"]
     assert causes(received(method="Post")) == ["other-reading"]
     assert causes(received(method="PUT")._replace(method="POST")) == ["method"]
-
-
-def test_no_method_was_signed():
     signature = make_signature(LIVE, signed_bytes(REQUEST_ID, "", ACCESS_URL, ACCESS))
     assert causes(with_headers(GOOD, signature=signature)) == ["method"]
+    assert causes(with_headers(GOOD, requestid=REQUEST_ID.upper())) == ["request-id"]
 
 
 @pytest.mark.parametrize(
@@ -246,15 +233,6 @@ def test_no_method_was_signed():
 )
 def test_the_path_came_in_other_letters(target, signed_url):
     assert causes(received(signed_url=signed_url)._replace(target=target)) == ["url-case"]
-
-
-def test_the_host_without_www_was_signed():
-    receiver = CallbackReceiver([CallbackAddress("https://www.tpp.example/cb/", CallbackKind.ACCESS)], keys=[LIVE_KEY])
-    assert causes(GOOD, receiver=receiver) == ["url-host"]
-
-
-def test_the_requestid_was_signed_otherwise():
-    assert causes(with_headers(GOOD, requestid=REQUEST_ID.upper())) == ["request-id"]
 
 
 def test_two_mistakes_at_once_are_found():
@@ -296,14 +274,11 @@ def test_each_mistake_alone_is_tried_with_the_longest_body_and_many_keys(method,
     assert causes(callback, receiver=receiver, other_keys=strangers[7:]) == [cause]
 
 
-def test_a_forged_callback_is_reported_as_forged():
+def test_what_only_a_rule_rejects_is_reported_also_as_forged():
+    assert causes(received(body=b'{"token":1}')) == ["rule-only"]
     signature = make_signature(LIVE, f"r1GEThttps://stranger.example/x?POST{ACCESS_URL}".encode() + ACCESS)
     forged = with_headers(GOOD, requestid="r1GEThttps://stranger.example/x?", signature=signature)
     assert causes(forged) == ["other-reading"]
-
-
-def test_a_good_signature_over_what_a_rule_refuses_is_reported():
-    assert causes(received(body=b'{"token":1}')) == ["rule-only"]
 
 
 def test_without_headers_only_the_rule_is_reported():

@@ -102,16 +102,6 @@ def test_an_engine_for_asyncio_is_refused_with_advice():
         InboxStore(engine)
 
 
-def test_of_many_tasks_one_has_the_effect(run):
-    async def scenario(inbox: AsyncInbox, engine: AsyncEngine, effects: Effects) -> None:
-        calls = [inbox.handle(login("r1"), effects.handler, at=AT) for _ in range(8)]
-        outcomes = sorted(receipt.outcome for receipt in await asyncio.gather(*calls))
-        assert outcomes == [Outcome.APPLIED] + [Outcome.REPEATED] * 7
-        assert await effects.lines() == ["r1"]
-
-    run(scenario)
-
-
 def test_an_accepted_callback_waits_for_a_worker_and_is_tried_again(run):
     async def fails(callback: Any, connection: TaskConnection) -> None:
         raise LookupError
@@ -152,27 +142,6 @@ def test_an_effect_in_the_transaction_of_the_caller_is_undone_with_it(run, kind)
     run(scenario)
 
 
-def test_what_is_cancelled_was_never_received(run):
-    async def scenario(inbox: AsyncInbox, engine: AsyncEngine, effects: Effects) -> None:
-        begun = asyncio.Event()
-
-        async def hangs(callback: Any, connection: TaskConnection) -> None:
-            await effects.handler(callback, connection)
-            begun.set()
-            await asyncio.Event().wait()
-
-        task = asyncio.create_task(inbox.handle(login("r1"), hangs, at=AT))
-        await begun.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert await inbox.run(inbox.inbox.failed) == []
-        assert (await inbox.handle(login("r1"), effects.handler, at=AT)).outcome is Outcome.APPLIED
-        assert await effects.lines() == ["r1"]
-
-    run(scenario)
-
-
 async def ends_as_cancelled(callback: Any, connection: Any) -> None:
     raise asyncio.CancelledError
 
@@ -190,17 +159,6 @@ def test_a_handler_that_cannot_be_awaited_to_its_end_has_failed(handler):
         return [one.reason for one in await inbox.run(inbox.inbox.failed)]
 
     assert asyncio.run(scenario()) == ["ConfigurationError [callback.function]"]
-
-
-def test_a_handler_that_ends_the_transaction_is_detected(run):
-    async def ends(callback: Any, connection: TaskConnection) -> None:
-        await connection.run_sync(lambda db: db.rollback())
-
-    async def scenario(inbox: AsyncInbox, engine: AsyncEngine, effects: Effects) -> None:
-        with refused(ConfigurationError, "inbox.handler-committed"):
-            await inbox.handle(login("r1"), ends, at=AT)
-
-    run(scenario)
 
 
 class Hides:

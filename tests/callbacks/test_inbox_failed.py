@@ -12,7 +12,6 @@ from inboxes import AT, STORES, Case, grant, login, open_case, outcome
 from sqlalchemy import MetaData, select
 
 from tppkit.callbacks import Inbox, InboxSettings
-from tppkit.errors import ConfigurationError
 from tppkit.inbox import Failure, Outcome, Retention, Retries
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
@@ -63,11 +62,13 @@ def test_what_failed_is_turned_over_page_by_page(inbox):
     assert [set(found[:3]), set(found[3:6]), found[6:]] == [{"r0", "r1", "r2"}, {"r3", "r4", "r5"}, ["r6"]]
 
 
-def test_a_failed_callback_can_be_read(inbox):
+def test_a_failed_callback_can_be_read_and_is_purged_if_configured(case):
+    inbox = case.inbox(InboxSettings(retention=Retention(failed=DAY), retries=Retries(attempts=1)))
     fail(inbox, 1)
     (failure,) = inbox.failed()
     callback = inbox.callback_of(failure.entry)
     assert (callback.request_id, callback.body, callback.received_at) == ("r1", login("r1").body, AT)
+    assert [inbox.purge(at=AT + DAY), inbox.purge(at=AT + DAY + SECOND), inbox.failed()] == [0, 1, []]
 
 
 def test_a_page_continues_after_rows_that_were_removed_meanwhile(inbox):
@@ -133,23 +134,3 @@ def test_what_was_tried_again_since_is_not_discarded(inbox, case):
     assert not inbox.discard(failure, at=AT + SECOND)
     assert [one.outcome for one in inbox.work(case.handler, at=AT + SECOND)] == [Outcome.APPLIED]
     assert not inbox.discard(failure, at=AT + SECOND)
-
-
-def test_a_purge_deletes_what_failed_for_good_if_configured(case):
-    retention, retries = Retention(failed=30 * DAY), Retries(attempts=1)
-    once = case.inbox(InboxSettings(retention=retention, retries=retries))
-    often = case.inbox(InboxSettings(retention=retention))
-    for number in range(12):
-        fail(once, number)
-    fail(often, 200)  # tried again by itself
-    fail(once, 201, after=DAY)
-    assert once.purge(at=AT + 30 * DAY) == 0
-    assert len(once.failed(limit=1000)) == 14
-    assert once.purge(at=AT + 30 * DAY + SECOND) == 12
-    assert names(once.failed()) == ["r200", "r201"]
-
-
-def test_a_retention_of_nothing_is_refused():
-    with pytest.raises(ConfigurationError) as caught:
-        Retention(failed=timedelta(0))
-    assert caught.value.code == "inbox.setting"
