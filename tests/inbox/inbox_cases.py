@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select
 
-from tppkit.inbox import Entry, Version
+from tppkit.inbox import Entry, Outcome, Version, Worker
 from tppkit.inbox.store import InboxStore, MemoryStore
 
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -40,6 +40,13 @@ async def apply_in_task(one: Entry, db: Any) -> None:
     result = db.execute(_WRITE, {"line": one.key})
     if isawaitable(result):
         await result
+
+
+def work(
+    store: InboxStore, handler: Any = apply, *, at: datetime = AT, limit: int = 100, **settings: Any
+) -> list[Outcome]:
+    """The outcomes of a worker."""
+    return [one.outcome for one in store.work(Worker(SOURCE, handler, **settings), at=at, limit=limit)]
 
 
 def effects(store: InboxStore) -> list[str]:

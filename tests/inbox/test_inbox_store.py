@@ -12,9 +12,23 @@ from socket import create_server
 from typing import Any
 
 import pytest
-from inbox_cases import AT, DAY, MINUTE, SECOND, SOURCE, apply, effects, entry, open_store, postgresql_address, ready
+from inbox_cases import (
+    AT,
+    DAY,
+    MINUTE,
+    SECOND,
+    SOURCE,
+    apply,
+    effects,
+    entry,
+    open_store,
+    postgresql_address,
+    ready,
+    work,
+)
 from sqlalchemy import create_engine, event
 
+from refusals import refused
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.inbox import InboxError, Outcome, Retention, Retries, Version, Worker
 from tppkit.inbox.store import InboxStore, MemoryStore
@@ -127,7 +141,7 @@ def test_an_entry_that_ends_its_worker_is_failed_after_its_attempts_and_delays_n
     (failure,) = store.failed(SOURCE)
     assert (failure.entry.key, failure.reason, failure.attempts, failure.due_at) == ("b", "lease-ended", 3, None)
     assert store.release(failure, at=AT + DAY)
-    assert [one.outcome for one in store.work(Worker(SOURCE, apply), at=AT + DAY)] == [Outcome.APPLIED]
+    assert work(store, at=AT + DAY) == [Outcome.APPLIED]
 
 
 @pytest.mark.parametrize("attempts", [1, 10])
@@ -139,7 +153,7 @@ def test_an_entry_that_is_renewed_while_its_attempt_fails_waits_again(store, att
     store.renew(entry("a"))
     (worked,) = store.work(Worker(SOURCE, apply, retries=Retries(attempts=attempts), prepare=renews), at=AT, limit=1)
     assert (worked.outcome, worked.code, store.failed(SOURCE)) == (Outcome.FAILED, "LookupError", [])
-    assert [one.outcome for one in store.work(Worker(SOURCE, apply), at=AT)] == [Outcome.APPLIED]
+    assert work(store) == [Outcome.APPLIED]
 
 
 def test_a_renewal_during_the_last_attempt_has_its_own_when_the_worker_dies(store):
@@ -151,16 +165,14 @@ def test_a_renewal_during_the_last_attempt_has_its_own_when_the_worker_dies(stor
     retries = Retries(attempts=1)
     with pytest.raises(Killed):
         store.work(Worker(SOURCE, apply, retries=retries, prepare=renews_and_dies), at=AT)
-    assert [one.outcome for one in store.work(Worker(SOURCE, apply, retries=retries), at=AT + DAY)] == [Outcome.APPLIED]
+    assert work(store, retries=retries, at=AT + DAY) == [Outcome.APPLIED]
 
 
 def test_an_entry_with_more_attempts_than_a_new_limit_is_tried_once_more(store):
     store.accept(entry("a"))
     for day in (0, 1):
         store.work(Worker(SOURCE, lambda *_: 1 / 0), at=AT + day * DAY)
-    assert [one.outcome for one in store.work(Worker(SOURCE, apply, retries=Retries(attempts=1)), at=AT + 2 * DAY)] == [
-        Outcome.APPLIED
-    ]
+    assert work(store, retries=Retries(attempts=1), at=AT + 2 * DAY) == [Outcome.APPLIED]
 
 
 def test_a_failed_attempt_keeps_the_content_as_it_was(store):
@@ -185,7 +197,7 @@ def test_a_worker_that_was_overtaken_has_no_effect(store):
     for key in "ab":
         store.accept(entry(key))
     taken: list[Any] = [store._take(SOURCE, AT, AT + MINUTE) for _ in range(2)]
-    overtaking = [one.outcome for one in store.work(Worker(SOURCE, apply), at=AT + MINUTE)]
+    overtaking = work(store, at=AT + MINUTE)
     late = [store._work_one(*one, Worker(SOURCE, apply), AT + MINUTE).outcome for one in taken]
     assert (overtaking, late) == ([Outcome.APPLIED] * 2, [Outcome.BUSY] * 2)
     assert sorted(effects(store)) == ["a", "b"]
@@ -197,7 +209,7 @@ def test_a_version_is_kept_while_an_older_entry_of_its_record_is_not_done(store)
     assert store.purge(SOURCE, at=AT + 401 * DAY) == 1  # the new entry
     (failure,) = store.failed(SOURCE)
     assert store.release(failure, at=AT + 401 * DAY)
-    assert [one.outcome for one in store.work(Worker(SOURCE, apply), at=AT + 401 * DAY)] == [Outcome.STALE]
+    assert work(store, at=AT + 401 * DAY) == [Outcome.STALE]
     assert store.purge(SOURCE, at=AT + 802 * DAY) == 2
 
 
@@ -266,12 +278,12 @@ def test_if_the_database_fails_midway_the_finished_entries_are_returned(request,
                 other.execute("BEGIN IMMEDIATE")
 
         event.listen(store.engine, "checkin", lock)
-        assert [one.outcome for one in store.work(Worker(SOURCE, apply), at=AT + MINUTE)] == [Outcome.APPLIED]
+        assert work(store, at=AT + MINUTE) == [Outcome.APPLIED]
         with pytest.raises(InboxError):
             store.work(Worker(SOURCE, apply), at=AT + MINUTE)
         event.remove(store.engine, "checkin", lock)
         other.execute("ROLLBACK")
-    assert [one.outcome for one in store.work(Worker(SOURCE, apply), at=AT + 3 * MINUTE)] == [Outcome.APPLIED]
+    assert work(store, at=AT + 3 * MINUTE) == [Outcome.APPLIED]
     assert effects(store) == ["a", "b"]
 
 
@@ -362,31 +374,24 @@ def test_what_a_server_answers_to_a_connection_is_reported_without_its_text(answ
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("make", "code"),
-    [
-        (lambda: InboxStore("sqlite://"), "inbox.sqlite"),
-        (lambda: InboxStore("sqlite:///:memory:"), "inbox.sqlite"),
-        (lambda: InboxStore("sqlite:///file:x?uri=true"), "inbox.sqlite"),
-        (lambda: InboxStore("no address"), "inbox.setting"),
-        (lambda: InboxStore("sqlite://h:x/y"), "inbox.setting"),
-        (lambda: InboxStore("sqlite:///absent/x?timeout=abc"), "inbox.setting"),
-        (lambda: InboxStore("sqlite+aiosqlite:///absent/x"), "inbox.setting"),
-        (lambda: InboxStore("sqlite+none:///x"), "inbox.setting"),
-        (lambda: InboxStore("postgresql+none://h/x"), "inbox.setting"),
-        (lambda: InboxStore("postgresql+pg8000://h/x"), "extra.missing"),
-        (lambda: InboxStore(None), "inbox.setting"),
-        (lambda: InboxStore("mysql://host/x"), "inbox.dialect"),
-        (lambda: InboxStore("sqlite:///x", wait_s=-1), "inbox.setting"),
-        (lambda: InboxStore("sqlite:///x", prefix="Robert'); DROP TABLE"), "inbox.prefix"),
-        (lambda: MemoryStore().failed(SOURCE, limit=0), "inbox.setting"),
-        (lambda: MemoryStore().work(Worker(SOURCE, apply), at=AT, limit=1001), "inbox.setting"),
-    ],
-)
-def test_settings_that_cannot_work_are_rejected(make, code):
-    with pytest.raises(ConfigurationError) as caught:
-        make()
-    assert caught.value.code == code
+def test_settings_that_cannot_work_are_rejected():
+    # The tests of engines have more addresses.
+    for database, code in {
+        "sqlite://": "inbox.sqlite", "sqlite:///:memory:": "inbox.sqlite", "sqlite:///file:x?uri=true": "inbox.sqlite",
+        "no address": "inbox.setting", "sqlite+none:///x": "inbox.setting", "postgresql+pg8000://h/x": "extra.missing",
+        None: "inbox.setting", "mysql://host/x": "inbox.dialect",
+    }.items():  # fmt: skip
+        with refused(ConfigurationError, code):
+            InboxStore(database)
+    for settings, code in (({"wait_s": -1}, "inbox.setting"), ({"prefix": "Robert'); DROP TABLE"}, "inbox.prefix")):
+        with refused(ConfigurationError, code):
+            InboxStore("sqlite:///x", **settings)
+    store = MemoryStore()
+    for limit in (-1, 0, 1001):
+        with refused(ConfigurationError, "inbox.setting"):
+            store.failed(SOURCE, limit=limit)
+        with refused(ConfigurationError, "inbox.setting"):
+            store.work(Worker(SOURCE, apply), at=AT, limit=limit)
 
 
 def test_a_memory_store_is_shared_by_threads_and_by_no_other_store():

@@ -13,7 +13,7 @@ from typing import Any
 import aiosqlite
 import psycopg
 import pytest
-from inbox_cases import AT, MINUTE, SOURCE, apply, effects, entry, open_store, postgresql_address
+from inbox_cases import AT, MINUTE, SOURCE, apply, effects, entry, open_store, postgresql_address, work
 from sqlalchemy import create_engine, event, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.orm import Session
@@ -241,7 +241,7 @@ def test_a_delivery_waits_a_second_for_a_handler_that_hangs_and_a_worker_skips_i
 
     assert store.handle(entry("a", number=1), beside, at=AT) is Outcome.APPLIED
     assert seen == ["55P03", {"b": "busy", "c": "applied"}]
-    assert [one.outcome for one in store.work(Worker(SOURCE, apply), at=AT + MINUTE)] == [Outcome.APPLIED]
+    assert work(store, at=AT + MINUTE) == [Outcome.APPLIED]
 
 
 def test_a_database_that_fails_before_the_handler_is_no_attempt(store):
@@ -255,11 +255,9 @@ def test_a_database_that_fails_before_the_handler_is_no_attempt(store):
     store.accept(entry("a"))
     event.listen(store.engine, "begin", fail)
     retries = Retries(attempts=1)
-    assert [one.outcome for one in store.work(Worker(SOURCE, apply, retries=retries), at=AT)] == [Outcome.BUSY]
+    assert work(store, retries=retries) == [Outcome.BUSY]
     assert (store.failed(SOURCE), store.work(Worker(SOURCE, apply, retries=retries), at=AT)) == ([], [])
-    assert [one.outcome for one in store.work(Worker(SOURCE, apply, retries=retries), at=AT + MINUTE)] == [
-        Outcome.APPLIED
-    ]
+    assert work(store, retries=retries, at=AT + MINUTE) == [Outcome.APPLIED]
 
 
 def cut(store: InboxStore, db: Any) -> None:
