@@ -151,11 +151,6 @@ def _envoy() -> str:
 
 
 @pytest.fixture
-def app() -> Recorder:
-    return Recorder()
-
-
-@pytest.fixture
 def door(app: Recorder, form: ProxyForm, live_paths: PathVerifier) -> SealMiddleware:
     return SealMiddleware(
         app,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sqlite3
-import stat
 import threading
 import time
 from collections import Counter
@@ -73,13 +72,19 @@ def digest() -> bytes:
     return os.urandom(32)
 
 
-def test_the_same_request_waits_for_the_first_ones_answer_which_stays(store, key, digest):
-    attempt = store.claim(key, digest, bounds()).attempt
+def test_the_same_request_gets_the_first_answer_and_another_one_none(store, key, digest):
+    other = bytes(reversed(digest))
+    store.settle(key, NOW, b"an answer to nothing")
+    first = store.claim(key, digest, bounds())
+    assert first.verdict is FIRST
     assert store.claim(key, digest, bounds(NOW + MINUTE - 1)) == Claim(RUNNING)
+    assert store.claim(key, other, bounds()) == Claim(OTHER)
+    store.settle(key, 0, b"not its answer")
     for answer in (b"\x00answer\xff", b"second", None):
-        store.settle(key, attempt, answer)
+        store.settle(key, first.attempt, answer)
     for later in (1, MINUTE, HOUR - 1):
         assert store.claim(key, digest, bounds(NOW + later)) == Claim(SAME, b"\x00answer\xff")
+        assert store.claim(key, other, bounds(NOW + later)) == Claim(OTHER)
 
 
 def test_a_claim_as_old_as_its_window_leaves_the_id_unused_and_takes_no_claim_over(store, key, digest):
@@ -93,16 +98,6 @@ def test_a_claim_as_old_as_its_window_leaves_the_id_unused_and_takes_no_claim_ov
     assert store.claim(key, other, old) == Claim(OTHER)
     store.settle(key, attempt, b"answer")
     assert store.claim(key, digest, old) == Claim(SAME, b"answer")
-
-
-def test_another_request_under_the_same_id_is_distinguished(store, key, digest):
-    attempt = store.claim(key, digest, bounds()).attempt
-    other = bytes(reversed(digest))
-    assert store.claim(key, other, bounds()) == Claim(OTHER)
-    store.settle(key, 0, b"not its answer")
-    store.settle(key, attempt, b"its answer")
-    assert store.claim(key, other, bounds(NOW + HOUR - 1)) == Claim(OTHER)
-    assert store.claim(key, digest, bounds()) == Claim(SAME, b"its answer")
 
 
 @pytest.mark.parametrize("answered", [True, False])
@@ -134,11 +129,6 @@ def test_an_overtaken_claim_neither_answers_nor_frees(store, key, digest, later)
     assert store.claim(key, digest, bounds(NOW + later)) == Claim(RUNNING)
     store.settle(key, second.attempt, b"right")
     assert store.claim(key, digest, bounds(NOW + later)) == Claim(SAME, b"right")
-
-
-def test_an_answer_to_nothing_is_nothing(store, key, digest):
-    store.settle(key, NOW, b"answer")
-    assert store.claim(key, digest, bounds()).verdict is FIRST
 
 
 def test_of_many_threads_one_is_first(store):
@@ -207,27 +197,19 @@ def test_a_claim_stays_if_it_cannot_be_deleted(tmp_path, caplog):
         store.purge(forget=NOW, limit=1)
 
 
-@pytest.mark.parametrize(
-    ("setting", "code"),
-    [
-        *(
-            ({"url": url}, "web.setting")
-            for url in (
-                "sqlite://",
-                "sqlite:///:memory:",
-                "sqlite:///file:x?uri=true",
-                "mysql://localhost/x",
-                "sqlite://h:x/y",
-            )
-        ),
-        *(({"wait_s": wait_s}, "web.setting") for wait_s in (-3, -1, 1e10, float("nan"), float("inf"))),
-        *(({"table": table}, "replay.table") for table in ("", "Ids", "ids; DROP TABLE x", "1ids", "x" * 41)),
-    ],
-    ids=str,
-)
-def test_a_setting_of_no_use_is_refused(setting, code, tmp_path):
-    with refused(ConfigurationError, code):
-        TableReplayStore(**{"url": f"sqlite:///{tmp_path / 'ids'}"} | setting)
+def test_a_setting_of_no_use_is_refused(tmp_path):
+    url = f"sqlite:///{tmp_path / 'ids'}"
+    for given, settings in (
+        ("sqlite://", {}),
+        ("mysql://localhost/x", {}),
+        (url, {"wait_s": -1}),
+        (url, {"wait_s": float("nan")}),
+    ):
+        with refused(ConfigurationError, "web.setting"):
+            TableReplayStore(given, **settings)
+    for table in ("", "Ids", "ids; DROP TABLE x", "1ids", "x" * 41):
+        with refused(ConfigurationError, "replay.table"):
+            TableReplayStore(url, table=table)
 
 
 def test_a_table_of_another_shape_is_refused_at_start(tmp_path):
@@ -286,24 +268,6 @@ def test_an_answer_that_does_not_fit_in_memory_is_kept_as_too_long(key, digest):
     store.settle(key, store.claim(key, digest, bounds()).attempt, b"x" * (USE_BYTES + 1))
     assert store.claim(key, digest, bounds()) == Claim(SAME, b"")
     assert store.claim(os.urandom(32), digest, bounds()).verdict is FIRST
-
-
-def test_a_sqlite_file_is_its_owners_alone(tmp_path):
-    TableReplayStore(f"sqlite:///{tmp_path / 'ids.sqlite'}").claim(b"k" * 32, b"d" * 32, bounds())
-    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
-
-
-@pytest.mark.parametrize("make", ["sqlite", "postgresql"], indirect=True)
-def test_a_store_opened_before_a_fork_serves_each_process_its_own(store):
-    store.claim(b"k" * 32, b"d" * 32, bounds())
-
-    def work(number: int) -> tuple[list[str], str]:
-        keys = [bytes([number, n]) * 16 for n in range(80)]
-        verdicts = [store.claim(key, bytes([number]) * 32, bounds()).verdict.value for key in keys]
-        return verdicts, store.claim(b"k" * 32, b"d" * 32, bounds()).verdict.value
-
-    assert in_processes(work) == [(["first"] * 80, "running")] * 3
-    assert store.claim(b"k" * 32, b"x" * 32, bounds()).verdict is OTHER
 
 
 def test_a_postgresql_that_stops_answering_fails_every_call_in_time(postgresql_url):

@@ -30,11 +30,11 @@ from tppkit.seals import Message, Seal
 from tppkit.testpki import Pki
 
 ASGI = {
-    name: server(name, "asgi_app:app")
+    name: server(name, "seal_apps:asgi")
     for name in ("uvicorn httptools", "uvicorn h11", "hypercorn", "granian", "gunicorn asgi")
 }
-WSGI = {name: server(name, "wsgi_app:app") for name in ("gunicorn", "waitress")}
-NO_RAW_TARGET = {name: server(name, "wsgi_app:app") for name in ("wsgiref", "granian wsgi")}
+WSGI = {name: server(name, "seal_apps:wsgi") for name in ("gunicorn", "waitress")}
+NO_RAW_TARGET = {name: server(name, "seal_apps:wsgi") for name in ("wsgiref", "granian wsgi")}
 ODD_TARGET = "/psd2/v1/a%2Fb//%C5%BE/%2e?x=%2F&y=+&z"
 
 
@@ -77,7 +77,7 @@ def test_a_client_that_waits_to_send_its_body_gets_100_continue_only_if_its_head
     assert told == (b"HTTP/1.1 100" if target == ODD_TARGET else b"HTTP/1.1 401")
 
 
-DIRECT = {f"{name} direct": server(name, "asgi_app:direct") for name in ASGI}
+DIRECT = {f"{name} direct": server(name, "seal_apps:direct") for name in ASGI}
 CALLBACKS = {
     **{name: server(name, "callback_apps:asgi()") for name in ("uvicorn", "hypercorn", "granian", "gunicorn asgi")},
     **{name: server(name, "callback_apps:wsgi()") for name in ("gunicorn", "waitress")},
@@ -146,16 +146,16 @@ def test_late_trailers_of_a_callback_are_ignored(tmp_path):
 
 _MOUNT = {"TPPKIT_MOUNT": "/bank"}
 MOUNTED = {
-    "hypercorn": server("hypercorn", "asgi_app:app", "--root-path", "/bank", environment=_MOUNT),
-    "granian": server("granian", "asgi_app:app", "--url-path-prefix", "/bank", environment=_MOUNT),
-    "gunicorn asgi": server("gunicorn asgi", "asgi_app:app", "--root-path", "/bank", environment=_MOUNT),
-    "gunicorn": server("gunicorn", "wsgi_app:app", environment={**_MOUNT, "SCRIPT_NAME": "/bank"}),
-    "waitress": server("waitress", "wsgi_app:app", "--url-prefix=/bank", environment=_MOUNT),
+    "hypercorn": server("hypercorn", "seal_apps:asgi", "--root-path", "/bank", environment=_MOUNT),
+    "granian": server("granian", "seal_apps:asgi", "--url-path-prefix", "/bank", environment=_MOUNT),
+    "gunicorn asgi": server("gunicorn asgi", "seal_apps:asgi", "--root-path", "/bank", environment=_MOUNT),
+    "gunicorn": server("gunicorn", "seal_apps:wsgi", environment={**_MOUNT, "SCRIPT_NAME": "/bank"}),
+    "waitress": server("waitress", "seal_apps:wsgi", "--url-prefix=/bank", environment=_MOUNT),
 }
 LEDGER = {
-    "gunicorn": server("gunicorn", "ledger_app:app"),
-    "gunicorn, no headers": server("gunicorn", "ledger_app:app", "--forwarder-headers", ""),
-    "waitress": server("waitress", "ledger_app:app"),
+    "gunicorn": server("gunicorn", "seal_apps:flask"),
+    "gunicorn, no headers": server("gunicorn", "seal_apps:flask", "--forwarder-headers", ""),
+    "waitress": server("waitress", "seal_apps:flask"),
 }
 
 
@@ -166,7 +166,7 @@ def ports(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     mounted = {f"{name} at /bank": below for name, below in MOUNTED.items()}
     ledgers = {f"{name} with a ledger": one for name, one in LEDGER.items()}
     servers = {**ASGI, **WSGI, **NO_RAW_TARGET, **DIRECT, **mounted, **ledgers}
-    servers["django"] = server("gunicorn", "django_app:application")
+    servers["django"] = server("gunicorn", "seal_apps:django()")
     with running(servers, environment={"TPPKIT_ANCHORS": str(bank_pki_folder)}, log=log) as started:
         yield started
 
@@ -215,8 +215,10 @@ def test_the_forced_script_name_of_django_needs_no_mount(ports, bank_pki, live_s
 
 _NUMBERS = count()
 
-BOTH_WSGI = {name: server(name, "both_apps:wsgi()") for name in ("gunicorn", "waitress", "werkzeug")}
-BOTH_ASGI = {name: server(name, "both_apps:asgi()") for name in ("uvicorn", "hypercorn", "granian", "gunicorn asgi")}
+BOTH_WSGI = {name: server(name, "seal_apps:both_wsgi()") for name in ("gunicorn", "waitress", "werkzeug")}
+BOTH_ASGI = {
+    name: server(name, "seal_apps:both_asgi()") for name in ("uvicorn", "hypercorn", "granian", "gunicorn asgi")
+}
 CHUNKED = "Transfer-Encoding: chunked"
 # The header that frames the body, and what is sent of it before the client stops sending.
 BROKEN = {

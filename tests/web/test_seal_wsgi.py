@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from asgi import BODY, REQUEST_ID, TARGET, sealed
-from wsgi import Body, call, code, environ_of, forwarded
+from wsgi import Body, Recorder, call, code, environ_of, forwarded
 
 from tppkit.seals import Message, Seal
 from tppkit.testpki import Pki
@@ -19,29 +19,6 @@ from tppkit.web import (
     verified_request,
 )
 from tppkit.web.replay_stores.memory import MemoryReplayStore
-
-
-class Recorder:
-    """A WSGI application that notes what it was handed."""
-
-    def __init__(self, chunks: tuple[bytes, ...] = (b"do", b"ne"), status: str = "201 Created") -> None:
-        self.environs: list[Any] = []
-        self.bodies: list[bytes] = []
-        self.closed = 0
-        self.chunks = chunks
-        self.status = status
-
-    def __call__(self, environ: Any, start_response: Any) -> Any:
-        self.environs.append(environ)
-        self.bodies.append(environ["wsgi.input"].read())
-        start_response(self.status, [("ASPSP-Number", str(len(self.bodies)))])
-        return self
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self.chunks)
-
-    def close(self) -> None:
-        self.closed += 1
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -20,6 +21,29 @@ class Body(BytesIO):
     def read(self, size: int | None = -1) -> bytes:
         self.reads += 1
         return super().read(size)
+
+
+class Recorder:
+    """A WSGI application that notes what it was handed."""
+
+    def __init__(self, chunks: tuple[bytes, ...] = (b"do", b"ne"), status: str = "201 Created") -> None:
+        self.environs: list[Any] = []
+        self.bodies: list[bytes] = []
+        self.closed = 0
+        self.chunks = chunks
+        self.status = status
+
+    def __call__(self, environ: Any, start_response: Any) -> Any:
+        self.environs.append(environ)
+        self.bodies.append(environ["wsgi.input"].read())
+        start_response(self.status, [("ASPSP-Number", str(len(self.bodies)))])
+        return self
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.chunks)
+
+    def close(self) -> None:
+        self.closed += 1
 
 
 def forwarded(message: Message, pki: Pki) -> Message:
