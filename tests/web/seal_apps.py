@@ -12,13 +12,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import callback_apps
-from django.conf import settings
-from django.core.wsgi import get_wsgi_application
-from django.http import HttpRequest, HttpResponse
-from django.urls import path
-from flask import Flask
-
 from tppkit.protocol.endpoint import Interface
 from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import SealPolicy
@@ -85,39 +78,45 @@ async def direct(scope: Any, receive: Any, send: Any) -> None:
     await replaying(scope, receive, send)
 
 
+# What only some servers need is imported for them alone, because many start at the same time.
 def both_asgi() -> CallbackMiddleware:
-    return CallbackMiddleware(asgi, gate=callback_apps.gate())
+    from callback_apps import gate
+
+    return CallbackMiddleware(asgi, gate=gate())
 
 
 def both_wsgi() -> WsgiCallbackMiddleware:
-    return WsgiCallbackMiddleware(wsgi, gate=callback_apps.gate())
+    from callback_apps import gate
+
+    return WsgiCallbackMiddleware(wsgi, gate=gate())
 
 
-flask = Flask(__name__)  # with more than the interface
+def flask() -> Any:
+    """Flask with more than the interface."""
+    from flask import Flask
+
+    app = Flask(__name__)
+    app.delete("/internal/ledger", endpoint="wipe")(lambda: "wiped")
+    cancel = app.delete("/psd2/v1/payments/<product>/<payment_id>", endpoint="cancel")
+    cancel(lambda product, payment_id: f"cancelled {product} {payment_id}")
+    app.wsgi_app = WsgiSealMiddleware(app.wsgi_app, gate=make_gate(PSD2))  # type: ignore[method-assign]
+    return app
 
 
-@flask.delete("/internal/ledger")
-def wipe() -> str:
-    return "wiped"
-
-
-@flask.delete("/psd2/v1/payments/<product>/<payment_id>")
-def cancel(product: str, payment_id: str) -> str:
-    return f"cancelled {product} {payment_id}"
-
-
-flask.wsgi_app = WsgiSealMiddleware(flask.wsgi_app, gate=make_gate(PSD2))  # type: ignore[method-assign]
-
-
-def show(request: HttpRequest) -> HttpResponse:
-    assert verified_request(request.environ).body == request.body
-    return HttpResponse(request.path)
-
-
-urlpatterns = [path("psd2/v1/payments", show)]
+urlpatterns: list[Any] = []
 
 
 def django() -> WsgiSealMiddleware:
     """Django that builds its links below /bank."""
+    from django.conf import settings
+    from django.core.wsgi import get_wsgi_application
+    from django.http import HttpRequest, HttpResponse
+    from django.urls import path
+
+    def show(request: HttpRequest) -> HttpResponse:
+        assert verified_request(request.environ).body == request.body
+        return HttpResponse(request.path)
+
+    urlpatterns.append(path("psd2/v1/payments", show))
     settings.configure(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"], FORCE_SCRIPT_NAME="/bank")
     return WsgiSealMiddleware(get_wsgi_application(), gate=make_gate())

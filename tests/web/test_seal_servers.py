@@ -153,9 +153,9 @@ MOUNTED = {
     "waitress": server("waitress", "seal_apps:wsgi", "--url-prefix=/bank", environment=_MOUNT),
 }
 LEDGER = {
-    "gunicorn": server("gunicorn", "seal_apps:flask"),
-    "gunicorn, no headers": server("gunicorn", "seal_apps:flask", "--forwarder-headers", ""),
-    "waitress": server("waitress", "seal_apps:flask"),
+    "gunicorn": server("gunicorn", "seal_apps:flask()"),
+    "gunicorn, no headers": server("gunicorn", "seal_apps:flask()", "--forwarder-headers", ""),
+    "waitress": server("waitress", "seal_apps:flask()"),
 }
 
 

@@ -23,6 +23,9 @@ from tppkit.message import Message
 from tppkit.protocol.legacy.rules import is_token
 from tppkit.protocol.wire import MAX_BODY_BYTES
 
+_SLASH, _SCHEME, _HOST = "callback-cause.url-slash", "callback-cause.url-scheme", "callback-cause.url-host"
+_WITH_PORT, _PREFIX, _QUERY = "callback-cause.url-port", "callback-cause.url-prefix", "callback-cause.url-query"
+_CASE, _ENCODING = "callback-cause.url-case", "callback-cause.url-encoding"
 _HTTPS = "https://"
 _MAX_URLS = 400
 # The port of HTTPS, and common ports of servers behind a proxy.
@@ -186,7 +189,7 @@ def lost_query(received: Message, book: AddressBook) -> Cause | None:
         before, mark, _ = address.path.partition("?")
         if address.has_token and mark and unquote(before) == unquote(path):
             return Cause(
-                "callback-cause.url-query",
+                _QUERY,
                 f"the target is {address.url} without its query, and without its token the signature cannot be tried",
             )
     return None
@@ -209,20 +212,20 @@ def _why_elsewhere(signed: str, came: str, *, whole: bool) -> tuple[str, str]:
     """
     if signed == came:
         if whole:
-            return "callback-cause.url-host", "the target names another host"
-        return "callback-cause.url-prefix", "no proxy stripped the path, so remove the setting stripped_prefix"
+            return _HOST, "the target names another host"
+        return _PREFIX, "no proxy stripped the path, so remove the setting stripped_prefix"
     if came.startswith("/") and signed.endswith(came):
         taken = shown(signed.removesuffix(came))
-        return "callback-cause.url-prefix", f"a proxy stripped {taken} from the path, so set stripped_prefix={taken}"
+        return _PREFIX, f"a proxy stripped {taken} from the path, so set stripped_prefix={taken}"
     if came.endswith(signed):
-        return "callback-cause.url-prefix", f"a proxy added {shown(came.removesuffix(signed))} before the path"
+        return _PREFIX, f"a proxy added {shown(came.removesuffix(signed))} before the path"
     if came.partition("?")[0] == signed:
-        return "callback-cause.url-query", "without the query"
+        return _QUERY, "without the query"
     if signed.partition("?")[0] == came:
-        return "callback-cause.url-query", "with a query, which did not arrive"
+        return _QUERY, "with a query, which did not arrive"
     if signed.rstrip("/") == came.rstrip("/"):
-        return "callback-cause.url-slash", "with another slash at the end"
-    return "callback-cause.url-prefix", "the path was changed on its way"
+        return _SLASH, "with another slash at the end"
+    return _PREFIX, "the path was changed on its way"
 
 
 def _unconfigured(url: str) -> tuple[str, Cause]:
@@ -234,9 +237,7 @@ def _in_configured_case(path: str, book: AddressBook) -> Iterator[tuple[str, Cau
     for address in book.addresses:
         own, behind = path[: len(address.path)], path[len(address.path) :]
         if own != address.path and own.lower() == address.path.lower() and (not behind or address.has_token):
-            yield _signed(
-                "callback-cause.url-case", address.origin + address.path + behind, "with other upper and lower case"
-            )
+            yield _signed(_CASE, address.origin + address.path + behind, "with other upper and lower case")
 
 
 def _path(target: str) -> str:
@@ -247,39 +248,32 @@ def _path(target: str) -> str:
 def _changed_urls(url: str, headers: Mapping[str, str]) -> Iterator[tuple[str, Cause]]:
     authority, slash, rest = url[len(_HTTPS) :].partition("/")
     path, mark, query = (slash + rest).partition("?")
-
     other = path[:-1] if path.endswith("/") else path + "/"
-    yield _signed(
-        "callback-cause.url-slash", _HTTPS + authority + other + mark + query, "with another slash at the end"
-    )
-    yield _signed(
-        "callback-cause.url-scheme", "http://" + authority + path + mark + query, "with http instead of https"
-    )
-    yield _signed("callback-cause.url-scheme", authority + path + mark + query, "without https://")
+    for code, changed, how in (
+        (_SLASH, _HTTPS + authority + other + mark + query, "with another slash at the end"),
+        *_changed_origins(authority, path + mark + query, headers),
+        *((_ENCODING, one, "with other percent-encoding") for one in _encodings(url)),
+        *_changed_paths(_HTTPS + authority, path, mark + query, headers),
+    ):
+        yield _signed(code, changed, how)
+
+
+def _changed_origins(authority: str, target: str, headers: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield code, URL and difference for other schemes, ports and hosts."""
+    yield _SCHEME, "http://" + authority + target, "with http instead of https"
+    yield _SCHEME, authority + target, "without https://"
     host, own = _PORT.split(authority, maxsplit=1)[0], _port_of(authority)
-    ports = (*_PORTS, headers.get("x-forwarded-port", ""), _port_of(headers.get("host", "")))
-    for port in dict.fromkeys(ports):
+    for port in dict.fromkeys((*_PORTS, headers.get("x-forwarded-port", ""), _port_of(headers.get("host", "")))):
         if port != own and port.isdecimal():
-            yield _signed("callback-cause.url-port", f"{_HTTPS}{host}:{port}{path}{mark}{query}", "with another port")
+            yield _WITH_PORT, f"{_HTTPS}{host}:{port}{target}", "with another port"
     if own:
-        yield _signed("callback-cause.url-port", f"{_HTTPS}{host}{path}{mark}{query}", "without the port")
-    if headers.get("host", authority) != authority:
-        yield _signed(
-            "callback-cause.url-host",
-            _HTTPS + headers["host"] + path + mark + query,
-            "with the Host that the request names",
-        )
-    if headers.get("x-forwarded-host", authority) != authority:
-        signed = _HTTPS + headers["x-forwarded-host"] + path + mark + query
-        yield _signed("callback-cause.url-host", signed, "with the host that a proxy names")
+        yield _WITH_PORT, f"{_HTTPS}{host}{target}", "without the port"
+    for name, how in (("host", "the Host that the request names"), ("x-forwarded-host", "the host that a proxy names")):
+        if headers.get(name, authority) != authority:
+            yield _HOST, _HTTPS + headers[name] + target, f"with {how}"
     other_host = authority[4:] if authority.startswith("www.") else f"www.{authority}"
-    yield _signed("callback-cause.url-host", _HTTPS + other_host + path + mark + query, "with or without www.")
-    yield _signed(
-        "callback-cause.url-host", _HTTPS + authority.upper() + path + mark + query, "with the host in upper case"
-    )
-    for signed in (unquote(url), quote(url, safe=_VISIBLE), _lower_escapes(quote(url, safe=_VISIBLE))):
-        yield _signed("callback-cause.url-encoding", signed, "with other percent-encoding")
-    yield from _changed_paths(_HTTPS + authority, path, mark + query, headers)
+    yield _HOST, _HTTPS + other_host + target, "with or without www."
+    yield _HOST, _HTTPS + authority.upper() + target, "with the host in upper case"
 
 
 def _port_of(authority: str) -> str:
@@ -287,28 +281,31 @@ def _port_of(authority: str) -> str:
     return found[1] if found else ""
 
 
-def _changed_paths(origin: str, path: str, behind: str, headers: Mapping[str, str]) -> Iterator[tuple[str, Cause]]:
+def _encodings(url: str) -> tuple[str, ...]:
+    encoded = quote(url, safe=_VISIBLE)
+    first, *rest = encoded.split("%")
+    return unquote(url), encoded, "%".join([first, *(part[:2].lower() + part[2:] for part in rest)])
+
+
+def _changed_paths(
+    origin: str, path: str, behind: str, headers: Mapping[str, str]
+) -> Iterator[tuple[str, str, str]]:  # fmt: skip
+    """Yield code, URL and difference for other paths."""
     for name in ("x-forwarded-prefix", "x-script-name"):
         if name in headers:
-            yield _signed(
-                "callback-cause.url-prefix",
-                origin + headers[name].rstrip("/") + path + behind,
-                f"with the prefix of {name}",
-            )
+            yield _PREFIX, origin + headers[name].rstrip("/") + path + behind, f"with the prefix of {name}"
     for name in ("x-original-uri", "x-original-url", "x-rewrite-url", "x-forwarded-uri"):
         if name in headers:
-            yield _signed(
-                "callback-cause.url-prefix", origin + headers[name], f"with the path of {name}, which a proxy changed"
-            )
+            yield _PREFIX, origin + headers[name], f"with the path of {name}, which a proxy changed"
     for cased in (path.lower(), path.upper()):
-        yield _signed("callback-cause.url-case", origin + cased + behind, "with other upper and lower case")
+        yield _CASE, origin + cased + behind, "with other upper and lower case"
     shorter = path
     while shorter.count("/") > 1:
         shorter = "/" + shorter[1:].partition("/")[2]
-        yield _signed("callback-cause.url-prefix", origin + shorter + behind, "without a prefix of the path")
+        yield _PREFIX, origin + shorter + behind, "without a prefix of the path"
     if behind:
-        yield _signed("callback-cause.url-query", origin + path, "without the query")
-    yield _signed("callback-cause.url-scheme", path + behind, "the path only")
+        yield _QUERY, origin + path, "without the query"
+    yield _SCHEME, path + behind, "the path only"
 
 
 def _signed(code: str, url: str, how: str) -> tuple[str, Cause]:
@@ -316,8 +313,3 @@ def _signed(code: str, url: str, how: str) -> tuple[str, Cause]:
 
 
 _VISIBLE = "".join(map(chr, range(0x21, 0x7F)))
-
-
-def _lower_escapes(url: str) -> str:
-    first, *rest = url.split("%")
-    return "%".join([first, *(part[:2].lower() + part[2:] for part in rest)])
