@@ -71,12 +71,9 @@ def read_any_signature(text: str) -> tuple[bytes, Cause | None] | None:
             encoding = "hexadecimal in upper case or with white space"
         if der != raw:
             encoding = f"{encoding}, r and s of 32 bytes each instead of DER"
-        return der, None if encoding == _STRICT else _sent_as(encoding)
+        wrong = Cause("callback-cause.signature-encoding", f"the signature was sent as {encoding}")
+        return der, None if encoding == _STRICT else wrong
     return None
-
-
-def _sent_as(encoding: str) -> Cause:
-    return Cause("callback-cause.signature-encoding", f"the signature was sent as {encoding}")
 
 
 _STRICT = "lower-case hexadecimal"

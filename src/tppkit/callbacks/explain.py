@@ -138,8 +138,8 @@ def _likely_causes(
     der, encoding = reading
     keys = (*receiver.keys, *other_keys)[:_MAX_KEYS]
     for data, changes in affordable(_trials(received, request_id, receiver), keys=len(keys)):
-        key = _fitting_key(keys, der, data)
-        if key is not None:
+        digest = sha256(data).digest()
+        if key := next((key for key in keys if key.has_signed_digest(digest, der)), None):
             found = (*changes, *((encoding,) if encoding else ()), *_key_causes(key, receiver, at))
             return found or _explained_by_rule(rejection)
     lost = causes.lost_query(received, receiver.book)
@@ -173,11 +173,6 @@ def _trials(received: Message, request_id: str, receiver: CallbackReceiver) -> I
         for where in reversed(list(combinations(range(len(parts)), changes))):
             for chosen in product(*(changed[n] if n in where else as_it_came[n] for n in range(len(parts)))):
                 yield b"".join([variant.data for variant in chosen]), tuple([one.cause for one in chosen if one.cause])
-
-
-def _fitting_key(keys: Sequence[CallbackKey], der: bytes, data: bytes) -> CallbackKey | None:
-    digest = sha256(data).digest()
-    return next((key for key in keys if key.has_signed_digest(digest, der)), None)
 
 
 def _key_causes(key: CallbackKey, receiver: CallbackReceiver, at: datetime) -> Iterator[Cause]:

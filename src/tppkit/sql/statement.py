@@ -102,7 +102,7 @@ class Statement:
     def _execute(self, db: Connection, *rows: Mapping[str, Any], fetch: Callable[[Any], Any] | None = None) -> Any:
         """Execute for one row of values and return what `fetch` returns, or for several rows and return None."""
         dialect = db.dialect
-        compiled = self._compiled_for(dialect)
+        compiled = self._compiled.get((dialect.name, dialect.paramstyle)) or self._compile(dialect)
         if db.get_execution_options().get("schema_translate_map"):
             named = [compiled.variables(values) for values in rows]
             with closing(db.execute(self._of(dialect), named[0] if fetch else named)) as result:
@@ -123,9 +123,6 @@ class Statement:
             raise DBAPIError.instance(
                 compiled.text, None, e, dialect.loaded_dbapi.Error, hide_parameters=True, dialect=dialect
             ) from e
-
-    def _compiled_for(self, dialect: Dialect) -> _Compiled:
-        return self._compiled.get((dialect.name, dialect.paramstyle)) or self._compile(dialect)
 
     def _compile(self, dialect: Dialect) -> _Compiled:
         compiled: Any = self._of(dialect).compile(dialect=dialect)

@@ -157,14 +157,6 @@ def _single(source: Source, name: str) -> str:
     return value
 
 
-def _read_nginx(value: str) -> tuple[bytes, ...]:
-    return _pem_chain(value)[:1]
-
-
-def _read_haproxy(value: str) -> tuple[bytes, ...]:
-    return (decode_base64(value, what="the proxy's certificate header"),)
-
-
 def _read_envoy(value: str) -> tuple[bytes, ...]:
     element = _element(value)
     chain = _pem_chain(element["chain"]) if element.get("chain") else ()
@@ -228,8 +220,8 @@ def _malformed(reason: str) -> FormatError:
 
 
 _READERS: Mapping[ProxyForm, Callable[[str], tuple[bytes, ...]]] = {
-    ProxyForm.NGINX: _read_nginx,
-    ProxyForm.HAPROXY: _read_haproxy,
+    ProxyForm.NGINX: lambda value: _pem_chain(value)[:1],
+    ProxyForm.HAPROXY: lambda value: (decode_base64(value, what="the proxy's certificate header"),),
     ProxyForm.ENVOY: _read_envoy,
     ProxyForm.RFC9440: _read_rfc9440,
 }

@@ -256,13 +256,10 @@ def unavailable(name: str, error: Exception) -> TransportError:
 
 
 def _write_answer(answer: Answer) -> bytes:
-    headers = [field for field in answer.headers if _is_repeated(field[0].lower())]
+    named = [(name.lower(), (name, value)) for name, value in answer.headers]
+    headers = [one for name, one in named if name in REPEATED_HEADERS or name.startswith(REPEATED_BEGINNINGS)]
     written = json.dumps([answer.status, headers, encode_base64(answer.body)]).encode()
     return written if len(written) <= _MAX_WRITTEN and len(answer.body) <= MAX_ANSWER_BYTES else _TOO_LONG
-
-
-def _is_repeated(name: str) -> bool:
-    return name in REPEATED_HEADERS or name.startswith(REPEATED_BEGINNINGS)
 
 
 def _read_answer(raw: bytes) -> Answer:

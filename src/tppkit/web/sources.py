@@ -243,7 +243,11 @@ class WsgiSource:
         """See `Source`."""
         own = ((name, self.environ.get(key)) for name, key in _OWN_KEYS.items())
         return (
-            *((_header_name(key), value) for key, value in self.environ.items() if key.startswith("HTTP_")),
+            *(
+                (key[5:].replace("_", "-").lower(), value)
+                for key, value in self.environ.items()
+                if key.startswith("HTTP_")
+            ),
             *((name, value) for name, value in own if value),
         )
 
@@ -285,10 +289,6 @@ def require_length_announced(source: Source) -> None:
 
 def _tcp_address(text: str) -> str:
     return _STRANGER if text == UNIX else text
-
-
-def _header_name(key: str) -> str:
-    return key[5:].replace("_", "-").lower()
 
 
 def _require_path(target: bytes) -> bytes:
