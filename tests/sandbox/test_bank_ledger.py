@@ -144,7 +144,9 @@ def test_transfers_fall_due_in_the_order_of_their_time(db):
     for number in (3, 1, 2):
         ledger.start_transfer(db, transfer(number, 1_00))
     assert ledger.next_due(db, "test") == NOW + timedelta(seconds=1)
-    assert [one.order_id for one in ledger.due_transfers(db, "test", NOW + timedelta(seconds=2))] == ["o-1", "o-2"]
+    executed: list[str] = []
+    ledger.execute_due(db, "test", NOW + timedelta(seconds=2), lambda db, one: executed.append(one.order_id))
+    assert executed == ["o-1", "o-2"]
     assert ledger.next_due(db, "other") is None
 
 

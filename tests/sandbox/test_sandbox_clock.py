@@ -20,9 +20,11 @@ from tppkit.sandbox.bank.tables import Transfer
 from tppkit.sandbox.clock import MAX_ADVANCE, TABLES, Events, SandboxClock
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.psd2 import tables
+from tppkit.sandbox.queries import LatestTime
 
 BASE = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+LATEST_TIME = LatestTime(tables.PAYMENTS.c.active_at)
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def clock(database: Database) -> SandboxClock:
 
 
 def make_clock(database: Database, *, base: Callable[[], datetime]) -> SandboxClock:
-    return SandboxClock(database, latest=database.run_at_start(tables.latest_time), base=base)
+    return SandboxClock(database, latest=database.run_at_start(LATEST_TIME), base=base)
 
 
 def at(*times: datetime) -> Callable[[], datetime]:

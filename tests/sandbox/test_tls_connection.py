@@ -24,6 +24,7 @@ from tls_server import (
     eventually,
     log,
     parties,
+    pems,
     read_all,
     read_answer,
     serving,
@@ -66,7 +67,7 @@ def test_two_requests_share_a_connection_but_not_their_scope(parties, soft):
         first, second = soft.bank.scopes
     assert first["client"] == second["client"]
     assert first["extensions"] == second["extensions"]
-    assert "PSDLT-BL-LB000000" in first["extensions"]["tls"]["client_cert_name"]
+    assert first["extensions"]["tls"] == {"client_cert_chain": pems(parties.clients["good"]), "client_cert_error": None}
 
 
 def test_answers_are_not_held_back_for_acknowledgements(parties, soft):

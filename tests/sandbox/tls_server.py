@@ -112,7 +112,7 @@ class Bank:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.scopes.append({**scope, "extensions": {k: dict(v) for k, v in scope["extensions"].items()}})
-        scope["extensions"]["tls"]["client_cert_name"] = "spoilt by an earlier request"
+        scope["extensions"]["tls"]["client_cert_error"] = "spoilt by an earlier request"
         start = {"type": "http.response.start", "status": 200, "headers": []}
         if scope["path"] == "/early":
             await send(start)

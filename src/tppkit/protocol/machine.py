@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -25,9 +25,11 @@ class Machine(Generic[State, Trigger]):
 
     initial: State
     moves: Mapping[tuple[State, Trigger], State]
-    final: frozenset[State]
+    final: frozenset[State] = field(init=False)
 
     def __post_init__(self) -> None:
+        final = set(self.moves.values()) - {state for state, _ in self.moves}
+        object.__setattr__(self, "final", frozenset(final))
         object.__setattr__(self, "moves", MappingProxyType(dict(self.moves)))
 
     def move(self, state: State, trigger: Trigger) -> State:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tppkit._encoding import parse_json
 from tppkit.errors import FormatError, TppkitError
-from tppkit.protocol.refusals import Refusal, Refusals
+from tppkit.protocol.refusals import Refusal, Refusals, find_error, write_error
 from tppkit.protocol.wire import require_media_type
 from tppkit.web.sources import read_message
 
@@ -101,8 +101,4 @@ def _refusal(status: int, error: TppkitError) -> Response:
     return Response(body, status, media_type="application/json")
 
 
-def _write(refusal: Refusal) -> bytes:
-    return bytes(JSONResponse({"error": {"code": refusal.code, "message": refusal.text}}).body)
-
-
-CONTROL_REFUSALS = Refusals(rows=(), write=_write, find=lambda body: (body["error"]["code"], body["error"]["message"]))
+CONTROL_REFUSALS = Refusals(rows=(), write=write_error, find=find_error)

@@ -93,7 +93,7 @@ class SandboxSettings:
         allow_addresses: networks that may be called in addition to public addresses, for example `10.0.0.0/8`.
 
     Example:
-        with run_sandbox(SandboxSettings("sandbox", seed=1)) as server:
+        with run_sandbox(SandboxSettings(Path("sandbox"), seed=1)) as server:
             client = Psd2Client(server.addresses.psd2_url, identity=identity)
     """
 

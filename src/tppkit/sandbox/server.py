@@ -181,7 +181,7 @@ class SandboxServer:
         ConfigurationError: `port.unavailable`, `sandbox.public-url`, and those of `SandboxHosts`.
 
     Example:
-        server = SandboxServer(SandboxSettings("sandbox", port=8443))
+        server = SandboxServer(SandboxSettings(Path("sandbox"), port=8443))
         await server.serve(on_ready=lambda: print(server.addresses.psd2_url))
     """
 
@@ -238,7 +238,7 @@ def run_sandbox(settings: SandboxSettings, *, log: Callable[[str], object] | Non
         ConfigurationError: see `SandboxServer`.
 
     Example:
-        with run_sandbox(SandboxSettings("sandbox")) as server:
+        with run_sandbox(SandboxSettings(Path("sandbox"))) as server:
             client = Psd2Client(server.addresses.psd2_url, identity=identity)
     """
     server = SandboxServer(settings, log=log)

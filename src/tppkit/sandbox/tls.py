@@ -6,7 +6,7 @@ buffers of `tls_session`) between the socket and uvicorn's HTTP protocol. In sof
 application verifies the certificate in `scope["extensions"]["tls"]`. In strict mode, the handshake rejects an invalid certificate with
 an alert. In both modes, TLS proves that the client has the private key of its certificate.
 
-Source: ASGI TLS extension 0.2; RFC 8446 (TLS 1.3); RFC 5246 and RFC 5289 (TLS 1.2, its AEAD suites).
+Source: ASGI TLS extension 0.2 (two of its values); RFC 8446 (TLS 1.3); RFC 5246 and RFC 5289 (TLS 1.2, its AEAD suites).
 """
 
 from __future__ import annotations
@@ -19,16 +19,22 @@ from typing import Any, cast
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from OpenSSL import SSL, crypto
 
 from tppkit._encoding import pem_fault
 from tppkit.errors import ConfigurationError
 from tppkit.sandbox.http1 import BoundedHttp
 from tppkit.sandbox.tls_connection import Listener, TlsConnection
-from tppkit.sandbox.tls_session import CIPHER_SUITES, NoCommonProtocol
+from tppkit.sandbox.tls_session import NoCommonProtocol
 
 _ALPN = b"http/1.1"
+_TLS_1_3 = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+# ECDHE with AEAD (RFC 9325).
+_TLS_1_2 = (
+    b"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-AES256-GCM-SHA384:"
+    b"ECDHE-RSA-CHACHA20-POLY1305:ECDHE-ECDSA-CHACHA20-POLY1305"
+)
 
 # OpenSSL, X509_verify_cert_error_string(3): the errors that can occur in a client's chain.
 _X509_ERRORS: Mapping[int, str] = {
@@ -103,16 +109,14 @@ def make_http_protocol(
         ConfigurationError: `tls.certificate` or `tls.anchors`, no PEM certificates; `tls.private-key`, not
             an unencrypted PEM key, or not the certificate's.
     """
-    certificates = _read_certificates(tls.certificate_pem, "tls.certificate")
 
     class TlsHttpProtocol(TlsConnection):
         """uvicorn's HTTP protocol over mutual TLS."""
 
         listener = Listener(
             handshake_timeout_s=tls.handshake_timeout_s,
-            context=_make_context(tls, certificates),
+            context=_make_context(tls),
             inner=inner,
-            server_cert=certificates[0].public_bytes(Encoding.PEM).decode("ascii"),
         )
 
     return TlsHttpProtocol
@@ -125,19 +129,18 @@ def _read_certificates(pem: bytes, code: str) -> list[x509.Certificate]:
         raise ConfigurationError(code, f"no PEM certificates can be read from {len(pem)} bytes") from error
 
 
-def _make_context(tls: ServerTls, certificates: list[x509.Certificate]) -> SSL.Context:
+def _make_context(tls: ServerTls) -> SSL.Context:
     context = SSL.Context(SSL.TLS_SERVER_METHOD)
     _set_protocol(context)
-    _set_identity(context, certificates, tls.private_key_pem)
+    _set_identity(context, _read_certificates(tls.certificate_pem, "tls.certificate"), tls.private_key_pem)
     _set_trust(context, _read_certificates(tls.client_anchors_pem, "tls.anchors"), tls.mode)
     return context
 
 
 def _set_protocol(context: SSL.Context) -> None:
-    suites = {prefix: [n for n in CIPHER_SUITES if n.startswith(prefix)] for prefix in ("TLS_", "ECDHE-")}
     context.set_min_proto_version(SSL.TLS1_2_VERSION)
-    context.set_tls13_ciphersuites(":".join(suites["TLS_"]).encode())
-    context.set_cipher_list(":".join(suites["ECDHE-"]).encode())
+    context.set_tls13_ciphersuites(_TLS_1_3)
+    context.set_cipher_list(_TLS_1_2)
     context.set_alpn_select_callback(_select_alpn)
     context.set_options(SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_TICKET)
     # A resumed session would have no certificate chain. pyOpenSSL cannot prevent tickets in TLS 1.3, but with

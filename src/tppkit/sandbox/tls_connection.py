@@ -29,7 +29,7 @@ _App = Callable[[_Scope, Any, Any], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class _AppWithTls:
-    """The ASGI application of one connection; it adds the ASGI TLS extension to the scope of each request."""
+    """The ASGI application of one connection; it adds the client's certificates to the scope of each request."""
 
     app: _App
     extension: Mapping[str, object]
@@ -46,7 +46,6 @@ class Listener:
     handshake_timeout_s: float
     context: SSL.Context
     inner: type[BoundedHttp]
-    server_cert: str
 
 
 class _Phase(Enum):
@@ -227,7 +226,9 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
 
     def _open(self) -> None:
         config = copy.copy(self._config)
-        config.loaded_app = _AppWithTls(config.loaded_app, self._session.describe(self.listener.server_cert))
+        session = self._session
+        peer = {"client_cert_chain": session.client_certificates(), "client_cert_error": session.certificate_error}
+        config.loaded_app = _AppWithTls(config.loaded_app, peer)
         self._disarm()
         self._phase = _Phase.OPEN
         self._connections.discard(self)

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 
-from cryptography import x509
 from OpenSSL import SSL, crypto
 
 _RECORD = 16_384  # bytes, the longest plaintext of one TLS record (RFC 8446 section 5.1)
 _OUTPUT = 131_072  # bytes of ciphertext taken from OpenSSL at a time
-
-# IANA registry "TLS Cipher Suites", by OpenSSL's names: TLS 1.3, and for TLS 1.2 ECDHE with AEAD (RFC 9325).
-CIPHER_SUITES: Mapping[str, int] = {
-    "TLS_AES_128_GCM_SHA256": 0x1301,
-    "TLS_AES_256_GCM_SHA384": 0x1302,
-    "TLS_CHACHA20_POLY1305_SHA256": 0x1303,
-    "ECDHE-ECDSA-AES128-GCM-SHA256": 0xC02B,
-    "ECDHE-ECDSA-AES256-GCM-SHA384": 0xC02C,
-    "ECDHE-RSA-AES128-GCM-SHA256": 0xC02F,
-    "ECDHE-RSA-AES256-GCM-SHA384": 0xC030,
-    "ECDHE-RSA-CHACHA20-POLY1305": 0xCCA8,
-    "ECDHE-ECDSA-CHACHA20-POLY1305": 0xCCA9,
-}
 
 
 class NoCommonProtocol(Exception):
@@ -96,26 +81,15 @@ class TlsSession:
         with suppress(SSL.Error):
             self._connection.shutdown()
 
-    def describe(self, server_cert: str) -> dict[str, object]:
-        """Return the values of the ASGI TLS extension 0.2."""
+    def client_certificates(self) -> tuple[str, ...]:
+        """Return the client's certificates as PEM, its own first; empty without one."""
         leaf = self._connection.get_peer_certificate()
         rest = self._connection.get_peer_cert_chain() or []  # on a server, OpenSSL's chain does not contain the leaf
-        return {
-            "server_cert": server_cert,
-            "client_cert_chain": tuple(_pem(each) for each in [leaf, *rest] if each is not None),
-            "client_cert_name": None if leaf is None else _subject_name(leaf),
-            "client_cert_error": "; ".join(self._errors) or None,
-            "tls_version": self._connection.get_protocol_version(),
-            "cipher_suite": CIPHER_SUITES.get(self._connection.get_cipher_name() or ""),
-        }
+        return tuple(
+            crypto.dump_certificate(crypto.FILETYPE_PEM, each).decode("ascii") for each in [leaf, *rest] if each is not None
+        )  # fmt: skip
 
-
-def _pem(certificate: crypto.X509) -> str:
-    return crypto.dump_certificate(crypto.FILETYPE_PEM, certificate).decode("ascii")
-
-
-def _subject_name(certificate: crypto.X509) -> str | None:
-    try:
-        return certificate.to_cryptography().subject.rfc4514_string()
-    except (ValueError, x509.InvalidVersion, Warning):  # OpenSSL accepts more than cryptography does
-        return None
+    @property
+    def certificate_error(self) -> str | None:
+        """The errors of the client's certificates, or None."""
+        return "; ".join(self._errors) or None

@@ -97,14 +97,7 @@ class ExternalAuthentication(GatewayModel):
 
     cavv: Private = None
     three_ds_version: Text | None = None
-    three_ds_method_used: (
-        Annotated[
-            bool | Any,
-            rule(lambda value: isinstance(value, bool), "not a boolean"),
-            WithJsonSchema({"type": "boolean"}),
-        ]
-        | None
-    ) = None
+    three_ds_method_used: _Flag | None = None
     ds_transaction_id: Text | None = None
 
 

@@ -47,7 +47,6 @@ ORDER: Machine[OrderStatus, OrderTrigger] = Machine(
         (OrderStatus.PROCESSING, OrderTrigger.EXPIRED): OrderStatus.EXPIRED,
         (OrderStatus.PROCESSING, OrderTrigger.FAILED): OrderStatus.ERROR,
     },
-    final=frozenset(set(OrderStatus) - {OrderStatus.NEW, OrderStatus.PROCESSING}),
 )
 
 
@@ -74,7 +73,6 @@ TRANSACTION: Machine[TransactionStatus, TransactionTrigger] = Machine(
         (TransactionStatus.NEW, TransactionTrigger.DECLINED): TransactionStatus.DECLINED,
         (TransactionStatus.NEW, TransactionTrigger.EXPIRED): TransactionStatus.DECLINED,
     },
-    final=frozenset({TransactionStatus.ACCEPTED, TransactionStatus.DECLINED}),
 )
 
 
@@ -107,7 +105,6 @@ PAYMENT_LINK: Machine[LinkStatus, LinkTrigger] = Machine(
         (LinkStatus.ALL_UNSUCCESSFUL, LinkTrigger.STARTED): LinkStatus.PROCESSING,
         (LinkStatus.ALL_UNSUCCESSFUL, LinkTrigger.EXPIRED): LinkStatus.EXPIRED,
     },
-    final=frozenset({LinkStatus.COMPLETED, LinkStatus.EXPIRED}),
 )
 
 
@@ -127,7 +124,6 @@ class SetupTokenTrigger(StrEnum):
 SETUP_TOKEN: Machine[SetupTokenState, SetupTokenTrigger] = Machine(
     initial=SetupTokenState.UNUSED,
     moves={(SetupTokenState.UNUSED, SetupTokenTrigger.STORED): SetupTokenState.USED},
-    final=frozenset({SetupTokenState.USED}),
 )
 
 
@@ -157,5 +153,4 @@ AUTHORISATION: Machine[AuthorisationState, AuthorisationTrigger] = Machine(
         (AuthorisationState.OPEN, AuthorisationTrigger.VOIDED): AuthorisationState.VOIDED,
         (AuthorisationState.OPEN, AuthorisationTrigger.LAPSED): AuthorisationState.LAPSED,
     },
-    final=frozenset(set(AuthorisationState) - {AuthorisationState.OPEN}),
 )

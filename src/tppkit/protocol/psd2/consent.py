@@ -41,7 +41,6 @@ CONSENT: Machine[ConsentStatus, ConsentTrigger] = Machine(
         (ConsentStatus.VALID, ConsentTrigger.EXPIRED): ConsentStatus.EXPIRED,
         (ConsentStatus.VALID, ConsentTrigger.REVOKED): ConsentStatus.REVOKED,
     },
-    final=frozenset({ConsentStatus.EXPIRED, ConsentStatus.REVOKED}),
 )
 
 

@@ -50,7 +50,6 @@ PAYMENT: Machine[TransactionStatus, Trigger] = Machine(
         (TransactionStatus.ACSP, Trigger.EXECUTED): TransactionStatus.ACSC,
         (TransactionStatus.ACSP, Trigger.FAILED): TransactionStatus.RJCT,
     },
-    final=frozenset({TransactionStatus.ACSC, TransactionStatus.RJCT, TransactionStatus.CANC}),
 )
 
 

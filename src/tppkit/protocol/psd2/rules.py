@@ -12,10 +12,10 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from tppkit._encoding import shown
-from tppkit.errors import FormatError, LocalProtocolError
+from tppkit.errors import FormatError
 from tppkit.protocol.browser_addresses import browser_address_fault
 from tppkit.protocol.psd2.accounts import parse_date
-from tppkit.protocol.psd2.models import PaymentInitiation, PaymentProduct
+from tppkit.protocol.psd2.models import PaymentInitiation
 
 PAGE_SIZE = 100  # booked entries of a page; assumption transactions-pages
 
@@ -184,36 +184,17 @@ def _parse_day(query: Mapping[str, str], name: str) -> date:
 
 
 def instant_obstacle(payment: PaymentInitiation, *, cap: Decimal, unreachable: Collection[str]) -> str | None:
-    """Return why this payment cannot be instant, or None (assumption instant-cap).
+    """Return why this payment cannot be instant, or None (assumption instant-cap). Ask at initiation, and again at execution.
 
     Args:
         payment: the payment.
         cap: highest instant amount in EUR.
         unreachable: two-letter IBAN countries without instant payments.
+
+    Source: section 4, product rules.
     """
     if Decimal(payment.instructed_amount.amount) > cap:
         return f"the amount is above the instant cap of {cap} EUR"
     if payment.creditor_account.iban[:2] in unreachable:
         return "the beneficiary's bank cannot be reached for instant payments"
     return None
-
-
-def require_product(
-    payment: PaymentInitiation, product: PaymentProduct, *, cap: Decimal, unreachable: Collection[str]
-) -> None:
-    """Check at initiation that the product allows this payment. At execution, call `instant_obstacle` again.
-
-    Args:
-        payment: the payment.
-        product: the requested product.
-        cap: highest instant amount in EUR.
-        unreachable: two-letter IBAN countries without instant payments.
-
-    Raises:
-        LocalProtocolError: `product.invalid`.
-
-    Source: section 4, product rules.
-    """
-    obstacle = instant_obstacle(payment, cap=cap, unreachable=unreachable)
-    if product is PaymentProduct.INSTANT and obstacle is not None:
-        raise LocalProtocolError("product.invalid", obstacle)

@@ -10,10 +10,11 @@ All currencies here have two decimals. A booking has at most one move of a curre
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 from typing import NamedTuple
 
 from sqlalchemy import (
@@ -36,6 +37,7 @@ from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.sandbox.bank.customers import find_account
 from tppkit.sandbox.bank.tables import BALANCES, BOOKINGS, ENTRIES, EUR, TRANSFERS, Transfer
 from tppkit.sandbox.bank.zone import bank_day, day_end, day_start
+from tppkit.sandbox.clock import run_contained
 from tppkit.sql.statement import Statement, insert_or
 
 OWN_BANK = "LT99999"  # country and bank code of this bank's IBANs
@@ -350,9 +352,14 @@ def next_due(db: Connection, source: str) -> datetime | None:
     return optional_time(db.execute(_NEXT_DUE, {"of_source": source}).scalar_one())
 
 
-def due_transfers(db: Connection, source: str, at: datetime) -> tuple[Transfer, ...]:
-    """Return the pending transfers of an interface that are due, in the order of their time."""
-    return TRANSFERS.all(db, _DUE, {"of_source": source, "until": to_microseconds(at)})
+def execute_due(db: Connection, source: str, at: datetime, execute: Callable[[Connection, Transfer], None]) -> None:
+    """Execute the due transfers of an interface, in the order of their time.
+
+    After an internal error the transfer is dropped, and the consistency check of the interface reports it.
+    """
+    for transfer in TRANSFERS.all(db, _DUE, {"of_source": source, "until": to_microseconds(at)}):
+        if not run_contained(db, f"the transfer {transfer.id}", partial(execute, db, transfer)):
+            drop_transfer(db, transfer)
 
 
 def transfers(db: Connection, ids: Collection[str]) -> dict[str, Transfer]:

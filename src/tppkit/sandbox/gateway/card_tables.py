@@ -34,11 +34,6 @@ class VaultRow:
 
 CARDS = Records(VaultRow, "gateway_cards", TABLES)
 _ANY_CARD = Statement(select(CARDS.table).limit(1))
-_FIND_CARD = Statement(
-    select(CARDS.table).where(
-        CARDS.c.vault_token == bindparam("of_token"), CARDS.c.project_id == bindparam("of_project")
-    )
-)
 _OF_TOKEN = CARDS.c.vault_token == bindparam("of_token")
 _SET_ONE_CLICK = update(CARDS.table).where(_OF_TOKEN).values(one_click_id=bindparam("to_id"), is_typed=False)
 _DROP_TYPED = delete(CARDS.table).where(_OF_TOKEN, CARDS.c.is_typed)
@@ -59,11 +54,6 @@ def require_vault_key(db: Connection, cipher: CardCipher) -> None:
     card = CARDS.first(db, _ANY_CARD, {})
     if card is not None:
         cipher.decrypt(card.sealed, project_id=card.project_id, vault_token=card.vault_token)
-
-
-def find_card(db: Connection, vault_token: str, project_id: str) -> VaultRow | None:
-    """Return the project's card with this token, or None."""
-    return CARDS.first(db, _FIND_CARD, {"of_token": vault_token, "of_project": project_id})
 
 
 def allow_one_click(db: Connection, vault_token: str, transaction_id: str) -> None:

@@ -21,11 +21,13 @@ from tppkit.sandbox.gateway.settings import GatewaySettings, Job
 from tppkit.sandbox.gateway.webhooks import SENDER, GatewaySender
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.outgoing_http import OutgoingHttp
+from tppkit.sandbox.queries import LatestTime
 from tppkit.web.keys import KeyAuthenticator
 
 _HANDLERS: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...] = (
     *checkout.HANDLERS, *orders.HANDLERS, *captures.HANDLERS, *links.HANDLERS, *search.HANDLERS, *wallet.HANDLERS,
 )  # fmt: skip
+_LATEST_TIME = LatestTime(tables.ORDERS.c.modified_at, link_tables.LINKS.c.modified_at)
 
 
 def gateway_cell(settings: GatewaySettings, *, http: Callable[[], OutgoingHttp]) -> Cell:
@@ -52,7 +54,7 @@ def gateway_cell(settings: GatewaySettings, *, http: Callable[[], OutgoingHttp])
     return Cell(
         GATEWAY,
         tables.TABLES,
-        lambda db: max(tables.latest_time(db), link_tables.latest_time(db)),
+        _LATEST_TIME,
         served,
         pages=lambda services: GatewayPages(services, settings).routes,
         control=lambda services: GatewayControl(services, settings).routes,

@@ -14,32 +14,7 @@ from tppkit.sandbox.gateway.card_tables import left_over_cards
 from tppkit.sandbox.gateway.link_tables import LINKS
 from tppkit.sandbox.gateway.tables import ORDERS, TRANSACTIONS
 
-_ORDERS = select(
-    *(
-        ORDERS.c[name]
-        for name in (
-            "id", "status", "amount", "own_checkout", "completed_at", "due_at", "made_by", "original_id", "link_id",
-        )
-    )
-)  # fmt: skip
-_TRANSACTIONS = select(
-    *(
-        TRANSACTIONS.c[name]
-        for name in (
-            "order_id",
-            "shown",
-            "capture_mode",
-            "authorised",
-            "state",
-            "voided",
-            "captured",
-            "refunded",
-            "charged_back",
-            "due_at",
-        )
-    )
-)
-_LINKS = select(LINKS.c.id, LINKS.c.status, LINKS.c.completed_order_id, LINKS.c.due_at)
+_ORDERS, _TRANSACTIONS, _LINKS = select(ORDERS.table), select(TRANSACTIONS.table), select(LINKS.table)
 
 
 class _Attempt(NamedTuple):

@@ -11,10 +11,11 @@ from typing import Annotated
 
 from sqlalchemy import BigInteger, Column, Connection, Index, String, bindparam, func, select, update
 
-from tppkit._clock import from_microseconds, optional_microseconds, optional_time, to_microseconds
+from tppkit._clock import optional_microseconds, optional_time, to_microseconds
 from tppkit.protocol.gateway.bodies import PaymentLinkRequest
 from tppkit.protocol.gateway.states import LinkStatus
 from tppkit.sandbox.gateway.tables import ORDERS, TABLES
+from tppkit.sandbox.queries import Newest
 from tppkit.sql.records import KEY, UNIQUE, Records
 from tppkit.sql.statement import Statement
 
@@ -66,8 +67,7 @@ _DUE_LINKS = Statement(
     select(LINKS.c.id).where(LINKS.c.due_at <= bindparam("until")).order_by(LINKS.c.due_at, LINKS.c.id)
 )
 _STOP_LINK = update(LINKS.table).where(LINKS.c.id == bindparam("of_id")).values(due_at=None)
-_LATEST_LINKS = Statement(select(LINKS.table).order_by(LINKS.c.created_at.desc(), LINKS.c.id).limit(bindparam("most")))
-_LATEST = select(func.max(LINKS.c.modified_at))
+newest_links = Newest(LINKS, LINKS.c.created_at)
 
 
 def orders_of_link(db: Connection, link_id: str) -> dict[str, tuple[str, ...]]:
@@ -92,13 +92,3 @@ def due_links(db: Connection, until: datetime) -> tuple[str, ...]:
 def stop_link(db: Connection, link_id: str) -> None:
     """Remove the due time of a link, so that it does not expire."""
     db.execute(_STOP_LINK, {"of_id": link_id})
-
-
-def latest_links(db: Connection, most: int) -> tuple[StoredLink, ...]:
-    """Return the latest links of all projects, newest first."""
-    return LINKS.all(db, _LATEST_LINKS, {"most": most})
-
-
-def latest_time(db: Connection) -> datetime:
-    """Return the latest virtual time at which a link changed."""
-    return from_microseconds(db.execute(_LATEST).scalar_one() or 0)

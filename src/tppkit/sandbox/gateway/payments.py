@@ -27,7 +27,7 @@ from tppkit.protocol.gateway.states import (
     TransactionTrigger,
 )
 from tppkit.protocol.gateway.values import read_timestamp
-from tppkit.sandbox.gateway.card_tables import CARDS, VaultRow, allow_one_click, drop_typed_card, find_card
+from tppkit.sandbox.gateway.card_tables import CARDS, VaultRow, allow_one_click, drop_typed_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.links import follow_order
 from tppkit.sandbox.gateway.orders import new_event
@@ -59,8 +59,8 @@ def require_card(work: Work, project_id: str, vault_token: str) -> VaultRow:
     Raises:
         LocalProtocolError: `vault-token.unknown`, also for a card of another project.
     """
-    row = find_card(work.db, vault_token.lower(), project_id)
-    if row is None:
+    row = CARDS.find(work.db, vault_token.lower())
+    if row is None or row.project_id != project_id:
         raise LocalProtocolError("vault-token.unknown", "the project has no card with this vault token")
     return row
 

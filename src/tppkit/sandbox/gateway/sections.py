@@ -10,8 +10,8 @@ from tppkit.protocol.gateway.values import amount_with_decimals
 from tppkit.protocol.gateway.webhooks import StatusChanged
 from tppkit.sandbox.cell import Section
 from tppkit.sandbox.delivery_tables import latest_deliveries
-from tppkit.sandbox.gateway.link_tables import latest_links
-from tppkit.sandbox.gateway.tables import StoredTransaction, latest_orders, transactions_of_orders
+from tppkit.sandbox.gateway.link_tables import newest_links
+from tppkit.sandbox.gateway.tables import StoredTransaction, newest_orders, transactions_of_orders
 from tppkit.sandbox.gateway.webhooks import SENDER
 from tppkit.sandbox.html import shown_time
 
@@ -20,7 +20,7 @@ _SHOWN = 50
 
 def gateway_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
     """The latest orders, payment links and webhooks."""
-    orders = latest_orders(db, _SHOWN)
+    orders = newest_orders(db, _SHOWN)
     transactions = transactions_of_orders(db, [order.id for order in orders])
     return (
         Section(
@@ -36,7 +36,7 @@ def gateway_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
             [
                 (one.id, one.terms.merchant_order_id, one.status.value, _amount(one.terms.amount, one.terms.currency),
                  shown_time(one.created_at), shown_time(one.ends_at))
-                for one in latest_links(db, _SHOWN)
+                for one in newest_links(db, _SHOWN)
             ],
         ),
         Section(

@@ -33,6 +33,7 @@ from tppkit.protocol.gateway.orders import OrderTerms, OrderTransaction
 from tppkit.protocol.gateway.states import OrderStatus, SetupTokenState, TransactionStatus
 from tppkit.protocol.gateway.values import MAX_REFERENCE
 from tppkit.sandbox.gateway.bounds import require_short
+from tppkit.sandbox.queries import Newest
 from tppkit.sql.records import KEY, UNIQUE, Fields, Form, Named, Records
 from tppkit.sql.statement import Statement
 
@@ -196,10 +197,7 @@ _STOP = tuple(
     update(owner.table).where(owner == bindparam("of_order")).values(due_at=None)
     for owner in (ORDERS.c.id, TRANSACTIONS.c.order_id)
 )
-_LATEST_ORDERS = Statement(
-    select(ORDERS.table).order_by(ORDERS.c.created_at.desc(), ORDERS.c.id).limit(bindparam("most"))
-)
-_LATEST = select(func.max(ORDERS.c.modified_at))
+newest_orders = Newest(ORDERS, ORDERS.c.created_at)
 
 
 def add_order(db: Connection, order: StoredOrder, *transactions: StoredTransaction) -> None:
@@ -255,13 +253,3 @@ def stop_order(db: Connection, order_id: str) -> None:
     """Remove the due times of an order and its transactions."""
     for statement in _STOP:
         db.execute(statement, {"of_order": order_id})
-
-
-def latest_orders(db: Connection, most: int) -> tuple[StoredOrder, ...]:
-    """Return the latest orders of all projects, newest first."""
-    return ORDERS.all(db, _LATEST_ORDERS, {"most": most})
-
-
-def latest_time(db: Connection) -> datetime:
-    """Return the latest virtual time at which an order changed."""
-    return from_microseconds(db.execute(_LATEST).scalar_one() or 0)

@@ -16,12 +16,13 @@ from tppkit.sandbox.host import Host
 from tppkit.sandbox.html import see_other
 from tppkit.sandbox.legacy import access, accounts, payments, tables
 from tppkit.sandbox.legacy.control import LegacyControl
-from tppkit.sandbox.legacy.login_tables import latest_login_time
+from tppkit.sandbox.legacy.login_tables import LOGINS
 from tppkit.sandbox.legacy.pages import LegacyPages, scan_path
 from tppkit.sandbox.legacy.sections import legacy_sections
 from tppkit.sandbox.legacy.sender import LegacySender, sender_name
 from tppkit.sandbox.legacy.settings import LIVE, TEST, LegacyHost
 from tppkit.sandbox.outgoing_http import OutgoingHttp, Receivers
+from tppkit.sandbox.queries import LatestTime
 from tppkit.sandbox.request_log import VISIBLE
 from tppkit.sandbox.stream import Send
 from tppkit.web.keys import KeyAuthenticator, hash_key
@@ -29,6 +30,9 @@ from tppkit.web.sources import Receive
 
 NAMES: Mapping[str, str] = {TEST: "legacy", LIVE: "legacy_live"}  # of the listeners
 _HANDLERS: tuple[Handler[Any, Any], ...] = (*access.HANDLERS, *accounts.HANDLERS, *payments.HANDLERS)
+_LATEST_TIME = LatestTime(
+    tables.ACCESS.c.requested_at, tables.PAYMENTS.c.requested_at, tables.PAYMENTS.c.decided_at, LOGINS.c.scanned_at
+)
 
 
 class ScanHost(Host):
@@ -63,7 +67,7 @@ def legacy_cell(
     return Cell(
         LEGACY,
         tables.TABLES,
-        lambda db: max(tables.latest_time(db), latest_login_time(db)),
+        _LATEST_TIME,
         served,
         pages=lambda services: LegacyPages(services, hosts, senders).routes,
         sections=legacy_sections,

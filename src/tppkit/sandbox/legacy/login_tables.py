@@ -7,13 +7,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from sqlalchemy import Connection, String, bindparam, func, select
+from sqlalchemy import String
 
-from tppkit._clock import from_microseconds
 from tppkit.protocol.legacy import LoginRequest
 from tppkit.sandbox.legacy.tables import TABLES
+from tppkit.sandbox.queries import Newest
 from tppkit.sql.records import KEY, Named, Records
-from tppkit.sql.statement import Statement
 
 
 class LoginState(StrEnum):
@@ -51,17 +50,4 @@ class StoredLogin:
 
 
 LOGINS = Records(StoredLogin, "legacy_logins", TABLES, changing=["state"])
-_LATEST_LOGINS = Statement(
-    select(LOGINS.table).order_by(LOGINS.c.scanned_at.desc(), LOGINS.c.id).limit(bindparam("most"))
-)
-_LATEST_TIME = select(func.max(LOGINS.c.scanned_at))
-
-
-def latest_logins(db: Connection, most: int) -> tuple[StoredLogin, ...]:
-    """Return the latest logins, newest first."""
-    return LOGINS.all(db, _LATEST_LOGINS, {"most": most})
-
-
-def latest_login_time(db: Connection) -> datetime:
-    """Return the latest virtual time at which a code was scanned."""
-    return from_microseconds(db.execute(_LATEST_TIME).scalar_one() or 0)
+newest_logins = Newest(LOGINS, LOGINS.c.scanned_at)

@@ -17,8 +17,7 @@ from tppkit.protocol.legacy import PaymentOrder
 from tppkit.protocol.legacy.endpoints import PAY
 from tppkit.protocol.legacy.rules import LifeCycle, is_token, require_token
 from tppkit.sandbox.bank.customers import PERSONAL, Account, accounts_of, find_account, find_customer
-from tppkit.sandbox.bank.execution import execute_due
-from tppkit.sandbox.bank.ledger import book_transfer, drop_transfer, start_transfer, to_minor
+from tppkit.sandbox.bank.ledger import book_transfer, drop_transfer, execute_due, start_transfer, to_minor
 from tppkit.sandbox.bank.tables import Transfer, transfer_id
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.legacy.access import account_of_caller

@@ -9,10 +9,10 @@ from sqlalchemy import Connection
 from tppkit.sandbox.cell import Section
 from tppkit.sandbox.delivery_tables import latest_deliveries
 from tppkit.sandbox.html import grouped, shown_time
-from tppkit.sandbox.legacy.login_tables import latest_logins
+from tppkit.sandbox.legacy.login_tables import newest_logins
 from tppkit.sandbox.legacy.sender import sender_name
 from tppkit.sandbox.legacy.settings import HOSTS
-from tppkit.sandbox.legacy.tables import AccessState, StoredAccess, latest_access, latest_payments
+from tppkit.sandbox.legacy.tables import AccessState, StoredAccess, newest_access, newest_payments
 
 _SHOWN = 50
 
@@ -25,7 +25,7 @@ def legacy_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
             "Legacy access", ("Token", "Host", "For", "State", "Asked for", "Account", "Ends"),
             [
                 (one.token, one.host, one.kind, _state(one, at), one.acc, grouped(one.iban or ""), shown_time(one.expires_at))
-                for one in latest_access(db, _SHOWN)
+                for one in newest_access(db, _SHOWN)
             ],
         ),
         Section(
@@ -33,7 +33,7 @@ def legacy_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
             [
                 (one.uuid, one.host, one.state.value, f"{one.order.amount.value} {one.order.amount.currency}", grouped(one.iban),
                  f"{one.creditor_name}, {grouped(one.creditor_iban)}", shown_time(one.requested_at))
-                for one in latest_payments(db, _SHOWN)
+                for one in newest_payments(db, _SHOWN)
             ],
         ),
         Section(
@@ -41,7 +41,7 @@ def legacy_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
             [
                 (one.url, one.host, one.state.value, one.request.name if one.request else "",
                  ", ".join(one.request.perm) if one.request else "", shown_time(one.scanned_at), one.reason or "")
-                for one in latest_logins(db, _SHOWN)
+                for one in newest_logins(db, _SHOWN)
             ],
         ),
         Section(

@@ -8,13 +8,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from sqlalchemy import Column, Connection, MetaData, String, Table, bindparam, func, select
+from sqlalchemy import Column, Connection, MetaData, String, Table, bindparam, select
 
-from tppkit._clock import from_microseconds
 from tppkit.protocol.legacy import PaymentOrder
 from tppkit.sandbox.bank.tables import TRANSFERS
+from tppkit.sandbox.queries import Newest, TransferCheck
 from tppkit.sql.records import KEY, UNIQUE, Named, Records
-from tppkit.sql.statement import Statement, insert_or
+from tppkit.sql.statement import insert_or
 
 SOURCE = "legacy"  # source of this interface's transfers in the ledger
 AIS, PIS = "ais", "pis"
@@ -119,9 +119,7 @@ _ACCESS_TO = (
     .where(ACCESS.c.acc.in_(bindparam("of_accs", expanding=True)))
     .order_by(ACCESS.c.requested_at.desc(), ACCESS.c.token)
 )
-_LATEST_ACCESS = Statement(
-    select(ACCESS.table).order_by(ACCESS.c.requested_at.desc(), ACCESS.c.token).limit(bindparam("most"))
-)
+newest_access = Newest(ACCESS, ACCESS.c.requested_at)
 
 PAYMENTS = Records(StoredPayment, "legacy_payments", TABLES, changing=["state", "decided_at"])
 _OF_RECORDS = select(PAYMENTS.table).where(PAYMENTS.c.record_id.in_(bindparam("of_records", expanding=True)))
@@ -130,34 +128,12 @@ _WAITING_PAYMENTS = (
     .where(PAYMENTS.c.state == "requested", PAYMENTS.c.iban.in_(bindparam("of_ibans", expanding=True)))
     .order_by(PAYMENTS.c.requested_at.desc(), PAYMENTS.c.uuid)
 )
-_LATEST_PAYMENTS = Statement(
-    select(PAYMENTS.table).order_by(PAYMENTS.c.requested_at.desc(), PAYMENTS.c.uuid).limit(bindparam("most"))
-)
-
-_LATEST = select(
-    *(
-        select(func.max(column)).scalar_subquery()
-        for column in (ACCESS.c.requested_at, PAYMENTS.c.requested_at, PAYMENTS.c.decided_at)
-    ),
-    select(func.max(TRANSFERS.c.due_at))
-    .where(TRANSFERS.c.source == SOURCE, TRANSFERS.c.state != "pending")
-    .scalar_subquery(),
-)
+newest_payments = Newest(PAYMENTS, PAYMENTS.c.requested_at)
 # A payment that the customer has not approved has no transfer.
-_WITH_STATES = (
-    select(PAYMENTS.c.uuid, PAYMENTS.c.state, TRANSFERS.c.state)
-    .outerjoin(TRANSFERS.table, TRANSFERS.c.id == PAYMENTS.c.record_id)
-    .where(
-        (PAYMENTS.c.state + " " + func.coalesce(TRANSFERS.c.state, "")).not_in(
-            ["requested ", "declined ", "posted pending", "executed booked", "failed failed"]
-        )
-    )
-)
-_ORPHANS = (
-    select(TRANSFERS.c.id)
-    .outerjoin(PAYMENTS.table, PAYMENTS.c.record_id == TRANSFERS.c.id)
-    .where(TRANSFERS.c.source == SOURCE, PAYMENTS.c.uuid.is_(None))
-)
+check_payments = TransferCheck(
+    SOURCE, key=PAYMENTS.c.uuid, state=PAYMENTS.c.state, of_payment=TRANSFERS.c.id == PAYMENTS.c.record_id,
+    allowed=["requested ", "declined ", "posted pending", "executed booked", "failed failed"],
+)  # fmt: skip
 
 
 def callback_url(db: Connection) -> str | None:
@@ -175,11 +151,6 @@ def access_to(db: Connection, accs: Collection[str]) -> tuple[StoredAccess, ...]
     return ACCESS.all(db, _ACCESS_TO, {"of_accs": list(accs)})
 
 
-def latest_access(db: Connection, most: int) -> tuple[StoredAccess, ...]:
-    """Return the latest requests for access, newest first."""
-    return ACCESS.all(db, _LATEST_ACCESS, {"most": most})
-
-
 def payments_of_records(db: Connection, record_ids: Collection[str]) -> dict[str, StoredPayment]:
     """Return the payments of these transaction records, by the records' ids."""
     return {payment.record_id: payment for payment in PAYMENTS.all(db, _OF_RECORDS, {"of_records": list(record_ids)})}
@@ -188,21 +159,3 @@ def payments_of_records(db: Connection, record_ids: Collection[str]) -> dict[str
 def waiting_payments(db: Connection, ibans: Collection[str]) -> tuple[StoredPayment, ...]:
     """Return the undecided payments from these accounts, newest first."""
     return PAYMENTS.all(db, _WAITING_PAYMENTS, {"of_ibans": list(ibans)})
-
-
-def latest_payments(db: Connection, most: int) -> tuple[StoredPayment, ...]:
-    """Return the latest payments, newest first."""
-    return PAYMENTS.all(db, _LATEST_PAYMENTS, {"most": most})
-
-
-def latest_time(db: Connection) -> datetime:
-    """Return the latest virtual time of a request, decision or execution."""
-    return from_microseconds(max(at or 0 for at in db.execute(_LATEST).one()))
-
-
-def check_payments(db: Connection) -> list[str]:
-    """Return the payments whose state and transfer do not agree, and the transfers without a payment."""
-    differences = [
-        f"payment {uuid} is {state}, its transfer {transfer}" for uuid, state, transfer in db.execute(_WITH_STATES)
-    ]
-    return differences + [f"the transfer {id_} has no payment" for id_ in db.execute(_ORPHANS).scalars()]

@@ -15,7 +15,7 @@ from tppkit.protocol.psd2.payment import Trigger, reported_status
 from tppkit.sandbox.bank.customers import Account, Customer
 from tppkit.sandbox.cell import Section
 from tppkit.sandbox.html import grouped, shown_time
-from tppkit.sandbox.psd2.consent_tables import StoredConsent, latest_consents
+from tppkit.sandbox.psd2.consent_tables import StoredConsent, newest_consents
 from tppkit.sandbox.psd2.consents import (
     approve_consent,
     consent_choices,
@@ -36,7 +36,7 @@ from tppkit.sandbox.psd2.payments import (
     open_payment,
     up_to_date,
 )
-from tppkit.sandbox.psd2.tables import StoredPayment, latest_payments
+from tppkit.sandbox.psd2.tables import StoredPayment, newest_payments
 
 _SHOWN = 50
 Order: TypeAlias = StoredPayment | StoredConsent
@@ -76,8 +76,8 @@ _OF_CONSENT = {  # by the latest move, and whether the customer has chosen an ac
 
 def order_sections(db: Connection, at: datetime, *, rules: BankRules) -> tuple[Section, ...]:
     """Return the latest payments and consents for the index page, without approval links, because a link's holder can decide."""
-    payments = [up_to_date(one, at, rules) for one in latest_payments(db, _SHOWN)]
-    consents = [consent_up_to_date(one, at, rules) for one in latest_consents(db, _SHOWN)]
+    payments = [up_to_date(one, at, rules) for one in newest_payments(db, _SHOWN)]
+    consents = [consent_up_to_date(one, at, rules) for one in newest_consents(db, _SHOWN)]
     return (
         Section(
             "Payments", ("Payment", "State", "Amount", "To", "Requested by", "Last active"),

@@ -14,16 +14,18 @@ from tppkit.sandbox.cell import Cell, Handler, Services
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.psd2 import accounts, consents, payments, tables
 from tppkit.sandbox.psd2.approval import order_sections
-from tppkit.sandbox.psd2.consent_tables import consent_ids, latest_consent_time
-from tppkit.sandbox.psd2.control import consent_control, payment_control
+from tppkit.sandbox.psd2.consent_tables import CONSENTS, consent_ids
+from tppkit.sandbox.psd2.control import psd2_control
 from tppkit.sandbox.psd2.pages import ApprovalPages
 from tppkit.sandbox.psd2.payments import execute_payments
 from tppkit.sandbox.psd2.settings import Psd2Settings
+from tppkit.sandbox.queries import LatestTime
 from tppkit.seals import SealPolicy
 from tppkit.web import SealGate
 from tppkit.web.caller import QwacPolicy
 
 _HANDLERS: tuple[Handler[Any, Any], ...] = (*payments.HANDLERS, *consents.HANDLERS, *accounts.HANDLERS)
+_LATEST_TIME = LatestTime(tables.PAYMENTS.c.active_at, tables.PAYMENTS.c.approved_at, CONSENTS.c.active_at)
 
 
 def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, now: Clock) -> Cell:
@@ -47,11 +49,11 @@ def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, n
     return Cell(
         PSD2,
         tables.TABLES,
-        lambda db: max(tables.latest_time(db), latest_consent_time(db)),
+        _LATEST_TIME,
         hosts,
         pages=lambda services: ApprovalPages(services, settings).routes,
         sections=partial(order_sections, rules=settings.rules),
-        control=lambda services: (*payment_control(services, settings), *consent_control(services, settings)),
+        control=partial(psd2_control, settings=settings),
         next_event=partial(next_due, source=tables.SOURCE),
         run_due=partial(execute_payments, rules=settings.rules),
         check=tables.check_payments,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from functools import lru_cache
 from typing import Annotated
 
-from sqlalchemy import Column, Connection, Integer, String, Table, bindparam, func, select
+from sqlalchemy import Column, Connection, Integer, String, Table, bindparam, select
 
-from tppkit._clock import from_microseconds
 from tppkit.protocol.psd2 import ConsentRequest
 from tppkit.protocol.psd2.consent import ConsentProgress
 from tppkit.sandbox.psd2.tables import TABLES
+from tppkit.sandbox.queries import Newest
 from tppkit.sql.records import KEY, UNIQUE, Fields, Records
 from tppkit.sql.statement import Statement, insert_or
 
@@ -64,13 +64,10 @@ _PAGES = Table(
     Column("page", String(128), primary_key=True),
 )  # fmt: skip
 _BY_LINK = Statement(select(CONSENTS.table).where(CONSENTS.c.link_token == bindparam("of_link")).with_for_update())
-_LATEST = select(func.max(CONSENTS.c.active_at))
 _IDS = select(CONSENTS.c.consent_id)
 _PAGE = select(_PAGES.c.page).where(*(column == bindparam(column.name) for column in _PAGES.c))
 _ADD_PAGE = insert_or(_PAGES, lambda into: into.on_conflict_do_nothing().returning(_PAGES.c.page))
-_LATEST_ONES = Statement(
-    select(CONSENTS.table).order_by(CONSENTS.c.active_at.desc(), CONSENTS.c.consent_id).limit(bindparam("most"))
-)
+newest_consents = Newest(CONSENTS, CONSENTS.c.active_at)
 # Returns no row if the limit of the day is reached.
 _COUNT = insert_or(
     _READS,
@@ -106,19 +103,9 @@ def has_page(db: Connection, consent_id: str, day: date, page: str) -> bool:
     return db.execute(_PAGE, {"consent_id": consent_id, "day": day.isoformat(), "page": page}).first() is not None
 
 
-def latest_consent_time(db: Connection) -> datetime:
-    """Return the latest virtual time at which a consent was used or decided."""
-    return from_microseconds(db.execute(_LATEST).scalar_one() or 0)
-
-
 def consent_ids(db: Connection) -> Iterator[str]:
     """Return the ids of all consents."""
     return iter(db.execute(_IDS).scalars())
-
-
-def latest_consents(db: Connection, most: int) -> tuple[StoredConsent, ...]:
-    """Return the consents that were used or decided last, newest first."""
-    return CONSENTS.all(db, _LATEST_ONES, {"most": most})
 
 
 @lru_cache(maxsize=64)  # each read of account data needs it; the model is immutable

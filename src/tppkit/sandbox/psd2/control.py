@@ -5,8 +5,9 @@ Approve accepts `{"customer": id, "iban": iban}`; without them, the first possib
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
@@ -26,65 +27,57 @@ from tppkit.sandbox.psd2.payments import (
 from tppkit.sandbox.psd2.settings import Psd2Settings
 from tppkit.sandbox.psd2.tables import StoredPayment
 
-Order = TypeVar("Order")
-_Action = Callable[[Connection, str, datetime, Any], Order]
+Order = TypeVar("Order", StoredPayment, StoredConsent)
+_Act = Callable[[Connection, Order, datetime, Any], Order]  # with the time and the body of the call
 
 
-def payment_control(services: Services, settings: Psd2Settings) -> tuple[Control, ...]:
-    """`POST /payments/{paymentId}/approve`, `.../open` and `.../decline`; each answers the payment's state."""
+def psd2_control(services: Services, settings: Psd2Settings) -> tuple[Control, ...]:
+    """`POST /payments/{id}/approve`, `open`, `decline`; `POST /consents/{id}/approve`, `decline`, `revoke`. Each answers the state."""
     rules = settings.rules
 
-    def approve(db: Connection, payment_id: str, at: datetime, body: Any) -> StoredPayment:
-        payment = lock_any_payment(db, payment_id, at=at, rules=rules)
-        return approve_payment(db, payment, *_choice(body), at=at, rules=rules)
-
-    def show(db: Connection, payment_id: str, at: datetime, body: Any) -> StoredPayment:
-        payment = lock_any_payment(db, payment_id, at=at, rules=rules)
+    def show(db: Connection, payment: StoredPayment, at: datetime, body: Any) -> StoredPayment:
         require_open(payment)
         return open_payment(db, payment, at=at, rules=rules)
 
-    def decline(db: Connection, payment_id: str, at: datetime, body: Any) -> StoredPayment:
-        return decline_payment(db, lock_any_payment(db, payment_id, at=at, rules=rules), at=at)
-
-    def answer(payment: StoredPayment) -> Any:
-        status = reported_status(payment.progress.status)
-        return {"paymentId": payment.payment_id, "transactionStatus": status.value}
-
-    return _routes(services, "/payments", {"approve": approve, "open": show, "decline": decline}, answer)
-
-
-def consent_control(services: Services, settings: Psd2Settings) -> tuple[Control, ...]:
-    """`POST /consents/{consentId}/approve`, `.../decline` and `.../revoke`; each answers the consent's state."""
-    rules = settings.rules
-
-    def approve(db: Connection, consent_id: str, at: datetime, body: Any) -> StoredConsent:
-        consent = lock_any_consent(db, consent_id, at=at, rules=rules)
-        return approve_consent(db, consent, *_choice(body), at=at)
-
-    def decline(db: Connection, consent_id: str, at: datetime, body: Any) -> StoredConsent:
-        return decline_consent(db, lock_any_consent(db, consent_id, at=at, rules=rules), at=at)
-
-    def revoke(db: Connection, consent_id: str, at: datetime, body: Any) -> StoredConsent:
-        return revoke_consent(db, lock_any_consent(db, consent_id, at=at, rules=rules))
-
-    def answer(consent: StoredConsent) -> Any:
-        return {"consentId": consent.consent_id, "status": consent.progress.status.value}
-
-    return _routes(services, "/consents", {"approve": approve, "decline": decline, "revoke": revoke}, answer)
+    payments: Mapping[str, _Act[StoredPayment]] = {
+        "approve": lambda db, one, at, body: approve_payment(db, one, *_choice(body), at=at, rules=rules),
+        "open": show,
+        "decline": lambda db, one, at, body: decline_payment(db, one, at=at),
+    }
+    consents: Mapping[str, _Act[StoredConsent]] = {
+        "approve": lambda db, one, at, body: approve_consent(db, one, *_choice(body), at=at),
+        "decline": lambda db, one, at, body: decline_consent(db, one, at=at),
+        "revoke": lambda db, one, at, body: revoke_consent(db, one),
+    }
+    lock_payment, lock_consent = partial(lock_any_payment, rules=rules), partial(lock_any_consent, rules=rules)
+    return (
+        *(_route(services, f"/payments/{{id}}/{name}", lock_payment, act, _payment) for name, act in payments.items()),
+        *(_route(services, f"/consents/{{id}}/{name}", lock_consent, act, _consent) for name, act in consents.items()),
+    )
 
 
-def _routes(
-    services: Services, path: str, actions: Mapping[str, _Action[Order]], show: Callable[[Order], Any]
-) -> tuple[Control, ...]:
-    def route(action: _Action[Order]) -> Callable[[Mapping[str, str], Any], Awaitable[Any]]:
-        async def answer(parameters: Mapping[str, str], body: Any) -> Any:
-            return show(
-                await services.events.write(lambda db: action(db, parameters["of_order"], services.now(), body))
-            )
+def _route(
+    services: Services, path: str, lock: Callable[..., Order], act: _Act[Order], show: Callable[[Order], Any]
+) -> Control:
+    async def answer(parameters: Mapping[str, str], body: Any) -> Any:
+        def job(db: Connection) -> Order:
+            at = services.now()
+            return act(db, lock(db, parameters["id"], at=at), at, body)
 
-        return answer
+        return show(await services.events.write(job))
 
-    return tuple(Control("POST", f"{path}/{{of_order}}/{name}", route(action)) for name, action in actions.items())
+    return Control("POST", path, answer)
+
+
+def _payment(payment: StoredPayment) -> Any:
+    return {
+        "paymentId": payment.payment_id,
+        "transactionStatus": reported_status(payment.progress.status).value,
+    }
+
+
+def _consent(consent: StoredConsent) -> Any:
+    return {"consentId": consent.consent_id, "status": consent.progress.status.value}
 
 
 def _choice(body: Any) -> tuple[str | None, str | None]:

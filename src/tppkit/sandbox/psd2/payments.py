@@ -23,12 +23,18 @@ from tppkit.protocol.psd2 import (
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
 from tppkit.protocol.psd2.models import ApprovalLinks, Href
 from tppkit.protocol.psd2.payment import PAYMENT, Progress, Trigger, cancel, due_trigger, reported_status
-from tppkit.protocol.psd2.rules import instant_obstacle, parse_psu_ip_address, parse_redirect_uri, require_product
+from tppkit.protocol.psd2.rules import instant_obstacle, parse_psu_ip_address, parse_redirect_uri
 from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.sandbox.bank.customers import Account, Customer, approving_accounts
-from tppkit.sandbox.bank.execution import execute_due
 from tppkit.sandbox.bank.instant import is_reachable
-from tppkit.sandbox.bank.ledger import book_transfer, delay_transfer, drop_transfer, start_transfer, to_minor
+from tppkit.sandbox.bank.ledger import (
+    book_transfer,
+    delay_transfer,
+    drop_transfer,
+    execute_due,
+    start_transfer,
+    to_minor,
+)
 from tppkit.sandbox.bank.tables import Transfer
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.psd2.settings import Psd2Settings
@@ -49,9 +55,9 @@ def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiat
     product, settings = _parse_product(call.parameters["product"]), call.settings
     parse_psu_ip_address(call.message.single("psu-ip-address"))  # assumption psu-ip-address
     address = parse_redirect_uri(call.message.single("tpp-redirect-uri"))
-    if product is PaymentProduct.INSTANT:
-        unreachable = _unreachable(call.db, call.body.creditor_account.iban[:2], settings.rules)
-        require_product(call.body, product, cap=settings.rules.instant_cap, unreachable=unreachable)
+    obstacle = _obstacle(call.db, call.body, settings.rules) if product is PaymentProduct.INSTANT else None
+    if obstacle is not None:
+        raise LocalProtocolError("product.invalid", obstacle)
     payment = _add_payment(call, product, address)
     place = {"product": product.value, "payment_id": payment.payment_id}
     links = ApprovalLinks(
@@ -170,7 +176,7 @@ def approve_payment(
     if chosen is None:
         raise LocalProtocolError("account.unfit", "no such account may pay this payment")
     creditor, amount = order.creditor_account.iban, to_minor(order.instructed_amount.amount)
-    instant = payment.product is PaymentProduct.INSTANT or _is_instant(db, order, rules)
+    instant = payment.product is PaymentProduct.INSTANT or _obstacle(db, order, rules) is None
     due_at = at + (rules.instant_execution if instant else rules.normal_execution)
     names = chosen[1].owner_name, creditor, order.creditor_name, order.remittance_information_unstructured
     start_transfer(db, Transfer(SOURCE, payment.payment_id, chosen[1].id, amount, *names, instant, at, due_at))
@@ -203,7 +209,7 @@ def _execute(db: Connection, transfer: Transfer, *, rules: BankRules) -> None:
     payment = PAYMENTS.lock(db, transfer.order_id)
     if payment is None:
         raise LocalProtocolError("payment.unknown", f"the transfer {transfer.id} has no payment")
-    on_rail = not transfer.instant or _is_instant(db, payment.initiation, rules)
+    on_rail = not transfer.instant or _obstacle(db, payment.initiation, rules) is None
     if not on_rail and payment.product is PaymentProduct.SEPA:
         delay_transfer(db, transfer, due_at=transfer.started_at + rules.normal_execution)
         return
@@ -235,17 +241,12 @@ def require_open(payment: StoredPayment) -> None:
         )  # fmt: skip
 
 
-def _unreachable(db: Connection, country: str, rules: BankRules) -> frozenset[str]:
-    """Return the country if instant payments do not reach it now, else nothing."""
+def _obstacle(db: Connection, order: PaymentInitiation, rules: BankRules) -> str | None:
+    """Return why the instant rail cannot take a payment now, or None."""
+    country = order.creditor_account.iban[:2]
     decided = is_reachable(db, country)
     reachable = country not in rules.instant_unreachable if decided is None else decided
-    return frozenset() if reachable else frozenset({country})
-
-
-def _is_instant(db: Connection, order: PaymentInitiation, rules: BankRules) -> bool:
-    """Whether the instant rail can take a payment now."""
-    unreachable = _unreachable(db, order.creditor_account.iban[:2], rules)
-    return instant_obstacle(order, cap=rules.instant_cap, unreachable=unreachable) is None
+    return instant_obstacle(order, cap=rules.instant_cap, unreachable=() if reachable else (country,))
 
 
 def _of_provider(

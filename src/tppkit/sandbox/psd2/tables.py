@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated
 
-from sqlalchemy import Connection, MetaData, String, bindparam, func, select
+from sqlalchemy import Connection, MetaData, String, bindparam, select
 
-from tppkit._clock import from_microseconds
 from tppkit.protocol.psd2 import PaymentInitiation, PaymentProduct
 from tppkit.protocol.psd2.payment import Progress
 from tppkit.sandbox.bank.tables import TRANSFERS
+from tppkit.sandbox.queries import Newest, TransferCheck
 from tppkit.sql.records import KEY, UNIQUE, Fields, Records
 from tppkit.sql.statement import Statement
 
@@ -54,27 +53,14 @@ class StoredPayment:
 TABLES = MetaData()
 PAYMENTS = Records(StoredPayment, "payments", TABLES, changing=["progress"])
 _BY_LINK = Statement(select(PAYMENTS.table).where(PAYMENTS.c.link_token == bindparam("of_link")).with_for_update())
-_LATEST_DONE = select(func.max(TRANSFERS.c.due_at)).where(TRANSFERS.c.source == SOURCE, TRANSFERS.c.state != "pending")
-_LATEST = select(func.max(PAYMENTS.c.active_at), func.max(PAYMENTS.c.approved_at), _LATEST_DONE.scalar_subquery())
 _IDS = select(PAYMENTS.c.payment_id)
-_LATEST_ONES = Statement(
-    select(PAYMENTS.table).order_by(PAYMENTS.c.active_at.desc(), PAYMENTS.c.payment_id).limit(bindparam("most"))
-)
+newest_payments = Newest(PAYMENTS, PAYMENTS.c.active_at)
 # A payment that the customer has not approved has no transfer; one that fails at execution has a failed one.
-_WITH_STATES = (
-    select(PAYMENTS.c.payment_id, PAYMENTS.c.status, TRANSFERS.c.state)
-    .outerjoin(TRANSFERS.table, (TRANSFERS.c.source == SOURCE) & (TRANSFERS.c.order_id == PAYMENTS.c.payment_id))
-    .where(
-        (PAYMENTS.c.status + " " + func.coalesce(TRANSFERS.c.state, "")).not_in(
-            ["RCVD ", "ACTC ", "CANC ", "RJCT ", "RJCT failed", "ACSP pending", "ACSC booked"]
-        )
-    )
-)
-_ORPHANS = (
-    select(TRANSFERS.c.id)
-    .outerjoin(PAYMENTS.table, PAYMENTS.c.payment_id == TRANSFERS.c.order_id)
-    .where(TRANSFERS.c.source == SOURCE, PAYMENTS.c.payment_id.is_(None))
-)
+check_payments = TransferCheck(
+    SOURCE, key=PAYMENTS.c.payment_id, state=PAYMENTS.c.status,
+    of_payment=(TRANSFERS.c.source == SOURCE) & (TRANSFERS.c.order_id == PAYMENTS.c.payment_id),
+    allowed=["RCVD ", "ACTC ", "CANC ", "RJCT ", "RJCT failed", "ACSP pending", "ACSC booked"],
+)  # fmt: skip
 
 
 def is_id(text: str) -> bool:
@@ -87,24 +73,6 @@ def lock_payment_by_link(db: Connection, link_token: str) -> StoredPayment | Non
     return PAYMENTS.first(db, _BY_LINK, {"of_link": link_token})
 
 
-def latest_time(db: Connection) -> datetime:
-    """Return the latest virtual time at which a payment was used, decided or executed."""
-    return from_microseconds(max(at or 0 for at in db.execute(_LATEST).one()))
-
-
 def payment_ids(db: Connection) -> Iterator[str]:
     """Return the ids of all payments."""
     return iter(db.execute(_IDS).scalars())
-
-
-def latest_payments(db: Connection, most: int) -> tuple[StoredPayment, ...]:
-    """Return the payments that were used or decided last, newest first."""
-    return PAYMENTS.all(db, _LATEST_ONES, {"most": most})
-
-
-def check_payments(db: Connection) -> list[str]:
-    """Return the payments whose state and transfer do not agree, and the transfers without a payment."""
-    differences = [
-        f"payment {id_} is {status}, its transfer {state}" for id_, status, state in db.execute(_WITH_STATES)
-    ]
-    return differences + [f"the transfer {id_} has no payment" for id_ in db.execute(_ORPHANS).scalars()]
