@@ -194,13 +194,19 @@ def test_an_order_has_its_amount_and_its_receiver():
 @pytest.mark.parametrize(
     "changed",
     [
-        *({"acc": acc} for acc in ("", "DE88370400440532013000", "123456", None)),
+        *({"acc": acc} for acc in (
+            "", "DE88370400440532013000", "de89370400440532013000", "123456", "37060000001x", "+" + "1" * 16, "+1 2345678", 7, None,
+        )),
         *({"amts": amts} for amts in (
             {}, {"EUR": 1, "USD": 1}, {"EUR": 0}, {"EUR": -1}, {"EUR": 0.001}, {"JPY": 1.5}, {"BHD": 0.0001}, {"XAU": 1}, {"ABC": 1},
-            {"EUR": "1"}, {"EUR": True}, [], None, 1,
+            {"EUR": "1"}, {"EUR": True}, {"EUR": None}, {"EUR": [1]}, {"EUR": 1e15}, {"EUR": 1e300}, {"eur": 1}, {"EURO": 1}, {"XXX": 1},
+            "EUR1", [], None, 1,
         )),
-        *({"name": name} for name in ("", " ", "a" * 71, "a\nb", 1)), {"country": "LT"}, {"country": "ltu"}, {"msg": "a" * 141},
-        {"time": "2026-06-01T12:00:00"}, {"tcc": ""},
+        *({name: text} for name in ("name", "street", "city", "msg", "tcc") for text in ("", " ", "a" * 200, "a\nb", 7)),
+        {"name": "a" * 71}, {"msg": "a" * 141}, *({"country": text} for text in ("LT", "ltu", "LTUX", 440)),
+        *({"time": text} for text in (
+            "2026-01-01", "2026-06-01T12:00:00", "2026-02-30 10:00:00", "2026-01-01 24:00:00", 7,
+        )),
     ],
 )  # fmt: skip
 def test_an_order_is_strict(changed):

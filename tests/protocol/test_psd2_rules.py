@@ -123,7 +123,7 @@ def fault(parse: Callable[..., Any], *args: Any, **options: Any) -> str | None:
     "text",
     ["https://tpp.example/back?x=1#y", "HTTPS://tpp.example", "https://[2001:db8::1]:8443/", "http://localhost:8080/a", "http://[::1]/",
      "http://127.0.0.9?x", "com.example.app:/done", "com.example.app://done?x=%20",
-     "https://[::1]:8443/a", "msapp:done", "myapp:done", "x-1+2.3:y"],
+     "https://[::1]:8443/a", "http://LOCALHOST:5000/back?x=1", "http://[0:0::1]:3000", "msapp:done", "myapp:done", "x-1+2.3:y"],
 )  # fmt: skip
 def test_a_browser_returns_to_web_pages_and_applications(text):
     assert parse_redirect_uri(text) == text
@@ -132,7 +132,9 @@ def test_a_browser_returns_to_web_pages_and_applications(text):
 @pytest.mark.parametrize(
     "text",
     ["", "https:", "https://", "https:///a", "https:a", "https://user@evil.example/", "http://tpp.example/",
-     "http://localhost.evil.example/", "http://localhost@evil.example/", "javascript:alert(1)", "JavaScript:alert(1)",
+     "http://localhost.evil.example/", "http://localhost@evil.example/", "http://localhost:80@evil.example/", "http://localhost\\@evil.example/",
+     "http://127.0.0.1.evil.example/", "http://127.0.0.1:0x50/", "http://0.0.0.0/", "http://127.9.9.256/", "http://[127.0.0.1]/", "http://[::2]/",
+     "javascript:alert(1)", "JavaScript:alert(1)",
      "java\tscript:alert(1)", " javascript:alert(1)",
      "data:text/html,x", "file:///etc/passwd", "blob:https://a/b", "about:blank", "vbscript:x", "view-source:https://a", "ftp://a",
      "ssh://a", "shell:x", "smb://a", "ldap://a", "telnet://a", "mhtml:x", "res://x", "hcp://x", "feed:x", "chrome-untrusted://x", "C:/x",

@@ -20,6 +20,7 @@ BILLING: Mapping[str, Any] = {
     "first_name": "Ona", "last_name": "Onaite", "address_type": "billing", "address": "Main St 1", "postal_code": "10001",
     "city": "Springfield", "country": "US", "state": "NY",
 }  # fmt: skip
+LINK: Mapping[str, Any] = {"currency": "EUR", "amount": 1250, "merchant_order_id": "L-1"}
 EXTERNAL: Mapping[str, Any] = {
     "cavv": "AAABCZIhcQAAAABZlyFxAAAAAAA=",
     "3ds_version": "2.2.0",
@@ -108,11 +109,19 @@ class Merchant:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    def read(self, order: Any) -> Any:
+    def read(self, order: Any, kind: str = "orders") -> Any:
         """The order as it is now."""
-        answer = self.send("GET", f"/v1/orders/{order['id']}/")
+        answer = self.send("GET", f"/v1/{kind}/{order['id']}/")
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+    def link(self, **fields: Any) -> Any:
+        """A new payment link."""
+        return self.post("/sandbox/v1/paymentlinks/", {**LINK, **fields})
+
+    def read_link(self, link: Any) -> Any:
+        """The link as it is now."""
+        return self.read(link, "paymentlinks")
 
     def control(self, path: str, body: Any = None) -> Any:
         """A control call that must succeed."""
@@ -120,11 +129,15 @@ class Merchant:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    def pay(self, order: Any, **choice: Any) -> Any:
+    def pay(self, order: Any, kind: str = "orders", **choice: Any) -> Any:
         """Act as the order's customer, and return the order."""
         if "card" in choice:
             self.cards.pan(choice["card"])
-        return self.control(f"/gateway/orders/{order['id']}/pay", choice)
+        return self.control(f"/gateway/{kind}/{order['id']}/pay", choice)
+
+    def pay_link(self, link: Any, **choice: Any) -> Any:
+        """Act as the link's customer, and return the link."""
+        return self.pay(link, "paymentlinks", **choice)
 
     def advance(self, seconds: float) -> None:
         """Move the sandbox's clock."""

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from merchant import BILLING, EXPIRY, MakeMerchant, Merchant
+from merchant import BILLING, EXPIRY, LINK, MakeMerchant, Merchant
 from raw_provider import is_refused
 
 from tppkit.protocol.gateway.endpoints import GATEWAY, VAULT
-from tppkit.protocol.gateway.values import MAX_AMOUNT
 from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.sandbox import SandboxServer
 
@@ -25,7 +24,6 @@ AMOUNT = (400, "AMOUNT_INVALID")
 JSON = {"Content-Type": "application/json"}
 NO_ID = "00000000-0000-4000-8000-000000000000"
 DETAILS = ("transactions", 0, "payment_method_details")
-LINK: Mapping[str, Any] = {"merchant_order_id": "L-1", "amount": 100, "currency": "EUR"}
 
 
 class Row(NamedTuple):
@@ -62,6 +60,7 @@ ROWS: Mapping[str, Row] = {
     "create_payment_link": Row("POST", "/sandbox/v1/paymentlinks/", LINK),
     "store_card": Row("POST", "{vault}/v1/cards/", {"pan": "{pan}", "expiry": EXPIRY, "setup_token": "{s}"}),
 }  # fmt: skip
+ENDPOINTS = {row.name: row for row in (*GATEWAY.endpoints, *VAULT.endpoints)}
 POSTS = [name for name, row in ROWS.items() if row.body is not None]
 
 
@@ -73,10 +72,9 @@ class Case:
         self.other_key = merchant.control("/gateway/projects", {"aft": True})["api_key"]
         self.unpaid = merchant.card_order()
         self.held = merchant.own_checkout(transaction={"capture_mode": "manual"})
-        link = merchant.post("/sandbox/v1/paymentlinks/", LINK)
         self.ids = {
             "o": self.held["id"], "t": self.held["transactions"][0]["id"], "v": merchant.card(merchant.card_order()),
-            "s": self.unpaid["transactions"][0]["payment_method_details"]["setup_token"], "l": link["id"],
+            "s": self.unpaid["transactions"][0]["payment_method_details"]["setup_token"], "l": merchant.link()["id"],
             "pan": merchant.pan, "cvc": merchant.cvc, "p": merchant.project_id.replace("-", ""), "vault": merchant.bank.addresses.vault_url,
         }  # fmt: skip
 
@@ -119,7 +117,7 @@ def case(bank: SandboxServer, make_merchant: MakeMerchant) -> Iterator[Case]:
 
 
 def test_every_row_is_listed_here():
-    assert ROWS.keys() == {row.name for row in (*GATEWAY.endpoints, *VAULT.endpoints)}
+    assert ROWS.keys() == ENDPOINTS.keys()
 
 
 def basic(user: str, scheme: str = "Basic") -> str:
@@ -219,76 +217,12 @@ def test_a_body_of_another_form_is_refused(case, name):
         assert is_refused(case.send(name, headers=headers), *FORMAT), headers
 
 
-NO_AMOUNTS = (None, -1, 0.5, 1.0, True, "1", [1], {}, MAX_AMOUNT + 1, 10**40)
-NO_CURRENCIES = (None, "", "eur", "EU", "EURO", "XXX", "XAU", "XTS", "ABC", "EUR\n", 978, ["EUR"])
-NO_TEXTS = ("", "x" * 1001, "a\u0000b", "a\u001bb", 7, True, [], {})
-NO_ADDRESSES = (
-    "", "x", "/x", "ftp://x/", "javascript:alert(1)", "https://", "https://u:p@x/", "https://x/ y", "https://x:0/", "https://x:99999/",
-    "https://ą/", "https://x/" + "y" * 2100, 7,
-)  # fmt: skip
-NO_PERIODS = (
-    "", "P", "PT", "1H", "P1Y", "P1M", "PT0S", "-PT1H", "P3651D", "PT1.5H", "P1W1D", "pt1h", "P" + "9" * 5000 + "D", 60,
-)  # fmt: skip
-NO_METHODS = ([], "credit-card", [7], ["Credit"], [""], [None], {}, ["x" * 41])
-NO_UUIDS = ("", "x", "{v}0", "0" * 36, 7, ["{v}"])
-FIELDS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
-    "create_order": {
-        "currency": NO_CURRENCIES, "amount": NO_AMOUNTS, "merchant_order_id": NO_TEXTS, "merchant_name": NO_TEXTS, "description": NO_TEXTS,
-        "expiration_period": NO_PERIODS, "payment_methods": NO_METHODS, "return_url": NO_ADDRESSES, "failure_url": NO_ADDRESSES,
-        "webhook_url": NO_ADDRESSES, "client": ("x", [], 7), "extra": ("x", [], 7),
-        "customer": ("x", [], 7, *({name: 7} for name in BILLING), {"country": "us"}, {"country": "USA"}, {"phone_numbers": "1"}),
-        "transactions": ({}, "x", [7], [{}], [{}, {}], [{"payment_method": "no-method"}], [{"payment_method": 7}]),
-    },
-    "capture_amount": {"amount": NO_AMOUNTS, "description": (None, *NO_TEXTS)},
-    "void_amount": {"amount": NO_AMOUNTS, "description": NO_TEXTS},
-    "initiate": {"vault_token": (None, *NO_UUIDS)},
-    "authenticate": {
-        "vault_token": (None, *NO_UUIDS), "cvc": (None, "", "12", "12345", "12x", "１２３", "123\n", 739, ["{cvc}"]),
-        "3ds_method_used": ("true", 1, []), "3ds_version": NO_TEXTS, "cavv": NO_TEXTS, "ds_transaction_id": NO_TEXTS,
-    },
-    "search": {
-        "query": (None, "", 7, [], "x" * 4097), "size": (0, -1, 1.5, "1", True), "start": (-1, "0", 0.5), "sort": NO_TEXTS,
-        "search_after": ("", -1, []),
-    },
-    "wallet_session": {
-        "validationUrl": (None, "http://wallet.example/", *NO_ADDRESSES), "merchantIdentifier": (None, *NO_TEXTS),
-        "displayName": (None, *NO_TEXTS),
-        "initiativeContext": (None, "https://shop.example", "shop.example:8443", "shop.example/pay", "127.0.0.1", *NO_TEXTS),
-    },
-    "create_refund": {"amount": NO_AMOUNTS, "description": NO_TEXTS},
-    "create_payment_link": {
-        "merchant_order_id": (None, *NO_TEXTS), "amount": NO_AMOUNTS, "currency": NO_CURRENCIES, "description": NO_TEXTS,
-        "payment_methods": NO_METHODS, "expiration_period": NO_PERIODS, "return_url": NO_ADDRESSES, "webhook_url": NO_ADDRESSES,
-    },
-    "store_card": {
-        "pan": (None, "", "4" * 11, "4" * 20, "{pan}\n", " {pan}", "4111-1111-1111-1111", "４" * 16, 7, ["{pan}"]),
-        "expiry": (None, "", "132030", "002030", "1230", "12/2030", "122030\n", "1220300", 122030),
-        "name": ("", "x" * 121, "4111 1111-1111", "a\u0000b", 7), "setup_token": (None, *NO_UUIDS),
-    },
-}  # fmt: skip
-
-
-def test_every_body_has_its_fields_here():
-    assert {*FIELDS, "search_csv"} == set(POSTS)
-
-
-@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("name", sorted({*POSTS} - {"search_csv"}))
 def test_a_bad_field_is_refused(case, name):
-    for field, values in FIELDS[name].items():
-        for value in values:
-            answer = case.send(name, body=case.body(name, {field: value}))
-            assert is_refused(answer, *FORMAT), (field, repr(value)[:80])
-
-
-def test_a_bad_field_of_a_transaction_is_refused(case):
-    for changed in (
-        {"capture_mode": ""}, {"capture_mode": "MANUAL"}, {"capture_mode": 1}, {"expiration_period": "P1Y"}, {"payment_method_details": []},
-        {"payment_method_details": {"one_click_type": "second"}}, {"payment_method_details": {"vault_token": "x"}},
-        {"payment_method_details": {"cvc": "12"}}, {"payment_method_details": {"first_transaction_id": "x"}},
-        {"payment_method": "bank-transfer", "payment_method_details": {"one_click_type": "first"}},
-    ):  # fmt: skip
-        body = case.body("create_order", {"transactions": [{"payment_method": "credit-card", **changed}]})
-        assert is_refused(case.send("create_order", body=body), *FORMAT), changed
+    form: Any = ENDPOINTS[name].request
+    for field_name, field in form.model.model_fields.items():
+        body = case.body(name, {field.alias or field_name: [7.5]})  # the other values are in the tests of the models
+        assert is_refused(case.send(name, body=body), *FORMAT), field_name
 
 
 def test_a_transaction_against_a_rule_is_refused(case):

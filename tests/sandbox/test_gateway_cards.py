@@ -49,11 +49,6 @@ def test_a_first_payment_stores_the_card_for_later_ones(merchant, reference):
     assert merchant.read(first) == first
 
 
-def test_a_first_payment_by_the_customer_on_the_page_stores_the_card_too(merchant):
-    paid = merchant.pay(merchant.card_order(transaction=FIRST), card=merchant.pan)
-    assert one_click(merchant, vault_token=details(paid)["vault_token"]).status_code == 201
-
-
 def test_the_card_is_shown_on_the_completed_order_only(fresh_bank, make_merchant):
     merchant = make_merchant(fresh_bank, lag_seconds=600)
     order = merchant.card_order(transaction=FIRST)
@@ -132,6 +127,14 @@ def test_a_card_pays_a_first_time_again_and_both_first_payments_stay_usable(merc
 )
 def test_account_funding_needs_the_whole_billing_address(bank, make_merchant, changes):
     assert is_refused(aft(make_merchant(bank, aft=True), **changes), 400, "AFT_INVALID")
+
+
+def test_account_funding_shows_no_receiver_and_needs_an_enabled_account(bank, merchant, make_merchant):  # story 12
+    made = aft(make_merchant(bank, aft=True))
+    (transaction,) = made.json()["transactions"]
+    assert (made.status_code, transaction["transaction_type"]) == (201, "aft")
+    assert "receiver_account_number" not in transaction["payment_method_details"]
+    assert is_refused(aft(merchant), 403, "AFT_NOT_ENABLED")
 
 
 def test_cards_in_unread_fields_are_not_kept(merchant):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from merchant import LINK
 from sqlalchemy import NullPool, create_engine
 
 from refusals import refused
@@ -19,8 +20,6 @@ from tppkit.sandbox import Sandbox
 from tppkit.sandbox.gateway.check import check_gateway
 from tppkit.sandbox.gateway.cipher import VARIABLE
 from tppkit.sandbox.sandbox import DATABASE
-
-LINK = {"currency": "EUR", "amount": 700, "merchant_order_id": "L-1"}
 
 
 def sell(bank: Sandbox) -> None:
@@ -112,7 +111,7 @@ def test_a_change_of_the_tables_is_found(tables, change, expected):
 
 def test_the_index_page_shows_orders_and_links_without_their_tokens(merchant):
     order = merchant.own_checkout(1234, merchant_order_id="shown-on-the-page")
-    link = merchant.post("/sandbox/v1/paymentlinks/", LINK)
+    link = merchant.link()
     page = httpx.get(merchant.bank.addresses.approval_url + "/", trust_env=False).text
     for shown in (order["id"], "shown-on-the-page", "12.34 EUR", merchant.pan[:6] + "******", link["id"]):
         assert shown in page

@@ -105,7 +105,7 @@ def test_the_log_names_unknown_fields_but_none_that_could_be_card_data(merchant,
 def test_the_log_of_an_unexpected_failure_has_no_card_in_its_variables(merchant, caplog):
     order, hosted = merchant.card_order(), merchant.order()
     token = merchant.card(merchant.card_order())
-    link = merchant.post("/sandbox/v1/paymentlinks/", {"amount": 1000, "currency": "EUR", "merchant_order_id": "A-1"})
+    link = merchant.link()
     form = {"step": "0.0.0", "action": "pay", "number": merchant.pan, "expiry": "12/39", "cvc": merchant.cvc}
     file = merchant.bank.settings.directory / "sandbox.sqlite"
     with closing(sqlite3.connect(file, isolation_level=None)) as database:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from typing import Any
 
 import pytest
 from merchant import ASKED, DECLINED
 from raw_provider import control, is_refused
+
+from tppkit.cli.sandbox import order_line
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
@@ -149,3 +153,8 @@ def test_an_order_follows_its_transaction_after_the_lag_of_the_project(fresh_ban
     assert {merchant.read(order)["status"] for order in orders.values()} == {"processing"}
     merchant.advance(MINUTE)
     assert [merchant.read(order)["status"] for order in orders.values()] == ["completed", "error"]
+
+
+def test_the_line_that_the_sandbox_prints_creates_an_order(bank):
+    done = subprocess.run(["sh", "-c", order_line(bank)], capture_output=True, timeout=30, check=True)
+    assert json.loads(done.stdout)["status"] == "new"

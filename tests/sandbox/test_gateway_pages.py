@@ -13,13 +13,11 @@ import httpx
 import pytest
 from gateway_customer import Customer
 from merchant import ASKED, DECLINED, Merchant
-from raw_provider import is_refused
 
 from tppkit._clock import parse_time
 
 BACK, FAILED = "https://shop.example/back?x=1&y=2", "https://shop.example/failed"
 BOTH = {"return_url": BACK, "failure_url": FAILED}
-LINK = {"currency": "EUR", "amount": 1250, "merchant_order_id": "L-1"}
 ASKED_DECLINED = "4000008260003178"
 
 
@@ -32,33 +30,25 @@ def statuses(order: Any) -> tuple[str, list[str]]:
     return order["status"], [one["status"] for one in order["transactions"]]
 
 
-def new_link(merchant: Merchant, **fields: Any) -> Any:
-    return merchant.post("/sandbox/v1/paymentlinks/", {**LINK, **fields})
-
-
-def read_link(merchant: Merchant, link: Any) -> Any:
-    return merchant.send("GET", f"/v1/paymentlinks/{link['id']}/").json()
-
-
 def test_story_16_a_link_can_be_paid_after_failed_attempts(timed_merchant):
     merchant = timed_merchant
-    link, unpaid = new_link(merchant, return_url=BACK), new_link(merchant)
+    link, unpaid = merchant.link(return_url=BACK), merchant.link()
     customer = Customer(merchant, link["payment_url"])
     for made in (1, 2):
         assert customer.pay(DECLINED) == "Your payment"
         assert "was declined" in customer.page.text
-        read = read_link(merchant, link)
+        read = merchant.read_link(link)
         assert (read["status"], len(read["orders"]["error"])) == ("all_unsuccessful", made)
     assert customer.pay(ASKED) == "Confirm with your bank"
-    assert read_link(merchant, link)["status"] == "processing"
+    assert merchant.read_link(link)["status"] == "processing"
     other = Customer(merchant, link["payment_url"])
     assert (other.at, other.heading) == (customer.at, "Confirm with your bank")
     assert customer.press("approve") == BACK
-    paid = read_link(merchant, link)
+    paid = merchant.read_link(link)
     assert (paid["status"], paid["orders"]["completed"]) == ("completed", [paid["completed_order_id"]])
     assert Customer(merchant, link["payment_url"]).heading == "Payment successful"
     merchant.advance(30 * 86400)
-    assert read_link(merchant, unpaid)["status"] == "expired"
+    assert merchant.read_link(unpaid)["status"] == "expired"
     assert Customer(merchant, unpaid["payment_url"]).heading == "The time to pay is over"
 
 
@@ -214,23 +204,11 @@ def test_an_own_checkout_sends_its_customer_to_3d_secure(choice, address, status
     assert [Customer(merchant, url).heading for url in (asked["redirect_url"], order["order_url"])] == [result, result]
 
 
-def test_one_click_sends_its_customer_to_3d_secure(merchant):
-    first = merchant.card_order(0, transaction={"payment_method_details": {"one_click_type": "first"}})
-    customer = Customer(merchant, first["transactions"][0]["payment_url"])
-    customer.pay(ASKED)
-    customer.press("approve")
-    first_id = first["transactions"][0]["id"]
-    details = {"one_click_type": "one-click", "first_transaction_id": first_id, "cvc": merchant.cvc}
-    order = merchant.card_order(transaction={"payment_method_details": details}, **BOTH)
-    assert Customer(merchant, order["transactions"][0]["payment_url"]).press("approve") == BACK
-    assert (statuses(merchant.read(order)), stored_cards(merchant)) == (("completed", ["accepted"]), 1)
-
-
 def test_the_customer_of_a_link_can_leave_and_come_back(merchant):
-    link = new_link(merchant)
+    link = merchant.link()
     customer = Customer(merchant, link["payment_url"])
     assert customer.press("cancel") == "Payment cancelled"
-    assert read_link(merchant, link)["status"] == "all_unsuccessful"
+    assert merchant.read_link(link)["status"] == "all_unsuccessful"
     (again,) = [one for one in customer.page.values("href") if one and one.startswith("/gateway/")]
     assert again == httpx.URL(link["payment_url"]).path
     customer = Customer(merchant, link["payment_url"])
@@ -239,14 +217,14 @@ def test_the_customer_of_a_link_can_leave_and_come_back(merchant):
 
 
 def test_a_form_that_is_sent_eight_times_concurrently_has_one_effect(merchant):
-    order, link = merchant.order(), new_link(merchant)
+    order, link = merchant.order(), merchant.link()
     for customer in (Customer(merchant, order["order_url"]), Customer(merchant, link["payment_url"])):
         form = {**customer.fields(), **customer.card(DECLINED), "action": "pay"}
         with ThreadPoolExecutor() as threads:
             answers = list(threads.map(customer.send, [form] * 8))
         assert {answer.status_code for answer in answers} == {303}
     assert len(merchant.read(order)["transactions"]) == 1
-    assert [len(ids) for ids in read_link(merchant, link)["orders"].values()] == [1]
+    assert [len(ids) for ids in merchant.read_link(link)["orders"].values()] == [1]
 
 
 @pytest.mark.parametrize("action", ["pay", "cancel", "approve", "decline"])
@@ -356,7 +334,7 @@ def test_marks_of_direction_in_texts_of_a_merchant_are_removed(merchant, visit):
 
 
 def test_the_payee_is_named_without_a_name_of_the_merchant(merchant, visit):
-    order, link = merchant.order(), new_link(merchant)
+    order, link = merchant.order(), merchant.link()
     payee = f"Merchant {order['merchant_id'][:8]}"
     assert [payee in page.text for page in (visit(order).page, Customer(merchant, link["payment_url"]).page)] == [
         True
@@ -371,10 +349,10 @@ def test_a_failed_payment_says_why(merchant):
 
 
 def test_opening_a_page_changes_nothing(merchant, visit):
-    order, link = merchant.order(), new_link(merchant)
+    order, link = merchant.order(), merchant.link()
     visit(order).show("?method=bank-transfer")
     Customer(merchant, link["payment_url"])
-    assert (merchant.read(order), read_link(merchant, link)) == (order, link)
+    assert (merchant.read(order), merchant.read_link(link)) == (order, link)
 
 
 def test_the_log_has_neither_tokens_nor_cards(open_bank, make_merchant):
@@ -388,28 +366,3 @@ def test_the_log_has_neither_tokens_nor_cards(open_bank, make_merchant):
         merchant.cards.keep(lines)
     assert order["order_url"].rpartition("/")[2] not in "".join(lines)
     assert "GET /gateway/orders/*** 200" in lines
-
-
-PAGES = [
-    "myapp://paid", "com.example.app:/done", "https://shop.example/a?b#c", "http://localhost:8000/", "http://127.0.0.1/",
-    "http://[::1]:80/x",
-]  # fmt: skip
-NO_PAGES = [
-    "javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "blob:https://shop.example/1", "about:blank", "http://shop.example/",
-    "http://localhost.shop.example/", "http://127.0.0.1@shop.example/", "http://10.0.0.1/", "//shop.example/", "/back", "ftp://localhost/",
-    "intent://shop#Intent;end",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("address", [*PAGES, *NO_PAGES])
-def test_customers_return_to_what_a_merchant_may_open(address, merchant):
-    requests = [
-        ("/v1/orders/", {"currency": "EUR", "amount": 1, "return_url": address}),
-        ("/v1/orders/", {"currency": "EUR", "amount": 1, "failure_url": address}),
-        ("/sandbox/v1/paymentlinks/", {**LINK, "return_url": address}),
-    ]
-    answers = [merchant.send("POST", path, body) for path, body in requests]
-    if address in PAGES:
-        assert [answer.status_code for answer in answers] == [201, 201, 201]
-    else:
-        assert all(is_refused(answer, 400, "FORMAT_ERROR") for answer in answers), answers[0].text

@@ -163,11 +163,15 @@ def test_search_after_shows_every_order_once_also_of_equal_times(merchant, sort)
 
 
 def test_a_changed_cursor_and_a_start_beside_it_are_refused(merchant):
-    """See story 17 for size and sort."""
     for _ in range(3):
         merchant.order()
     cursor = merchant.post(SEARCH, {"query": "*", "search_after": "-1", "size": 2})["search_after"]
-    for fields in ({"start": 0}, {"search_after": cursor.replace("20", "ab", 1)}):
+    for fields in (
+        {"start": 0},
+        {"search_after": cursor.replace("20", "ab", 1)},
+        {"size": 3},
+        {"sort": "created asc"},
+    ):  # story 17
         answer = merchant.send("POST", SEARCH, {"query": "*", "search_after": cursor, "size": 2, **fields})
         assert is_refused(answer, 400, "SEARCH_INVALID"), fields
     assert len(ids(merchant, "*", search_after=cursor, size=2)) == 1

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from gateway_shop import Shop, details_of, refusal
-from merchant import ASKED, BILLING, DECLINED, EXPIRY, EXTERNAL
+from merchant import ASKED, EXPIRY, EXTERNAL
 
-from tppkit.client import After, is_paid
-from tppkit.errors import FormatError, LocalProtocolError
-from tppkit.protocol.gateway import CardRequest, F, Order
-from tppkit.protocol.gateway.bodies import PaymentLinkRequest
-from tppkit.protocol.gateway.orders import Customer
+from tppkit.client import is_paid
+from tppkit.errors import FormatError
+from tppkit.protocol.gateway import CardRequest, Order
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 CLOSED, AMOUNT, UNKNOWN = (409, "AUTHORISATION_CLOSED"), (400, "AMOUNT_INVALID"), (404, "NOT_FOUND")
@@ -34,16 +30,6 @@ def test_4_a_card_number_needs_no_check_digit(shop):
         stored = shop.vault.store_card(shop.card(shop.create(), pan))
         assert stored.card.truncated_pan.endswith(pan[-4:])
         assert [finding.code for finding in stored.warnings] == ["card.luhn"]
-
-
-def test_5_an_own_checkout_is_paid_by_its_transaction_while_the_order_lags(fresh_bank, make_merchant, open_shop):
-    shop = open_shop(make_merchant(fresh_bank, lag_seconds=45 * MINUTE))
-    order = shop.own_checkout()
-    assert (order.status, order.transactions[0].status) == ("processing", "accepted")
-    assert is_paid(order, own_checkout=True)
-    assert not is_paid(order, own_checkout=False)
-    shop.merchant.advance(45 * MINUTE)
-    assert shop.client.order(order.id).status == "completed"
 
 
 def test_6_a_manual_amount_is_captured_once(shop):
@@ -98,99 +84,9 @@ def test_8_a_delayed_amount_that_was_voided_is_not_captured(timed):
     assert timed.client.order(order.id).related_orders == (voided.id,)
 
 
-def test_9_what_cannot_be_captured_is_refused_and_nothing_is_made(timed, make_merchant, open_shop):
-    client, other = timed.client, open_shop(make_merchant(timed.merchant.bank))
-    sale, held = timed.own_checkout(), timed.own_checkout(capture_mode="manual")
-    foreign = other.own_checkout(capture_mode="manual")
-    assert refusal(lambda: client.capture(sale.id, sale.transactions[0].id)) == CLOSED
-    assert refusal(lambda: client.capture(held.id, sale.transactions[0].id)) == UNKNOWN
-    assert refusal(lambda: client.capture(foreign.id, foreign.transactions[0].id)) == UNKNOWN
-    timed.merchant.advance(5 * DAY)
-    assert refusal(lambda: client.capture(held.id, held.transactions[0].id)) == CLOSED
-    assert {one.related_orders for one in client.orders("*")} == {None}
-
-
-def test_10_a_first_one_click_payment_of_nothing_stores_the_card_and_inquires_the_name(shop):
-    first = {"one_click_type": "first"}
-    order = shop.create(0, details=first)
-    token = shop.vault.store_card(shop.card(order, name="Ona Onaite")).card.vault_token
-    assert details_of(shop.client.order(order.id)).vault_token is None
-    shop.authenticate(order, token)
-    done = shop.client.order(order.id)
-    assert (done.status, details_of(done).vault_token) == ("completed", token)
-    found = details_of(done).ani_results
-    assert found is not None
-    assert (found.status, found.match) == ("00", "01")
-    assert details_of(shop.own_checkout(0, details=first)).ani_results is None
-    assert details_of(shop.own_checkout(1, details=first, name="Ona Onaite")).ani_results is None
-    mastercard = shop.own_checkout(0, details=first, name="Ona Onaite", pan="5555555555554444")
-    assert details_of(mastercard).ani_results is None
-
-
-@pytest.mark.parametrize("by", ["vault_token", "first_transaction_id"])
-def test_11_a_later_one_click_payment_needs_the_cvc(shop, by):
-    first = shop.own_checkout(0, details={"one_click_type": "first"}, pan="4000002760003184")
-    shop.merchant.pay({"id": first.id}, outcome="approved")
-    first = shop.client.order(first.id)
-    known = {"vault_token": details_of(first).vault_token, "first_transaction_id": first.transactions[0].id}[by]
-    details = {"one_click_type": "one-click", by: known}
-    with pytest.raises(LocalProtocolError) as refused:
-        shop.create(details=details)
-    assert refused.value.code == "one-click.cvc"
-    order = shop.create(details={**details, "cvc": shop.merchant.cvc})
-    assert (order.status, order.transactions[0].status) == ("processing", "new")
-    assert order.transactions[0].payment_url
-    shop.merchant.pay({"id": order.id}, outcome="approved")
-    assert is_paid(shop.client.order(order.id), own_checkout=False)
-
-
-def test_11_one_click_takes_only_cards_that_an_accepted_first_payment_stored(shop):
-    declined = shop.own_checkout(0, details={"one_click_type": "first"}, pan=DECLINED)
-    details = {
-        "one_click_type": "one-click",
-        "cvc": shop.merchant.cvc,
-        "first_transaction_id": declined.transactions[0].id,
-    }
-    assert refusal(lambda: shop.create(details=details)) == (400, "ONE_CLICK_INVALID")
-
-
-def test_12_account_funding_needs_a_whole_address_and_an_enabled_account(bank, make_merchant, open_shop, shop):
-    funding = open_shop(make_merchant(bank, aft=True))
-    receiver = shop.merchant.cards.pan()
-    details = {"receiver_account_number": receiver, "receiver_account_number_type": "card-account"}
-
-    def fund(at: Shop, **changed: Any) -> Order:
-        customer = {name: value for name, value in {**BILLING, **changed}.items() if value is not None}
-        return at.create(details=details, customer=Customer.from_object(customer))
-
-    for changed, code in (
-        ({"state": None}, "aft.state"), ({"state": "PR"}, "aft.state"), ({"country": "CA", "state": "NY"}, "aft.state"),
-        ({"postal_code": None}, "aft.address"), ({"address_type": "shipping"}, "aft.address"),
-    ):  # fmt: skip
-        with pytest.raises(LocalProtocolError) as refused:
-            fund(funding, **changed)
-        assert refused.value.code == code
-    order = fund(funding, country="CA", state="ON")
-    assert order.transactions[0].transaction_type == "aft"
-    assert details_of(order).receiver_account_number is None
-    assert fund(funding, country="LT", state=None).transactions[0].transaction_type == "aft"
-    assert refusal(lambda: fund(shop)) == (403, "AFT_NOT_ENABLED")
-
-
-def test_12_account_funding_is_captured_and_voided_as_other_payments(bank, make_merchant, open_shop):
-    shop = open_shop(make_merchant(bank, aft=True))
-    details = {"receiver_account_number": shop.merchant.cards.pan(), "receiver_account_number_type": "card-account"}
-    order = shop.own_checkout(capture_mode="manual", details=details, customer=Customer.from_object(dict(BILLING)))
-    assert shop.void(order, 400).amount == 400
-    assert shop.client.capture(order.id, order.transactions[0].id).amount == 600
-
-
-def test_13_external_3d_secure_values_are_all_four_in_an_own_checkout(shop):
+def test_13_external_3d_secure_values_pay_without_a_question(shop):
     order = shop.create()
     token = shop.vault.store_card(shop.card(order, ASKED)).card.vault_token
-    with pytest.raises(LocalProtocolError) as refused:
-        shop.authenticate(order, token, **{name: EXTERNAL[name] for name in list(EXTERNAL)[:3]})
-    assert refused.value.code == "external-authentication.incomplete"
     paid = shop.authenticate(order, token, **EXTERNAL)
     assert (paid.transactions[0].status, paid.redirect_url) == ("accepted", None)
     read = details_of(shop.client.order(order.id)).external_authentication_details
@@ -198,62 +94,6 @@ def test_13_external_3d_secure_values_are_all_four_in_an_own_checkout(shop):
     assert read.to_object() == {
         "authenticationValue": EXTERNAL["cavv"], "protocolVersion": "2.2.0", "methodUsed": True, "dsTransID": "f25084f0",
     }  # fmt: skip
-    hosted = shop.create(method=None)
-    shop.merchant.pay({"id": hosted.id}, outcome="declined")
-    hosted = shop.client.order(hosted.id)
-    assert refusal(lambda: shop.authenticate(hosted, token, **EXTERNAL)) == (400, "AUTHENTICATION_INVALID")
-
-
-def test_16_a_payment_link_takes_attempts_until_one_succeeds_or_it_expires(timed):
-    terms = {"merchant_order_id": "L-1", "amount": 500, "currency": "EUR"}
-    link, unpaid = (timed.client.create_payment_link(PaymentLinkRequest.from_object(terms)) for _ in range(2))
-    assert link.status == "new"
-    assert link.payment_url
-    pay = f"/gateway/paymentlinks/{link.id}/pay"
-    for _ in range(2):
-        timed.merchant.control(pay, {"outcome": "declined"})
-        assert timed.client.payment_link(link.id).status == "all_unsuccessful"
-    timed.merchant.control(pay, {"outcome": "approved"})
-    done = timed.client.payment_link(link.id)
-    assert done.status == "completed"
-    assert done.reason
-    assert done.orders is not None
-    assert {status: len(ids) for status, ids in done.orders.items()} == {"error": 2, "completed": 1}
-    assert done.orders["completed"] == (done.completed_order_id,)
-    order = timed.client.order(done.orders["completed"][0])
-    assert (order.related_payment_link_id, order.amount, order.description) == (link.id, 500, None)
-    assert is_paid(order, own_checkout=False)
-    timed.merchant.advance(30 * DAY - MINUTE)
-    assert timed.client.payment_link(unpaid.id).status == "new"
-    timed.merchant.advance(MINUTE)
-    assert timed.client.payment_link(unpaid.id).status == "expired"
-    assert timed.client.payment_link(link.id) == done
-
-
-def test_17_pages_have_the_same_size_and_the_position_or_a_cursor(shop):
-    made = [shop.create(merchant_order_id=f"A {number}", method=None).id for number in range(5)]
-    first = shop.client.search("*", page=After(), size=2, sort="created asc")
-    assert first.search_after is not None
-    second = shop.client.search("*", page=After(first.search_after), size=2, sort="created asc")
-    assert [one.id for one in (*first.orders, *second.orders)] == made[:4]
-    cursor = first.search_after
-    for size, sort in ((3, "created asc"), (2, "created desc")):
-        found = refusal(lambda size=size, sort=sort: shop.client.search("*", page=After(cursor), size=size, sort=sort))
-        assert found == (400, "SEARCH_INVALID")
-    assert [one.id for one in shop.client.orders("*", size=2)] == made
-    assert [one.id for one in shop.client.orders(str(F("merchant_order_id") == "A 3"))] == [made[3]]
-
-
-def test_18_a_report_has_a_row_for_each_transaction_and_amounts_by_minor_units(shop):
-    for currency, amount in (("JPY", 500), ("EUR", 1234), ("BHD", 1500)):
-        shop.own_checkout(amount, currency=currency, merchant_order_id="=cmd")
-    retried = shop.create(method=None)
-    for outcome in ("declined", "approved"):
-        shop.merchant.pay({"id": retried.id}, outcome=outcome)
-    rows = [*shop.client.report("*", sort="created asc")]
-    assert [row.transaction_amount_with_decimals for row in rows] == ["500", "12.34", "1.500", "10.00", "10.00"]
-    assert [row.id for row in rows[3:]] == [retried.id] * 2
-    assert {row.merchant_order_id for row in rows[:3]} == {"=cmd"}
 
 
 def test_19_refunds_return_at_most_what_was_captured(shop):
@@ -325,16 +165,6 @@ def test_the_delivery_follows_refunds_and_chargebacks_of_a_sale(shop):
     assert delivery(shop, order)[0] == DELIVER
     shop.client.create_refund(order.id, 1)
     assert delivery(shop, order) == (NO, "the whole amount was refunded")
-
-
-def test_an_unpaid_order_waits_or_is_not_delivered(fresh_bank, make_merchant, open_shop):
-    shop = open_shop(make_merchant(fresh_bank, lag_seconds=45 * MINUTE))
-    order = shop.create(method=None)
-    assert delivery(shop, order, own_checkout=False) == (WAIT, "not paid: it is new")
-    shop.merchant.pay(order.model_dump(), outcome="cancelled")
-    assert delivery(shop, order, own_checkout=False) == (NO, "not paid: it is cancelled")
-    lagging = shop.own_checkout()
-    assert [delivery(shop, lagging, own_checkout=own)[0] for own in (True, False)] == [DELIVER, WAIT]
 
 
 def test_a_series_of_another_platform_is_continued_without_the_customer(shop):

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 from legacy_provider import Receiver
-from merchant import MakeMerchant, Merchant
+from merchant import LINK, MakeMerchant, Merchant
 from raw_provider import control, is_refused
 
 from refusals import refused
@@ -25,7 +25,6 @@ from tppkit.sandbox import SandboxServer, SandboxSettings
 from tppkit.sandbox.faults import FAULTS, OF_TRANSPORT
 
 HOUR, DAY = 3600, 86_400
-LINK = {"amount": 1000, "currency": "EUR", "merchant_order_id": "A-1"}
 KILLS, CONNECTIONS, EACH = 3, 4, 20
 
 
@@ -129,9 +128,9 @@ def test_story_15_the_address_of_the_order_counts_before_that_of_the_project(sho
 
 
 def test_stories_15_and_16_the_orders_of_a_link_have_its_address(shop, receiver):
-    link = shop.post("/sandbox/v1/paymentlinks/", {**LINK, "webhook_url": receiver.url + "/link"})
+    link = shop.link(webhook_url=receiver.url + "/link")
     for outcome in ("declined", "declined", "approved"):
-        link = shop.control(f"/gateway/paymentlinks/{link['id']}/pay", {"outcome": outcome})
+        link = shop.pay_link(link, outcome=outcome)
     shop.advance(0)
     failed, paid = link["orders"]["error"], link["completed_order_id"]
     assert Counter(received(receiver)) == {("/cb/link", one): 2 for one in (*failed, paid)}

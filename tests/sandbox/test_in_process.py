@@ -123,22 +123,6 @@ async def test_the_asynchronous_client_works_in_the_callers_loop(sandbox):
         assert await client.wait_for_payment(several[0].payment_id) == TransactionStatus.RJCT
 
 
-def test_a_wrong_role_is_refused(sandbox):
-    with pytest.raises(RequestRefused) as refused:
-        sandbox.client(roles=["PSP_AI"]).initiate_payment(PAYMENT)
-    assert (refused.value.status, refused.value.peer_code) == (403, "ROLE_INVALID")
-    latest = sandbox.control("GET", "/requests")[0]
-    assert (latest["method"], latest["status"], latest["code"]) == ("POST", 403, "ROLE_INVALID")
-
-
-def test_another_organisation_does_not_see_the_payment(sandbox):
-    initiated = sandbox.client().initiate_payment(PAYMENT)
-    assert sandbox.client(roles=["PSP_PI"]).payment_status(initiated.payment_id)  # of the same organisation
-    with pytest.raises(RequestRefused) as refused:
-        sandbox.client(organization=OTHER).payment_status(initiated.payment_id)
-    assert refused.value.status == 403
-
-
 def test_an_identity_is_issued_once(sandbox):
     assert sandbox.identity(roles=["PSP_AI"]) is sandbox.identity(roles=["PSP_AI"])
     assert sandbox.identity(organization=OTHER).qwac.organization_identifier.text == OTHER

@@ -149,27 +149,10 @@ def test_a_token_or_uuid_of_another_form_is_refused(case, token):
                 assert is_refused(answer, *(UNKNOWN if "%" in token else FORMAT))  # no path of a row is percent-encoded
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"amts": amts}
-        for amts in (None, [], {}, "EUR1", {"EUR": None}, {"EUR": True}, {"EUR": "1"}, {"EUR": [1]}, {"eur": 1}, {"EURO": 1}, {"XXX": 1},
-                     {"EUR": 0}, {"EUR": -1}, {"EUR": 0.001}, {"EUR": 1e15}, {"EUR": 1e300}, {"EUR": 1, "USD": 1})
-    ]
-    + [
-        {"acc": acc} for acc in ("", "37060000001x", "DE00370400440532013000", "de89370400440532013000", "+" + "1" * 16, "+1 2345678", 7)
-    ]
-    + [
-        {name: value}
-        for name in ("name", "street", "city", "msg", "tcc")
-        for value in ("", "x" * 200, 7, "a\nb", " ")
-    ]
-    + [{"country": value} for value in ("LT", "ltu", "LTUX", 440)]
-    + [{"time": value} for value in ("2026-01-01", "2026-01-01T10:00:00", "2026-02-30 10:00:00", "2026-01-01 24:00:00", 7)],
-    ids=str,
-)  # fmt: skip
-def test_an_order_with_a_bad_field_is_refused(case, changed):
-    assert is_refused(case.send("pay", body=json.dumps({**ORDER, **changed}).encode()), *FORMAT)
+def test_an_order_with_a_bad_field_is_refused(case):
+    for name in ("acc", "amts", "name", "street", "city", "country", "msg", "time", "tcc"):
+        body = json.dumps({**ORDER, name: [7.5]}).encode()  # the other values are in the tests of the models
+        assert is_refused(case.send("pay", body=body), *FORMAT), name
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e400", "1" * 50, "0x1", "01", "1.", "+1", "1_0"])

@@ -9,7 +9,7 @@ from browser import DARK, DESKTOP, PHONE, Provider, heading, press, require_acce
 from legacy_provider import ORDER, new_id
 from raw_provider import PAYMENT, RawProvider, advance, approval_link, checked_sandbox, decide
 from test_legacy_pages import TX
-from test_psd2_pages import DAILY, JONAS, ONA, SMALL, new_consent, status
+from test_psd2_pages import DAILY, JONAS, ONA, SMALL, new_consent
 
 from tppkit.qr import read_texts
 from tppkit.sandbox import SandboxSettings
@@ -49,23 +49,6 @@ def test_a_phone_shows_a_button_to_the_next_page(tpp, provider, browse):
     press(page, "Decline")
     page.wait_for_url(back)
     assert tpp.status(payment) == "RJCT"
-
-
-def test_only_the_named_account_can_be_chosen(tpp, browse):
-    """Story 4."""
-    consent = new_consent(tpp, {"accounts": [{"iban": SMALL}]})
-    page = browse(approval_link(consent))
-    page.get_by_role("link", name="Continue on this device").click()
-    choose(page)
-    assert page.get_by_role("status").inner_text().startswith("None of your accounts can be used.")
-    assert page.get_by_role("button", name="Approve").count() == page.get_by_role("radio").count() == 0
-    assert status(tpp, consent) == "received"
-    page.get_by_role("link", name="Change").click()
-    choose(page, "Jonas Petraitis")
-    assert page.get_by_role("radio").count() == 1
-    press(page, "Approve")
-    assert heading(page) == "Access approved"
-    assert status(tpp, consent) == "valid"
 
 
 def test_story_18_in_an_iframe_of_another_origin_a_decision_redirects_to_the_return_address(tpp, provider, browse):

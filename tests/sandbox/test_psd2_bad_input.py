@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from account_reader import ACCOUNTS, ALL, ATTENDED, AVAILABLE, CONSENTS, DAILY, SAVINGS, Reader, request
+from account_reader import ACCOUNTS, ALL, ATTENDED, AVAILABLE, CONSENTS, DAILY, Reader, request
 from raw_provider import Connect, advance, altered, assert_refused, checked_sandbox
 
 from tppkit.protocol.wire import MAX_BODY_BYTES
@@ -129,12 +129,10 @@ def test_a_path_that_is_not_exactly_the_rows_is_unknown(case, name, change):
     ]
     + [
         ("transactions", query)
-        for query in ("", "?dateTo=2026-01-01", "?dateFrom", "?dateFrom=", "?dateFrom=2026-1-1", "?dateFrom=20260101", "?dateFrom=now",
-                      "?dateFrom=2026-02-30", "?dateFrom=0000-01-01", "?dateFrom=2026-01-01T00:00:00Z", "?dateFrom=%ff",
-                      "?dateFrom=%D9%A2026-01-01", "?dateFrom=2026-01-01%00", "?datefrom=2026-01-01", f"{FROM}&dateFrom=2026-01-01",
-                      f"{FROM}&dateTo=2025-12-31", f"{FROM}&dateTo=", f"{FROM}&dateTo=tomorrow", f"{FROM}&bookingStatus=all",
-                      f"{FROM}&bookingStatus=Booked", f"{FROM}&bookingStatus=", f"{FROM}&after=", f"{FROM}&after=unknown",
-                      f"{FROM}&after=%00", f"{FROM}&after=' OR 1=1", f"{FROM}&after=" + "a" * 3000)
+        for query in ("", "?dateFrom", "?dateFrom=2026-02-30", "?dateFrom=%ff", "?dateFrom=%D9%A2026-01-01", "?dateFrom=2026-01-01%00",
+                      "?datefrom=2026-01-01", f"{FROM}&dateFrom=2026-01-01", f"{FROM}&dateTo=2025-12-31", f"{FROM}&bookingStatus=all",
+                      f"{FROM}&after=", f"{FROM}&after=unknown", f"{FROM}&after=%00", f"{FROM}&after=' OR 1=1",
+                      f"{FROM}&after=" + "a" * 3000)
     ],
 )  # fmt: skip
 def test_a_query_that_is_not_the_rows_is_refused(case, name, query):
@@ -169,15 +167,8 @@ def test_an_account_that_is_not_of_the_consent_is_unknown(case, name, resource):
     [
         b"", b"null", b"[]", b"{}", b"{", b"\xff\xfe{}", b"\xef\xbb\xbf{}", "{}".encode("utf-16"), b'{"a":' * 33 + b"1" + b"}" * 33,
         json.dumps(request()).encode()[:-1] + b', "frequencyPerDay": 5}',
-        {"access": None}, {"access": {}}, {"access": "allPsd2"}, {"access": [ALL]}, {"access": {"allPsd2": "all"}},
-        {"access": {**ALL, **AVAILABLE}}, {"access": {**ALL, "accounts": [{"iban": DAILY}]}}, {"access": {"accounts": []}},
-        {"access": {"accounts": [{"iban": DAILY}], "balances": [{"iban": SAVINGS}]}}, {"access": {"accounts": [{}]}},
-        {"access": {"accounts": [{"iban": DAILY[:-1]}]}}, {"access": {"accounts": [{"iban": "LT00" + DAILY[4:]}]}},
-        {"access": {"accounts": {"iban": DAILY}}}, {"access": {"accounts": [DAILY]}},
-        {"frequencyPerDay": 0}, {"frequencyPerDay": -1}, {"frequencyPerDay": 1.5}, {"frequencyPerDay": "4"},
-        {"frequencyPerDay": True}, {"frequencyPerDay": 2**31}, {"frequencyPerDay": None},
-        {"validUntil": "2020-01-01"}, {"validUntil": "2026-02-30"}, {"validUntil": "20991231"}, {"validUntil": 4102358400},
-        {"validUntil": "2099-12-31T00:00:00Z"}, {"validUntil": None}, {"recurringIndicator": "yes"},
+        {"access": {**ALL, **AVAILABLE}}, {"access": [ALL]}, {"frequencyPerDay": 0}, {"validUntil": "2020-01-01"},
+        {"recurringIndicator": "yes"},
     ],
     ids=lambda body: repr(body)[:50],
 )  # fmt: skip

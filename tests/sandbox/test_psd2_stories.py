@@ -14,7 +14,6 @@ import pytest
 from account_reader import (
     ACCOUNTS,
     ALL,
-    AVAILABLE,
     CONSENTS,
     DAILY,
     SAVINGS,
@@ -31,10 +30,8 @@ from raw_provider import (
     Connect,
     advance,
     altered,
-    approval_link,
     assert_refused,
     control,
-    decide,
 )
 from sqlalchemy import create_engine
 
@@ -43,7 +40,6 @@ from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.bank.customers import find_account
 from tppkit.sandbox.bank.ledger import CLEARING, Booking, Move, post
 from tppkit.sandbox.bank.zone import bank_day, day_start
-from tppkit.testpki import make_provider
 
 DAY_S = 86_400
 COFFEE = {**PAYMENT, "instructedAmount": {"currency": "EUR", "amount": "4.20"}}
@@ -92,15 +88,6 @@ def test_story_2_a_consent_lists_the_one_account_that_the_customer_picked(reader
     assert [each["balanceAmount"]["currency"] for each in balances["balances"]] == currencies
     assert {each["balanceType"] for each in balances["balances"]} == {"interimAvailable"}
     assert reader.accounts(consent, "?withBalance=true") == [{**account, "balances": balances["balances"]}]
-
-
-def test_story_3_available_accounts_gives_neither_balances_nor_transactions(reader):
-    consent = reader.approved(AVAILABLE)
-    (account,) = reader.accounts(consent, "?withBalance=true")
-    assert "balances" not in account
-    for path in ("balances", "transactions?dateFrom=2026-01-01"):
-        refused = reader.get(f"{ACCOUNTS}/{account['resourceId']}/{path}", consent)
-        assert_refused(refused, 401, "CONSENT_INVALID")
 
 
 def test_story_4_a_named_account_must_be_chosen_by_a_customer_who_has_it(reader):
@@ -153,18 +140,6 @@ def test_story_7_a_deleted_consent_is_revoked_for_good(reader):
         assert deleted.headers["x-request-id"] == deleted.request.headers["x-request-id"]
         assert reader.status(consent) == "revoked"
         assert_refused(reader.get(ACCOUNTS, consent), 401, "CONSENT_INVALID")
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "", "?dateFrom=2026-02-01&dateTo=2026-01-31", "?dateFrom=2026-02-01&bookingStatus=all", "?dateFrom=2026-02-30",
-        "?bookingStatus=pending",
-    ],
-)  # fmt: skip
-def test_story_8_an_inconsistent_query_is_rejected(reader, query):
-    consent = reader.approved()
-    assert_refused(reader.get(f"{reader.place(consent)}/transactions{query}", consent), 400, "FORMAT_ERROR")
 
 
 def pages(reader: Reader, consent: str, target: str | None) -> Iterator[dict[str, Any]]:
@@ -280,15 +255,6 @@ def test_a_transfer_in_another_currency_is_listed_with_its_value_in_euro(reader,
     assert shown() == (value, [], *after)
 
 
-def test_story_11_the_role_is_checked_before_the_consent(reader, bank_pki, connect):
-    payments_only = bank_pki.issue_qwac(make_provider(roles=("PSP_PI",)), label="pi-qwac")
-    initiator = Reader(connect(reader.server, qwac=payments_only), reader.server)
-    consent = reader.approved(frequencyPerDay=1)
-    for consent_id in (consent, "another"):
-        assert_refused(initiator.get(ACCOUNTS, consent_id, headers=()), 403, "ROLE_INVALID")
-    assert reader.get(ACCOUNTS, consent, headers=()).status_code == 200
-
-
 def test_story_12_a_consent_needs_the_seal_of_the_same_provider(reader, second_provider, connect):
     message = reader.message(request(ALL))
     sealed = reader.provider.sealed(message)
@@ -300,26 +266,6 @@ def test_story_12_a_consent_needs_the_seal_of_the_same_provider(reader, second_p
     ):
         assert_refused(reader.provider.send(unfit), 401, code)
     assert reader.provider.send(sealed).status_code == 201  # the id was not used by what was refused
-
-
-def test_story_13_only_the_customer_with_the_debtor_account_can_approve(reader):
-    payment = reader.provider.new_payment(body={**COFFEE, "debtorAccount": {"iban": SMALL}})
-    for choice in ({"customer": "customer-1"}, {"customer": "customer-1", "iban": DAILY}, {"customer": "customer-3"}):
-        refused = approve(reader.server, payment, **choice)
-        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "account.unfit")
-    assert reader.provider.status(payment) == "RCVD"
-    assert approve(reader.server, payment, customer="customer-2").json()["transactionStatus"] == "ACSP"
-    assert reader.provider.status(payment) == "ACSP"
-
-
-def test_story_14_using_the_page_keeps_the_payment_open(reader):
-    payment = reader.provider.new_payment()
-    for seconds in (290, 125, 125):  # opened at 4:50, used until 9:00
-        advance(reader.server, seconds)
-        assert httpx.get(approval_link(payment), trust_env=False).status_code == 200
-    assert reader.provider.status(payment) == "RCVD"
-    assert decide(payment, "approve").status_code == 200
-    assert reader.provider.status(payment) == "ACSP"
 
 
 @pytest.mark.parametrize(("product", "soon", "later"), [(INSTANT, "RJCT", "RJCT"), (SEPA, "ACSP", "ACSC")])

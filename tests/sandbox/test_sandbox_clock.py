@@ -24,7 +24,7 @@ from tppkit.sandbox.queries import LatestTime
 
 BASE = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-LATEST_TIME = LatestTime(tables.PAYMENTS.c.active_at)
+LATEST_TIME = LatestTime(tables.PAYMENTS.c.active_at, tables.PAYMENTS.c.approved_at)
 
 
 @pytest.fixture
