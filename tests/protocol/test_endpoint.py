@@ -148,10 +148,7 @@ def test_a_route_has_the_parameters_of_path_and_query_that_its_row_names():
     assert route == (LIST, {"id": "a-b"}, {"from": "2026-01-01", "to": "ž"})
 
 
-@pytest.mark.parametrize(
-    ("target", "found"),
-    [("/orders", REPORT), ("/orders?format=csv", REPORT_CSV)],
-)
+@pytest.mark.parametrize(("target", "found"), [("/orders", REPORT), ("/orders?format=csv", REPORT_CSV)])
 def test_a_constant_in_the_query_selects_the_row(target, found):
     assert ROWS.find("POST", target).row is found
 

@@ -12,8 +12,7 @@ from tppkit.protocol.machine import Machine
 from tppkit.protocol.psd2.payment import PAYMENT, TransactionStatus, Trigger
 
 TURNSTILE: Machine[str, str] = Machine(
-    initial="locked",
-    moves={("locked", "coin"): "open", ("open", "push"): "locked", ("open", "break"): "broken"},
+    initial="locked", moves={("locked", "coin"): "open", ("open", "push"): "locked", ("open", "break"): "broken"}
 )
 
 

@@ -164,10 +164,7 @@ def test_an_error_body_of_another_shape_says_nothing(raw):
 
 
 def test_what_can_be_read_of_an_error_body_is_read():
-    assert REFUSALS.read(b'{"tppMessages":[{"code":"SIGNATURE_INVALID"},{"code":"X"}]}') == (
-        "SIGNATURE_INVALID",
-        None,
-    )
+    assert REFUSALS.read(b'{"tppMessages":[{"code":"SIGNATURE_INVALID"},{"code":"X"}]}') == ("SIGNATURE_INVALID", None)
     assert REFUSALS.read(b'{"tppMessages":[{"code":7,"text":"why"}]}') == (None, "why")
 
 

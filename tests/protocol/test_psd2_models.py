@@ -60,10 +60,7 @@ def test_a_payment_is_read():
 def test_an_initiated_payment_is_read():
     initiated = PaymentInitiated.from_wire(wire(INITIATED))
     assert (initiated.transaction_status, initiated.payment_id) == (TransactionStatus.RCVD, "p-1")
-    assert (initiated.links.sca_redirect.href, initiated.links.self_.href) == (
-        "https://bank.example/sca",
-        "/self",
-    )
+    assert (initiated.links.sca_redirect.href, initiated.links.self_.href) == ("https://bank.example/sca", "/self")
 
 
 def test_the_id_of_an_initiated_payment_is_read_without_the_links_that_other_banks_leave_out():

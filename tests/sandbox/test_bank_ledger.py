@@ -262,8 +262,5 @@ def test_a_page_reads_only_the_rows_that_it_shows(entries, db):
     driver.set_progress_handler(count_steps, 100)  # instructions of SQLite's machine
     page = ledger.booked(db, "big", date(2020, 1, 1), date(2030, 1, 1), after=middle, limit=100)
     driver.set_progress_handler(None, 100)
-    assert [page[0].transaction_id, page[-1].transaction_id] == [
-        f"b{entries // 2 - 1:08}",
-        f"b{entries // 2 - 100:08}",
-    ]
+    assert [page[0].transaction_id, page[-1].transaction_id] == [f"b{entries // 2 - 1:08}", f"b{entries // 2 - 100:08}"]
     assert 0 < steps < 50

@@ -60,12 +60,7 @@ def test_the_card_is_shown_on_the_completed_order_only(fresh_bank, make_merchant
 
 
 @pytest.mark.parametrize(
-    ("pan", "expected"),
-    [
-        ("4012888888881881", ("00", "50")),
-        ("4005519200000004", ("02", None)),
-        (DECLINED, None),
-    ],
+    ("pan", "expected"), [("4012888888881881", ("00", "50")), ("4005519200000004", ("02", None)), (DECLINED, None)]
 )
 def test_the_card_decides_about_the_results_of_a_name_inquiry(merchant, pan, expected):
     found = details(merchant.own_checkout(0, pan=pan, transaction=FIRST, name="Ona Onaite")).get("ani_results")

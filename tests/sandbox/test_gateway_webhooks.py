@@ -209,8 +209,7 @@ def test_another_status_of_success_acknowledges_and_a_redirect_is_not_followed(s
 
 
 @pytest.mark.parametrize(
-    ("url", "reason"),
-    [("https://localhost:1/", "outgoing.failed"), ("https://unknown.invalid/", "outgoing.failed")],
+    ("url", "reason"), [("https://localhost:1/", "outgoing.failed"), ("https://unknown.invalid/", "outgoing.failed")]
 )
 def test_an_address_that_does_not_answer_fails_each_attempt_and_the_log_has_the_reason(url, reason, shop):
     assert shop.pay(shop.order(webhook_url=url), outcome="cancelled")["status"] == "cancelled"

@@ -7,18 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from legacy_provider import (
-    DAILY,
-    FOREIGN,
-    JONAS,
-    JONAS_PHONE,
-    ONA,
-    ONA_PHONE,
-    ORDER,
-    SAVINGS,
-    SMALL,
-    new_id,
-)
+from legacy_provider import DAILY, FOREIGN, JONAS, JONAS_PHONE, ONA, ONA_PHONE, ORDER, SAVINGS, SMALL, new_id
 from raw_provider import PAYMENT, control, is_refused
 
 

@@ -5,16 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from legacy_provider import (
-    DAILY,
-    FOREIGN,
-    JONAS_PHONE,
-    ONA_PHONE,
-    ORDER,
-    SMALL,
-    Arrived,
-    new_id,
-)
+from legacy_provider import DAILY, FOREIGN, JONAS_PHONE, ONA_PHONE, ORDER, SMALL, Arrived, new_id
 from raw_provider import advance, control, is_refused
 
 HOUR = 3600

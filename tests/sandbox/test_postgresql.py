@@ -15,15 +15,7 @@ import httpx
 import psycopg
 import pytest
 from account_reader import ACCOUNTS, CONSENTS, Reader
-from raw_provider import (
-    APPROVE,
-    PAYMENT,
-    PAYMENTS,
-    advance,
-    approval_link,
-    checked_sandbox,
-    control,
-)
+from raw_provider import APPROVE, PAYMENT, PAYMENTS, advance, approval_link, checked_sandbox, control
 from sqlalchemy import Connection, text
 from test_deliveries import Outbox, Receivers
 

@@ -13,14 +13,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from raw_provider import (
-    INSTANT,
-    PAYMENT,
-    advance,
-    altered,
-    approval_link,
-    assert_refused,
-)
+from raw_provider import INSTANT, PAYMENT, advance, altered, approval_link, assert_refused
 
 from tppkit._clock import utc_now
 from tppkit.evidence import AuditSummary, EvidenceRecord, audit_archive

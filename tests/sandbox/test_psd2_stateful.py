@@ -465,8 +465,7 @@ def test_the_bank_behaves_like_its_model(seeded):
 
 
 @pytest.mark.parametrize(
-    ("midnight", "hours"),
-    [(datetime(2026, 10, 24, 21, tzinfo=UTC), 25), (datetime(2027, 3, 27, 22, tzinfo=UTC), 23)],
+    ("midnight", "hours"), [(datetime(2026, 10, 24, 21, tzinfo=UTC), 25), (datetime(2027, 3, 27, 22, tzinfo=UTC), 23)]
 )
 def test_a_day_of_the_bank_has_23_or_25_hours(midnight, hours, seeded):
     machine = BankMachine(*seeded)

@@ -11,28 +11,9 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from account_reader import (
-    ACCOUNTS,
-    ALL,
-    CONSENTS,
-    DAILY,
-    SAVINGS,
-    SHOP,
-    SMALL,
-    Reader,
-    request,
-)
+from account_reader import ACCOUNTS, ALL, CONSENTS, DAILY, SAVINGS, SHOP, SMALL, Reader, request
 from legacy_provider import ADDRESS, ORDER
-from raw_provider import (
-    INSTANT,
-    PAYMENT,
-    SEPA,
-    Connect,
-    advance,
-    altered,
-    assert_refused,
-    control,
-)
+from raw_provider import INSTANT, PAYMENT, SEPA, Connect, advance, altered, assert_refused, control
 from sqlalchemy import create_engine
 
 from tppkit._clock import utc_now

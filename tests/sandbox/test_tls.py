@@ -151,8 +151,7 @@ def test_a_refused_client_that_stays_is_cut_off(strict):
 
 
 @pytest.mark.parametrize(
-    ("offer", "chosen"),
-    [((), None), (("h2", "http/1.1"), "http/1.1"), (("http/1.1",), "http/1.1")],
+    ("offer", "chosen"), [((), None), (("h2", "http/1.1"), "http/1.1"), (("http/1.1",), "http/1.1")]
 )
 def test_alpn_is_http_1_1(parties, soft, offer, chosen):
     with soft.tls_connect(parties.client(alpn=offer)) as connection:

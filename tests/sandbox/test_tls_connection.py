@@ -214,10 +214,7 @@ def test_an_unfinished_handshake_times_out(parties, log, sent):
 
 
 def test_the_timeout_is_over_after_the_handshake(parties):
-    with (
-        serving(parties.tls(handshake_timeout_s=1)) as running,
-        running.tls_connect(parties.client()) as connection,
-    ):
+    with serving(parties.tls(handshake_timeout_s=1)) as running, running.tls_connect(parties.client()) as connection:
         time.sleep(1.2)
         connection.sendall(GET)
         assert b"200 OK" in read_answer(connection)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib.resources import files
 from ipaddress import ip_address
 from typing import Any
+from urllib.parse import parse_qs
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.datastructures import MutableHeaders
@@ -17,7 +19,12 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tppkit._encoding import encode_base64
+from tppkit.errors import FormatError, LocalProtocolError, TppkitError
 from tppkit.sandbox.control import is_loopback_name
+from tppkit.sandbox.host import RETRY_AFTER_S
+from tppkit.web.sources import read_message
+
+_LOGGER = logging.getLogger("tppkit.sandbox.pages")
 
 SCRIPT = files("tppkit.sandbox").joinpath("templates/approval.js").read_text("utf-8")
 # No form-action: Chromium applies it to every redirect after a form is sent, and these lead to the provider, from there to an
@@ -33,6 +40,7 @@ _HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
 }
 
+_MAX_FIELDS = 20
 _DIRECTION = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _FORWARDED = ("x-forwarded-for", "forwarded", "x-real-ip", "x-forwarded-host", "via")  # set by reverse proxies
 
@@ -101,13 +109,42 @@ def protected(app: ASGIApp) -> ASGIApp:
     return answer
 
 
-def is_cross_origin_form(request: Request, url: str) -> bool:
-    """Whether a page of another origin sent a form.
+async def read_form(request: Request, url: str, *, max_bytes: int) -> Mapping[str, Sequence[str]]:
+    """Read the form that a page of the sandbox, whose pages host has this address, sent; other pages may know a link too.
 
-    Args:
-        request: the form.
-        url: the address of the pages host, as clients see it.
+    Raises:
+        FormatError: `message.too-large`, `model.invalid`.
+        LocalProtocolError: `form.elsewhere`, a page of another origin sent it.
     """
+    message = await read_message(request.scope, request.receive, max_body_bytes=max_bytes)
+    if _is_cross_origin(request, url):
+        raise LocalProtocolError("form.elsewhere", "")
+    return form_fields(message.body)
+
+
+def form_fields(body: bytes) -> Mapping[str, Sequence[str]]:
+    """Parse the fields of a form, each with its values.
+
+    Raises:
+        FormatError: `model.invalid`, the form has too many fields.
+    """
+    try:
+        return parse_qs(body.decode("latin-1"), max_num_fields=_MAX_FIELDS)
+    except ValueError:
+        raise FormatError("model.invalid", "the form has too many fields") from None
+
+
+def error_page(error: TppkitError, shown: tuple[int, str, str], **values: Any) -> Response:
+    """Render the page about an error with the status, heading and text for it."""
+    headers = {}
+    if error.code == "database.unavailable":
+        _LOGGER.warning("  %s", error)
+        headers = {"Retry-After": str(RETRY_AFTER_S)}
+    status, heading, text = shown
+    return page("message.html", status=status, headers=headers, heading=heading, text=text, **values)
+
+
+def _is_cross_origin(request: Request, url: str) -> bool:
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None or origin is None:
         return site not in (None, "same-origin")

@@ -94,11 +94,7 @@ class ServerTls:
     handshake_timeout_s: float = 10.0
 
 
-def make_http_protocol(
-    tls: ServerTls,
-    *,
-    inner: type[BoundedHttp] = BoundedHttp,
-) -> type[asyncio.Protocol]:
+def make_http_protocol(tls: ServerTls, *, inner: type[BoundedHttp] = BoundedHttp) -> type[asyncio.Protocol]:
     """Make the class to pass to `uvicorn.Config(app, http=...)`.
 
     Args:
@@ -113,11 +109,7 @@ def make_http_protocol(
     class TlsHttpProtocol(TlsConnection):
         """uvicorn's HTTP protocol over mutual TLS."""
 
-        listener = Listener(
-            handshake_timeout_s=tls.handshake_timeout_s,
-            context=_make_context(tls),
-            inner=inner,
-        )
+        listener = Listener(handshake_timeout_s=tls.handshake_timeout_s, context=_make_context(tls), inner=inner)
 
     return TlsHttpProtocol
 

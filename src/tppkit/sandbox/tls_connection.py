@@ -233,10 +233,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._phase = _Phase.OPEN
         self._connections.discard(self)
         self._http = self.listener.inner(
-            config=config,
-            server_state=self._server_state,
-            app_state=self._app_state,
-            _loop=self._loop,
+            config=config, server_state=self._server_state, app_state=self._app_state, _loop=self._loop
         )
         self._http.connection_made(self)
 

@@ -51,11 +51,7 @@ _ADDRESS = ("first_name", "last_name", "address_type", "address", "postal_code",
 
 # Section 3.5.
 ANI_STATUS: Mapping[str, str] = MappingProxyType(
-    {
-        "00": "performed",
-        "01": "requested but not performed",
-        "02": "requested but issuer does not support it",
-    }
+    {"00": "performed", "01": "requested but not performed", "02": "requested but issuer does not support it"}
 )
 ANI_MATCH: Mapping[str, str] = MappingProxyType({"01": "full match", "50": "partial match", "99": "no match"})
 

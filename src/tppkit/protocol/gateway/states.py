@@ -122,8 +122,7 @@ class SetupTokenTrigger(StrEnum):
 
 
 SETUP_TOKEN: Machine[SetupTokenState, SetupTokenTrigger] = Machine(
-    initial=SetupTokenState.UNUSED,
-    moves={(SetupTokenState.UNUSED, SetupTokenTrigger.STORED): SetupTokenState.USED},
+    initial=SetupTokenState.UNUSED, moves={(SetupTokenState.UNUSED, SetupTokenTrigger.STORED): SetupTokenState.USED}
 )
 
 

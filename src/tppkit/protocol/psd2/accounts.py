@@ -10,14 +10,7 @@ import re
 from datetime import date
 from typing import Annotated, Any, Self
 
-from pydantic import (
-    AfterValidator,
-    AliasChoices,
-    BeforeValidator,
-    Field,
-    ValidationInfo,
-    model_validator,
-)
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, ValidationInfo, model_validator
 
 from tppkit._currency import is_currency
 from tppkit.protocol.psd2.consent import ConsentStatus

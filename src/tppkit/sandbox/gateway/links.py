@@ -68,7 +68,7 @@ def link_answer(work: Work, link: StoredLink) -> PaymentLink:
     is_completed = link.status is LinkStatus.COMPLETED
     return PaymentLink.model_construct(
         **terms, id=link.id, project_id=link.project_id, merchant_id=work.settings.project(link.project_id).merchant_id,
-        status=link.status, reason=_REASONS[link.status], payment_url=work.settings.link_url(link.page_token),
+        status=link.status, reason=_REASONS[link.status], payment_url=work.settings.page_url("links", link.page_token),
         completed_order_id=link.completed_order_id, orders=orders_of_link(work.db, link.id), created=write_timestamp(link.created_at),
         modified=write_timestamp(link.modified_at), completed=write_timestamp(link.modified_at) if is_completed else None,
     )  # fmt: skip

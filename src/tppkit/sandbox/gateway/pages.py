@@ -7,11 +7,11 @@ form is answered by a redirect with a cookie that names its errors, so that the 
 
 from __future__ import annotations
 
-import logging
 import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
-from urllib.parse import parse_qs, quote, unquote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from sqlalchemy import Connection
 from starlette.requests import Request
@@ -28,13 +28,9 @@ from tppkit.sandbox.gateway.hosted import Choice, pay, pay_link
 from tppkit.sandbox.gateway.page_state import PageState, Place, Result, page_state
 from tppkit.sandbox.gateway.page_texts import CHECK_RESULTS, ERRORS, OTHER_ERROR, RESULTS, declined_reason, method_name
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
-from tppkit.sandbox.host import RETRY_AFTER_S
-from tppkit.sandbox.html import is_cross_origin_form, page, see_other, unframed
-from tppkit.web.sources import read_message
+from tppkit.sandbox.html import error_page, form_fields, page, read_form, see_other, unframed
 
-_LOGGER = logging.getLogger("tppkit.sandbox.pages")
 _MAX_FORM_BYTES = 4096
-_MAX_FIELDS = 20
 _TOKEN = re.compile("[A-Za-z0-9_-]{1,64}")
 _COOKIE = "refused"
 _COOKIE_S = 60
@@ -77,10 +73,7 @@ class GatewayPages:
     async def _act(self, request: Request) -> Response:
         try:
             place, token = _address(request)
-            message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
-            if is_cross_origin_form(request, self._settings.pages_url):
-                raise LocalProtocolError("form.elsewhere", "")
-            form = _read_form(message.body)
+            form = _form(await read_form(request, self._settings.pages_url, max_bytes=_MAX_FORM_BYTES))
             state, wrong = await self._services.events.write(lambda db: self._apply(db, place, token, form))
         except TppkitError as e:
             return _message(e)
@@ -137,7 +130,7 @@ def _method(state: PageState, form: Form) -> str:
 def _refused(request: Request) -> Form | None:
     """Return what is wrong with the last form of this page, and its fields to show again; None if it was not refused."""
     with suppress(FormatError):
-        form = _read_form(unquote(request.cookies.get(_COOKIE, "")).encode())
+        form = _form(form_fields(unquote(request.cookies.get(_COOKIE, "")).encode()))
         return form if form.get("wrong") else None
     return None
 
@@ -198,21 +191,12 @@ def _address(request: Request) -> tuple[Place, str]:
     return Place(place), token
 
 
-def _read_form(body: bytes) -> Form:
-    """Parse the fields of a form; duplicates are rejected."""
-    try:
-        fields = parse_qs(body.decode("latin-1"), max_num_fields=_MAX_FIELDS)
-    except ValueError:
-        raise FormatError("model.invalid", "the form has too many fields") from None
+def _form(fields: Mapping[str, Sequence[str]]) -> Form:
+    """Return a form with these fields; duplicates are rejected."""
     if any(len(values) > 1 for values in fields.values()):
         raise FormatError("model.invalid", "the form has a field twice")
     return Form({name: values[0] for name, values in fields.items()})
 
 
 def _message(error: TppkitError) -> Response:
-    headers = {}
-    if error.code == "database.unavailable":
-        _LOGGER.warning("  %s", error)
-        headers = {"Retry-After": str(RETRY_AFTER_S)}
-    status, heading, text = ERRORS.get(error.code, OTHER_ERROR)
-    return unframed(page("message.html", status=status, headers=headers, heading=heading, text=text, **_SITE))
+    return unframed(error_page(error, ERRORS.get(error.code, OTHER_ERROR), **_SITE))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,9 +14,10 @@ from uuid import NAMESPACE_URL, uuid5
 
 from sqlalchemy import Connection, Integer, String, select
 
-from tppkit._files import PRIVATE, locked, make_folder, read_bounded, replace_file
-from tppkit.errors import ConfigurationError, LocalProtocolError
+from tppkit._files import locked, make_folder
+from tppkit.errors import LocalProtocolError
 from tppkit.protocol.gateway.orders import CREDIT_CARD
+from tppkit.sandbox.api_keys import kept_api_key
 from tppkit.sandbox.gateway.tables import TABLES, Uuid
 from tppkit.sql.records import KEY, Form, Records
 from tppkit.sql.statement import Statement
@@ -28,7 +27,6 @@ MAX_PROJECTS = 1000  # each request compares its key with all of them
 MAX_METHODS = 50  # their names have at most 40 characters each, and the column 2,400
 METHODS = (CREDIT_CARD, "bank-transfer")
 _METHODS = Form(String(2400), json.dumps, lambda text: tuple(json.loads(text)))
-_API_KEY = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +86,9 @@ class Projects:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.api_key = _open_key(folder)
+        make_folder(folder)
+        with locked(folder):
+            self.api_key = kept_api_key(folder / "api-key", code="gateway.key")
         self._by_id: dict[str, Project] = {}
         self._keys: dict[str, bytes] = {}
         self.keys: Mapping[str, bytes] = MappingProxyType(self._keys)
@@ -138,23 +138,3 @@ class Projects:
 @cache  # each order of a page shows it
 def _merchant_id(project_id: str) -> str:
     return str(uuid5(NAMESPACE_URL, f"merchant:{project_id}"))
-
-
-def _open_key(folder: Path) -> str:
-    """Read the key of the first project, which is made if absent.
-
-    Raises:
-        ConfigurationError: `gateway.key`, `file.unwritable`.
-        FormatError: `file.unreadable`.
-    """
-    make_folder(folder)
-    path = folder / "api-key"
-    with locked(folder):
-        if not path.exists():
-            replace_file(path, secrets.token_hex(16).encode(), mode=PRIVATE)
-        text = read_bounded(path, max_bytes=4096).decode("latin-1").strip()
-    if not _API_KEY.fullmatch(text):
-        raise ConfigurationError(
-            "gateway.key", f"{path} is not an API key of 32 hexadecimal digits: remove it to get a new one"
-        )
-    return text

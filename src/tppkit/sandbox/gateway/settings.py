@@ -54,17 +54,9 @@ class GatewaySettings:
         """Make a random UUID from an unguessable id, so that it is reproducible with a seed."""
         return str(UUID(bytes=hashlib.sha256(self.new_id().encode()).digest()[:16], version=4))
 
-    def order_url(self, page_token: str) -> str:
-        """Return the URL of the hosted payment page of an order."""
-        return f"{self.pages_url}/gateway/orders/{page_token}"
-
-    def payment_url(self, page_token: str) -> str:
-        """Return the URL of the hosted page of a transaction."""
-        return f"{self.pages_url}/gateway/transactions/{page_token}"
-
-    def link_url(self, page_token: str) -> str:
-        """Return the URL of the page of a payment link."""
-        return f"{self.pages_url}/gateway/links/{page_token}"
+    def page_url(self, kind: str, page_token: str) -> str:
+        """Return the URL of a hosted page; its kind is `orders`, `transactions` or `links`."""
+        return f"{self.pages_url}/gateway/{kind}/{page_token}"
 
 
 class Work(Protocol):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 from sqlalchemy import Connection
@@ -26,7 +26,7 @@ from tppkit.qr import Login, Payment, ScanLink, parse_code
 from tppkit.sandbox.bank.customers import Account, Customer, accounts_of, customers, require_customer
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import is_loopback_name
-from tppkit.sandbox.html import is_cross_origin_form, is_local, local_only_page, page, see_other, unframed
+from tppkit.sandbox.html import error_page, is_local, local_only_page, page, read_form, see_other, unframed
 from tppkit.sandbox.legacy.access import access_choices, approve_access, decline_access, lock_any_access
 from tppkit.sandbox.legacy.login_tables import LoginState
 from tppkit.sandbox.legacy.logins import confirm_login, decline_login, find_any_login, require_open, scan_login
@@ -35,7 +35,6 @@ from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, loc
 from tppkit.sandbox.legacy.sender import LegacySender
 from tppkit.sandbox.legacy.settings import HOSTS, LIVE, LegacyHost, public_pem
 from tppkit.sandbox.legacy.tables import AccessState, StoredAccess, access_to, waiting_payments
-from tppkit.web.sources import read_message
 
 _MAX_FORM_BYTES = 16 * 1024  # a code has at most 2,330 bytes, each three characters in a form
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+))(?::[0-9]{1,5})?")  # as a Host header
@@ -103,11 +102,9 @@ class LegacyPages:
 
     def _form(self, act: Callable[[Request, Form], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
-            message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
-            if is_cross_origin_form(request, self._pages_url):
-                raise LocalProtocolError("form.elsewhere", "")
+            form = await read_form(request, self._pages_url, max_bytes=_MAX_FORM_BYTES)
             try:
-                return await act(request, parse_qs(message.body.decode("latin-1")))
+                return await act(request, form)
             except LocalProtocolError as e:  # a choice was refused: by a redirect, so that the browser can go back
                 return see_other(f"{request.scope['path']}?refused={e.code}")
 
@@ -336,5 +333,4 @@ def _done(name: str) -> Response:
 
 
 def _message(error: TppkitError) -> Response:
-    status, heading, text = error_text(error)
-    return page("message.html", status=status, heading=heading, text=text)
+    return error_page(error, error_text(error))

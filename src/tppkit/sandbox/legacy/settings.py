@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +12,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from tppkit._files import PRIVATE, locked, make_folder, read_bounded, replace_file
 from tppkit.errors import ConfigurationError
+from tppkit.sandbox.api_keys import kept_api_key
 from tppkit.testpki import key_pem
 
 HOSTS = TEST, LIVE = "test", "live"
 _MAX_BYTES = 4096
-_API_KEY = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +55,7 @@ class LegacyHost:
         with locked(folder):
             if not private.exists():
                 replace_file(private, key_pem(ec.generate_private_key(ec.SECP256R1())), mode=PRIVATE)
-            if not secret.exists():
-                replace_file(secret, secrets.token_hex(16).encode(), mode=PRIVATE)
-            key, api_key = _read_key(private), _read_api_key(secret)
+            key, api_key = _read_key(private), kept_api_key(secret, code="legacy.key")
             replace_file(public, public_pem(key))
         return cls(name, key, api_key, public.resolve(), pages_url)
 
@@ -82,12 +78,3 @@ def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise ConfigurationError("legacy.key", f"{path} is not a private key on secp256r1: remove it to get a new one")
     return key
-
-
-def _read_api_key(path: Path) -> str:
-    text = read_bounded(path, max_bytes=_MAX_BYTES).decode("latin-1").strip()
-    if not _API_KEY.fullmatch(text):
-        raise ConfigurationError(
-            "legacy.key", f"{path} is not an API key of 32 hexadecimal digits: remove it to get a new one"
-        )
-    return text

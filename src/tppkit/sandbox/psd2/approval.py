@@ -24,9 +24,7 @@ from tppkit.sandbox.psd2.consents import (
     lock_linked_consent,
     open_consent,
 )
-from tppkit.sandbox.psd2.consents import (
-    up_to_date as consent_up_to_date,
-)
+from tppkit.sandbox.psd2.consents import up_to_date as consent_up_to_date
 from tppkit.sandbox.psd2.payments import (
     approve_payment,
     choices,

@@ -17,13 +17,7 @@ from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import Control, text_fields
 from tppkit.sandbox.psd2.consent_tables import StoredConsent
 from tppkit.sandbox.psd2.consents import approve_consent, decline_consent, lock_any_consent, revoke_consent
-from tppkit.sandbox.psd2.payments import (
-    approve_payment,
-    decline_payment,
-    lock_any_payment,
-    open_payment,
-    require_open,
-)
+from tppkit.sandbox.psd2.payments import approve_payment, decline_payment, lock_any_payment, open_payment, require_open
 from tppkit.sandbox.psd2.settings import Psd2Settings
 from tppkit.sandbox.psd2.tables import StoredPayment
 
@@ -70,10 +64,7 @@ def _route(
 
 
 def _payment(payment: StoredPayment) -> Any:
-    return {
-        "paymentId": payment.payment_id,
-        "transactionStatus": reported_status(payment.progress.status).value,
-    }
+    return {"paymentId": payment.payment_id, "transactionStatus": reported_status(payment.progress.status).value}
 
 
 def _consent(consent: StoredConsent) -> Any:

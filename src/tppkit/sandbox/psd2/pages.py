@@ -6,22 +6,20 @@ approves or declines. Then the phone's browser goes to the TPP-Redirect-URI, and
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
 from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tppkit.errors import TppkitError
+from tppkit.errors import FormatError, TppkitError
 from tppkit.qr.picture import encode_text
 from tppkit.sandbox.bank.customers import customers
 from tppkit.sandbox.cell import Services
-from tppkit.sandbox.host import RETRY_AFTER_S
-from tppkit.sandbox.html import is_cross_origin_form, page, see_other
+from tppkit.sandbox.html import error_page, page, read_form, see_other
 from tppkit.sandbox.psd2.approval import (
     DECISIONS,
     Order,
@@ -46,9 +44,7 @@ from tppkit.sandbox.psd2.page_texts import (
 )
 from tppkit.sandbox.psd2.payments import approval_link
 from tppkit.sandbox.psd2.settings import Psd2Settings
-from tppkit.web.sources import read_message
 
-_LOGGER = logging.getLogger("tppkit.sandbox.approval")
 _MAX_FORM_BYTES = 1024
 _RELOAD_S = 30  # without script; with it, the page asks every three seconds
 _CODE_SCALE = 5
@@ -127,12 +123,10 @@ class ApprovalPages:
     async def _decide(self, request: Request) -> Response:
         token, refused, fields = request.path_params["token"], "", dict[str, str]()
         try:
-            message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
-            if is_cross_origin_form(request, self._settings.approval_url):  # the link may have leaked to another site
-                return _message("form.elsewhere")
-            fields = {name: values[0] for name, values in parse_qs(message.body.decode("latin-1")).items()}
+            form = await read_form(request, self._settings.approval_url, max_bytes=_MAX_FORM_BYTES)
+            fields = {name: values[0] for name, values in form.items()}
             if fields.get("action") not in ("approve", "decline"):
-                return _message("form.action")
+                raise FormatError("model.invalid", "the form neither approves nor declines")
             if fields["action"] == "decline" or fields.keys() >= {"customer", "iban"}:
                 order, decided = await self._services.events.write(lambda db: self._apply(db, token, fields))
             else:
@@ -208,12 +202,4 @@ def _is_customer(request: Request) -> bool:
 
 
 def _refused(error: TppkitError) -> Response:
-    if error.code == "database.unavailable":
-        _LOGGER.warning("  %s", error)
-        return _message(error.code, {"Retry-After": str(RETRY_AFTER_S)})
-    return _message(error.code)
-
-
-def _message(code: str, headers: Mapping[str, str] | None = None) -> Response:
-    status, heading, text = ERRORS.get(code, OTHER_ERROR)
-    return page("message.html", status=status, headers=headers, heading=heading, text=text)
+    return error_page(error, ERRORS.get(error.code, OTHER_ERROR))
