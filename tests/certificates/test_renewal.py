@@ -98,13 +98,6 @@ def test_a_gap_is_reported_with_its_length():
     assert (findings["renewal.gap"].severity, "3 days" in findings["renewal.gap"].message) == (WARNING, True)
 
 
-def test_the_time_before_the_old_certificate_is_not_an_overlap():
-    findings = by_code(
-        check_renewal(QWAC.make(), QWAC.make(**USUAL | {"not_before": START - YEAR, "not_after": START + 3 * DAY}))
-    )
-    assert "for 3 days" in findings["renewal.overlap"].message
-
-
 def test_a_statement_that_comes_with_the_renewal_only_adds_roles():
     findings = by_code(check_renewal(QWAC.make(roles=None), QWAC.make(**USUAL)))
     assert findings.keys() - NOTICES == {"renewal.roles-added"}
@@ -143,9 +136,31 @@ def test_a_qualification_that_is_new_is_reported():
     assert findings["renewal.qualified"].severity is NOTICE
 
 
-def test_old_and_new_interchanged_is_suspected():
-    message = by_code(check_renewal(QWAC.make(**USUAL), QWAC.make()))["renewal.not-longer"].message
-    assert "interchanged" in message
+SIGNS = {"usage": ("content_commitment", "digital_signature")}
+NO_TYPE = {"usage": ("content_commitment", "crl_sign")}
+# The kind of both, what is other in the old one and in the new one, the code, and what its message says.
+MESSAGES = [
+    (QWAC, USUAL, {}, "renewal.not-longer", ["interchanged"]),
+    (QWAC, {}, {"not_before": START - YEAR, "not_after": START + 3 * DAY}, "renewal.overlap", ["for 3 days"]),
+    (QSEALC, {}, NO_TYPE, "renewal.key-usage", ["nonRepudiation, cRLSign (no type of EN 319 412-2)"]),
+    (QSEALC, {}, SIGNS, "renewal.key-usage", ["type A", "type B"]),
+    (QSEALC, {}, {}, "renewal.issuer-and-serial", ["keyId"]),
+    (QWAC, {}, {"name": (*NAME[::-1], CN)}, "renewal.subject", ["order"]),
+    (QWAC, {}, {"name": (*NAME, ("2.5.4.3", "TPP.test.example"))}, "renewal.subject", ["case"]),
+    (QWAC, {}, {"name": (*NAME, ("2.5.4.3", "x"))}, "renewal.subject", ["changed: CN"]),
+]
+
+
+@pytest.mark.parametrize(("kind", "old", "new", "code", "texts"), MESSAGES)
+def test_a_message_says_how_the_two_differ(kind, old, new, code, texts):
+    renewed = kind.make() if old else kind.make(**USUAL | new)
+    message = by_code(check_renewal(kind.make(**old), renewed))[code].message
+    assert [text for text in texts if text not in message] == []
+
+
+def test_only_a_seal_has_a_key_id_to_change():
+    findings = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL)))
+    assert "keyId" not in findings["renewal.issuer-and-serial"].message
 
 
 def test_the_thumbprints_are_in_the_message():
@@ -175,34 +190,6 @@ def test_the_end_of_client_auth_is_reported_with_the_same_dates_as_in_the_rules(
         f.message for f in check_certificate(public, as_=Use.QWAC, at=START) if f.code == "certificate.client-auth-ends"
     )
     assert all(day in text for day in ("2026-06-15", "2027-03-15") for text in (message, told))
-
-
-def test_a_key_usage_of_no_type_is_reported():
-    new = QSEALC.make(**USUAL | {"usage": ("content_commitment", "crl_sign")})
-    message = by_code(check_renewal(QSEALC.make(), new))["renewal.key-usage"].message
-    assert "nonRepudiation, cRLSign (no type of EN 319 412-2)" in message
-
-
-def test_the_types_of_key_usage_are_named():
-    new = QSEALC.make(**USUAL | {"usage": ("content_commitment", "digital_signature")})
-    message = by_code(check_renewal(QSEALC.make(), new))["renewal.key-usage"].message
-    assert all(named in message for named in ("type A", "type B"))
-
-
-def test_only_a_seal_has_a_key_id_to_change():
-    told = [
-        "keyId" in by_code(check_renewal(kind.make(), kind.make(**USUAL)))["renewal.issuer-and-serial"].message
-        for kind in (QSEALC, QWAC)
-    ]
-    assert told == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [((*NAME[::-1], CN), "order"), ((*NAME, ("2.5.4.3", "TPP.test.example")), "case"), ((*NAME, ("2.5.4.3", "x")), "changed: CN")],
-)  # fmt: skip
-def test_it_is_reported_how_the_subjects_differ(name, told):
-    assert told in by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL, name=name)))["renewal.subject"].message
 
 
 @given(st.lists(st.sampled_from(CHANGES), max_size=4))

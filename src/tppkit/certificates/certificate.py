@@ -285,16 +285,7 @@ class EidasCertificate(Subject):
 
 @dataclass(frozen=True, repr=False)
 class EidasRequest(Subject):
-    """A parsed certificate signing request (PKCS#10).
-
-    Attributes:
-        der: the request's bytes.
-        subject: the requested name.
-        organization_identifier: the subject's organizationIdentifier, or None.
-        key: type and size of the public key.
-        extensions: the contents of the requested extensions.
-        x509: the same request as an object of `cryptography`.
-    """
+    """A parsed certificate signing request (PKCS#10): the name and the extensions that it requests, and its key."""
 
     x509: x509.CertificateSigningRequest
 

@@ -14,7 +14,7 @@ from cryptography import x509
 
 from tppkit._clock import format_time
 from tppkit._text import shortened
-from tppkit.certificates import der, oids
+from tppkit.certificates import EidasCertificate, der, oids
 from tppkit.errors import CertificateRejected, Finding, Severity
 from tppkit.trust.path.links import Link
 from tppkit.trust.path.name_constraints import check_names
@@ -46,18 +46,27 @@ def _check_pre_certificates(chain: Chain, at: datetime) -> None:
             )
 
 
+def require_validity(certificate: EidasCertificate, at: datetime, *, is_authority: bool = False) -> None:
+    """Reject a certificate outside its validity.
+
+    Raises:
+        CertificateRejected: `certificate.not-yet-valid`, `certificate.expired`; of an authority `path.not-yet-valid`, `path.expired`.
+    """
+    if certificate.not_before <= at <= certificate.not_after:
+        return
+    kind, name = (
+        ("path", f"the authority {certificate.subject}") if is_authority else ("certificate", f"{certificate.subject}")
+    )
+    if at < certificate.not_before:
+        begins = format_time(certificate.not_before)
+        raise CertificateRejected(f"{kind}.not-yet-valid", f"{name} is not valid before {begins}")
+    ended = format_time(certificate.not_after)
+    raise CertificateRejected(f"{kind}.expired", f"{name} expired on {ended}, before {format_time(at)}")
+
+
 def _check_validity(chain: Chain, at: datetime) -> None:
     for link in chain[1:]:
-        certificate = link.certificate
-        if at < certificate.not_before:
-            raise CertificateRejected(
-                "path.not-yet-valid", f"the authority {link} is not valid before {format_time(certificate.not_before)}"
-            )
-        if at > certificate.not_after:
-            ended = format_time(certificate.not_after)
-            raise CertificateRejected(
-                "path.expired", f"the authority {link} expired on {ended}, before {format_time(at)}"
-            )
+        require_validity(link.certificate, at, is_authority=True)
 
 
 def _check_authorities(chain: Chain, at: datetime) -> None:

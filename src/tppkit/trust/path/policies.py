@@ -10,12 +10,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
-from tppkit.certificates import der
+from tppkit.certificates import der, oids
 from tppkit.errors import CertificateRejected, FormatError
 from tppkit.trust.path.links import Link
 
 ANY_POLICY = "2.5.29.32.0"
-POLICY_MAPPINGS = "2.5.29.33"
 _CLAUSE = "RFC 5280 section 6.1; RFC 9618"
 
 
@@ -98,7 +97,7 @@ def mappings_of(link: Link) -> dict[str, set[str]]:
     Raises:
         CertificateRejected: `path.extension-malformed`; `path.policy`, anyPolicy is mapped.
     """
-    data = link.values.get(POLICY_MAPPINGS)
+    data = link.values.get(oids.POLICY_MAPPINGS)
     if data is None:
         return {}
     mapped: dict[str, set[str]] = defaultdict(set)

@@ -20,7 +20,7 @@ from tppkit.certificates.rules import first_error
 from tppkit.errors import CertificateRejected, ConfigurationError, Finding, LeafRevoked
 from tppkit.trust.anchors import Anchors
 from tppkit.trust.path.candidates import find_chains, make_authorities, may_be_key_of
-from tppkit.trust.path.chain_rules import RULES, lacking_purposes
+from tppkit.trust.path.chain_rules import RULES, lacking_purposes, require_validity
 from tppkit.trust.path.links import Link, read_link
 from tppkit.trust.path.strength import check_signatures
 from tppkit.trust.path.window import Window
@@ -182,19 +182,3 @@ def _readable(certificates: Iterable[EidasCertificate]) -> list[Link]:
         with suppress(CertificateRejected):
             links.append(read_link(certificate))
     return links
-
-
-def require_validity(certificate: EidasCertificate, at: datetime) -> None:
-    """Reject an end entity outside its validity.
-
-    Raises:
-        CertificateRejected: `certificate.not-yet-valid`, `certificate.expired`.
-    """
-    if at < certificate.not_before:
-        begins = format_time(certificate.not_before)
-        raise CertificateRejected("certificate.not-yet-valid", f"{certificate.subject} is not valid before {begins}")
-    if at > certificate.not_after:
-        ended = format_time(certificate.not_after)
-        raise CertificateRejected(
-            "certificate.expired", f"{certificate.subject} expired on {ended}, before {format_time(at)}"
-        )

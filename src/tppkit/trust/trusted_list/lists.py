@@ -14,17 +14,16 @@ from functools import cached_property
 
 from tppkit._cache import Cache
 from tppkit._clock import as_utc, format_time, shift
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates import EidasCertificate, oids
 from tppkit.errors import CertificateRejected, ConfigurationError, Finding, Severity
 from tppkit.trust.anchors import Anchors
+from tppkit.trust.path.chain_rules import require_validity
 from tppkit.trust.path.links import read_link
-from tppkit.trust.path.verifier import require_validity
 from tppkit.trust.trusted_list.model import TrustedList
 from tppkit.trust.trusted_list.qualified_status import Judgement, Listing, Purpose, check_freshness, is_granted, judge
 from tppkit.trust.trusted_list.services import ServiceIndex
 from tppkit.trust.trusted_list.uris import EIDAS_STARTS, TERRITORIES_OF_COUNTRIES
 
-_COUNTRY = "2.5.4.6"
 _REMEMBERED_ANCHORS = 64
 _INSTANT = timedelta(microseconds=1)
 
@@ -234,7 +233,7 @@ class TrustedLists:
 
     def _why_unlisted(self, certificate: EidasCertificate) -> Iterable[Finding]:
         """The reasons for no service: first a list that failed or is missing, then the fact itself."""
-        countries = certificate.issuer.values(_COUNTRY)
+        countries = certificate.issuer.values(oids.COUNTRY)
         territory = TERRITORIES_OF_COUNTRIES.get(countries[0].upper(), countries[0].upper()) if countries else None
         clause = "TS 119 615 clause 4.3"
         is_missing = territory is not None and not self._has_list(territory) and self._points_to(territory)
