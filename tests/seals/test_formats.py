@@ -265,25 +265,3 @@ def test_a_dialect_can_cover_where_the_request_goes(pki):
     other = policy_of(profile, pki, origin=Origin("https", "evil.example"))
     assert code_of(pki, "amazon", message, policy=other) == "signature.invalid"
     assert code_of(pki, "amazon", message, policy=policy_of(profile, pki)) == "signature.unsupported-component"
-
-
-@pytest.mark.parametrize(
-    ("row", "change", "code"),
-    [
-        *((AMAZON, {"label": label}, "profile.malformed") for label in ("", "Not A Key")),
-        (AMAZON, {"carrier": "x-jws-signature"}, "profile.malformed"),
-        (OPEN_FINANCE, {"carrier": "bad name"}, "profile.malformed"),
-        (OPEN_FINANCE, {"digest_field": "bad name"}, "profile.malformed"),
-        (OPEN_FINANCE, {"expires_after": timedelta(minutes=1)}, "profile.malformed"),
-        *((row, {"sends_x5c": True}, "profile.malformed") for row in (AMAZON, PSD2_V1)),
-        *((row, {"label": "sig1"}, "profile.malformed") for row in (OPEN_FINANCE, PSD2_V1)),
-        (AMAZON, {"digest_algorithm": "SHA-256"}, "digest.unknown-algorithm"),
-        (AMAZON, {"covered": ("@method", "@query")}, "profile.coverage"),
-        (OPEN_FINANCE, {"covered": ("(request-target)", "x-request-id")}, "profile.coverage"),
-        (ING_JWS, {"covered": ("(request-target)",)}, "profile.coverage"),
-        (AMAZON, {"max_age": None}, "profile.coverage"),
-    ],
-)
-def test_a_row_that_makes_no_sense_or_proves_too_little_is_refused(row, change, code):
-    with refused(ConfigurationError, code):
-        replace(row, **change)

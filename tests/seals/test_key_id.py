@@ -397,22 +397,13 @@ def test_a_seal_that_names_another_certificate_is_refused(row, rsa_pki):
     assert verdict(sealed, policy_of(row, rsa_pki)) == "key-id.mismatch"
 
 
-@pytest.mark.parametrize("style", [JAVA, ADORSYS, KeyIdStyle()], ids=["Java", "adorsys", "Berlin Group"])
-@pytest.mark.parametrize(
-    "organisation",
-    [
-        "Söhne 100%41",
-        'Q"uote 50%25',
-        "100%25 AG",
-        "100% AG",
-        "Bank %2C x",
-        "Smith, Jones",
-        "a+b",
-        "back\\slash",
-        "a;b<c>d",
-        "#hash",
-    ],
-)
-def test_a_sign_with_a_meaning_in_an_issuers_name_is_read_back(organisation, style):
+MEANINGFUL = (
+    "Söhne 100%41", 'Q"uote 50%25', "100%25 AG", "100% AG", "Bank %2C x", "Smith, Jones", "a+b", "back\\slash", "a;b<c>d", "#hash",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("organisation", MEANINGFUL)
+def test_a_sign_with_a_meaning_in_an_issuers_name_is_read_back(organisation):
     issued = issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, organisation))
-    assert check(make_key_id(issued, style=style), issued, style) == "names it"
+    for style in (JAVA, ADORSYS, KeyIdStyle()):
+        assert check(make_key_id(issued, style=style), issued, style) == "names it", style

@@ -18,8 +18,6 @@ from sealing import (
     verdict,
 )
 
-from refusals import refused
-from tppkit.errors import ConfigurationError
 from tppkit.seals import PROFILES, SealPolicy, sign_request
 from tppkit.seals.profiles import PSD2_V1
 
@@ -143,23 +141,3 @@ def test_an_expiry_that_a_dialect_lives_by_must_be_there(pki):
     sealed = sign_request(request_for(endless), seal=seal_of(endless, pki.qseal), at=AT)
     assert verdict(sealed, policy_of(endless, pki)) == "holds"
     assert verdict(sealed, policy_of(RFC9421_EXPIRING, pki)) == "signature.missing-parameter"
-
-
-@pytest.mark.parametrize(
-    ("row", "fields", "code"),
-    [
-        (PSD2_V1, {"max_age": timedelta(minutes=5)}, "profile.malformed"),
-        (
-            CAVAGE_BY_AGE,
-            {"covered": ("digest", "(expires)"), "expires_after": timedelta(minutes=5)},
-            "profile.malformed",
-        ),
-        (JWS_BY_AGE, {"max_age": timedelta()}, "profile.malformed"),
-        # By rsa and ecdsa names no time can be covered.
-        (PSD2_V1, {"covered": ("digest", "x-request-id", "(created)")}, "profile.malformed"),
-        (CAVAGE_BY_AGE, {"max_age": None}, "profile.coverage"),
-    ],
-)
-def test_a_row_whose_time_bounds_nothing_is_refused(row, fields, code):
-    with refused(ConfigurationError, code):
-        replace(row, **fields)
