@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from base64 import b64decode, b64encode
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import hashes
@@ -168,23 +169,21 @@ def test_a_certificate_that_is_not_for_seals_makes_none(pki):
         Seal(pki.qwac.certificate, KeySigner(pki.qwac.key))
 
 
-class StrangeSigner(RemoteSigner):
-    """Gives what it is told to, or raises it, from the second time on."""
+def strange_signer(issued: Issued, answer: object, *, good: int) -> CallableSigner:
+    """Signs so many times, and then gives the answer or raises it."""
+    signatures = iter(range(good))
 
-    def __init__(self, issued: Issued, answer: object) -> None:
-        super().__init__(issued.key, issued.key.public_key(), "ecdsa-sha256")
-        self.answer, self.first = answer, True
+    def sign(data: bytes) -> Any:
+        if next(signatures, None) is not None:
+            return issued.key.sign(data, ec.ECDSA(SHA256()))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
-    def sign(self, data: bytes) -> bytes:
-        if self.first:
-            self.first = False
-            return super().sign(data)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer  # type: ignore[return-value]
+    async def sign_async(data: bytes) -> Any:
+        return sign(data)
 
-    async def sign_async(self, data: bytes) -> bytes:
-        return self.sign(data)
+    return CallableSigner(issued.certificate.public_key, sign=sign, sign_async=sign_async)
 
 
 @pytest.mark.parametrize(
@@ -198,15 +197,16 @@ class StrangeSigner(RemoteSigner):
     ],
 )
 def test_a_signer_that_answers_nonsense_or_raises_gives_an_error_of_this_package(answer, code, pki):
+    def seal_after(good: int) -> Seal:
+        return Seal(pki.qseal.certificate, strange_signer(pki.qseal, answer, good=good))
+
     with pytest.raises(ConfigurationError) as caught:
-        sign_request(REQUEST, seal=Seal(pki.qseal.certificate, StrangeSigner(pki.qseal, answer)))
+        sign_request(REQUEST, seal=seal_after(1))
     assert (caught.value.code, "4711" in caught.value.message) == (code, False)
     with refused(ConfigurationError, code):
-        asyncio.run(sign_request_async(REQUEST, seal=Seal(pki.qseal.certificate, StrangeSigner(pki.qseal, answer))))
-    signer = StrangeSigner(pki.qseal, answer)
-    signer.first = False
+        asyncio.run(sign_request_async(REQUEST, seal=seal_after(1)))
     with refused(ConfigurationError, code):
-        Seal(pki.qseal.certificate, signer)
+        seal_after(0)
 
 
 ROWS = pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
