@@ -75,7 +75,7 @@ def test_every_picture_has_the_quiet_zone():
     assert quiet(rows(picture.terminal(colour=False)))
 
 
-def test_an_svg_is_black_on_white_and_has_nothing_that_a_policy_forbids():
+def test_an_svg_is_black_on_white_and_safe_under_any_policy():
     picture = make_picture(PAYMENT)
     root = ET.fromstring(picture.svg(scale=5))
     side = str(5 * picture.width)

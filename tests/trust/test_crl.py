@@ -84,7 +84,7 @@ def test_a_list_of_an_authority_above_is_refused_unless_it_is_indirect(certify, 
         verify_crl(crl, certificate=leaf.certificate, issuer=issuer.certificate, above=[above.certificate])
 
 
-def test_a_list_that_another_key_signed_or_that_was_changed_is_refused(certify, leaf, issuer):
+def test_a_list_of_another_key_or_that_was_changed_is_refused(certify, leaf, issuer):
     crl = make_crl(issuer, leaf, at=AT)
     changed = crl.der[:-1] + bytes([crl.der[-1] ^ 1])
     another_key = make_crl(issuer, at=AT, key=ec.generate_private_key(ec.SECP256R1()))

@@ -250,7 +250,7 @@ def test_a_responder_that_the_issuer_did_not_certify_for_it_is_not_authorised(
     assert refusal(make_ocsp(leaf, issuer, at=AT, responder=responder), leaf, issuer) == "ocsp.stranger"
 
 
-def test_a_signer_that_is_not_certified_sent_or_named_is_not_authorised(certify, leaf, issuer, responder):
+def test_a_signer_not_certified_sent_or_named_is_refused(certify, leaf, issuer, responder):
     other = {"responder": certify("Other", issuer), "certificates": [responder], "key": responder.key}
     for made in (
         {"responder": certify("Below", responder, extensions=RESPONDER, **LONG)},

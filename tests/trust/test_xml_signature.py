@@ -76,28 +76,17 @@ def test_what_is_accepted_signxml_accepts_too(signed, operator):
     assert results[0].signed_xml.find("{*}SchemeInformation") is not None
 
 
-@pytest.mark.parametrize(
-    ("method", "digest"),
-    [
-        (SignatureMethod.RSA_SHA256, DigestAlgorithm.SHA256),
-        (SignatureMethod.RSA_SHA384, DigestAlgorithm.SHA384),
-        (SignatureMethod.RSA_SHA512, DigestAlgorithm.SHA512),
-        (SignatureMethod.SHA256_RSA_MGF1, DigestAlgorithm.SHA256),
-        (SignatureMethod.SHA384_RSA_MGF1, DigestAlgorithm.SHA384),
-        (SignatureMethod.SHA512_RSA_MGF1, DigestAlgorithm.SHA512),
-    ],
-)
-def test_rsa_methods_are_accepted(plain, rsa_pki, method, digest):
-    assert (
-        verify(sign(plain, rsa_pki.qseal, method=method, digest=digest), rsa_pki.qseal)[0] == rsa_pki.qseal.certificate
-    )
-
-
-@pytest.mark.parametrize(
-    "method", [SignatureMethod.ECDSA_SHA256, SignatureMethod.ECDSA_SHA384, SignatureMethod.ECDSA_SHA512]
-)
-def test_ecdsa_methods_are_accepted(plain, operator, method):
-    assert verify(sign(plain, operator, method=method), operator)[0] == operator.certificate
+def test_each_method_is_accepted(plain, rsa_pki, operator):
+    by = SignatureMethod
+    for signer, methods in (
+        (rsa_pki.qseal, (by.RSA_SHA256, by.RSA_SHA384, by.RSA_SHA512)),
+        (rsa_pki.qseal, (by.SHA256_RSA_MGF1, by.SHA384_RSA_MGF1, by.SHA512_RSA_MGF1)),
+        (operator, (by.ECDSA_SHA256, by.ECDSA_SHA384, by.ECDSA_SHA512)),
+    ):
+        for method, digest in zip(
+            methods, (DigestAlgorithm.SHA256, DigestAlgorithm.SHA384, DigestAlgorithm.SHA512), strict=True
+        ):
+            assert verify(sign(plain, signer, method=method, digest=digest), signer)[0] == signer.certificate, method
 
 
 def test_a_list_of_another_signer_of_the_same_name_is_refused(plain, operator, stranger):

@@ -9,27 +9,17 @@ from tppkit.errors import FormatError
 MAX_TEXT_BYTES = 2330
 
 
-def check_characters(text: str, *, what: str) -> None:
-    """Reject text with characters that are invisible or change how other characters look.
-
-    Raises:
-        FormatError: `qr.character`.
-    """
-    hidden = hidden_character(text)
-    if hidden is not None:
-        raise FormatError(
-            "qr.character", f"{what} has U+{ord(hidden):04X}, which is invisible or changes how the text looks"
-        )
-
-
 def check_text(text: str, *, what: str) -> None:
-    """Reject text that is too long for a code, or has invisible characters.
+    """Reject text that is too long for a code, or has characters that are invisible or change how other characters look.
 
     Raises:
         FormatError: `qr.too-long`, `qr.character`.
     """
     if len(text) <= MAX_TEXT_BYTES:  # limits the work below
-        check_characters(text, what=what)
+        hidden = hidden_character(text)
+        if hidden is not None:
+            described = f"U+{ord(hidden):04X}, which is invisible or changes how the text looks"
+            raise FormatError("qr.character", f"{what} has {described}")
         if len(text.encode()) <= MAX_TEXT_BYTES:
             return
     raise FormatError("qr.too-long", f"{what} has more than the {MAX_TEXT_BYTES} bytes that fit into a code")

@@ -54,14 +54,14 @@ def require_validity(certificate: EidasCertificate, at: datetime, *, is_authorit
     """
     if certificate.not_before <= at <= certificate.not_after:
         return
-    kind, name = (
-        ("path", f"the authority {certificate.subject}") if is_authority else ("certificate", f"{certificate.subject}")
-    )
+    kind, name = ("path", "the authority ") if is_authority else ("certificate", "")
     if at < certificate.not_before:
         begins = format_time(certificate.not_before)
-        raise CertificateRejected(f"{kind}.not-yet-valid", f"{name} is not valid before {begins}")
+        raise CertificateRejected(f"{kind}.not-yet-valid", f"{name}{certificate.subject} is not valid before {begins}")
     ended = format_time(certificate.not_after)
-    raise CertificateRejected(f"{kind}.expired", f"{name} expired on {ended}, before {format_time(at)}")
+    raise CertificateRejected(
+        f"{kind}.expired", f"{name}{certificate.subject} expired on {ended}, before {format_time(at)}"
+    )
 
 
 def _check_validity(chain: Chain, at: datetime) -> None:
