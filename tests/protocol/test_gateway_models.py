@@ -85,7 +85,8 @@ NO_PAGES = (
     "intent://shop#Intent;end",
 )  # fmt: skip
 NO_PERIODS = (
-    "", "P", "PT", "1H", "P1Y", "P1M", "PT0S", "-PT1H", "P3651D", "PT1.5H", "P1W1D", "pt1h", "P" + "9" * 5000 + "D", 60,
+    "", "P", "PT", "1H", "P1Y", "P1M", "PT0S", "-PT1H", "P3651D", "PT1.5H", "P1W1D", "pt1h", "P" + "9" * 5000 + "D", "P1",
+    "P1DT", "P999999999W", "PT1H\n", 60,
 )  # fmt: skip
 NO_METHODS = ([], "credit-card", [7], ["Credit"], [""], [None], {}, ["x" * 41])
 NO_UUIDS = ("", "x", ID + "0", "0" * 36, 7, [ID])
@@ -340,15 +341,6 @@ def test_only_format_error_escapes(row, body):
 )  # fmt: skip
 def test_durations_are_weeks_or_days_and_time(text, duration):
     assert read_duration(text) == duration
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "P", "PT", "P1", "1H", "P1Y", "P1M", "P1DT", "P1W1D", "PT1.5H", "-P1D", "P3651D", "P999999999W", "PT1H\n"],
-)
-def test_other_durations_are_refused(text):
-    with pytest.raises(ValueError, match="not an ISO 8601 duration"):
-        read_duration(text)
 
 
 @given(st.datetimes(timezones=st.timezones()))
