@@ -12,6 +12,8 @@ import pytest
 
 from targets import TARGETS
 
+pytestmark = pytest.mark.slow
+
 FUZZ = Path(__file__).parents[1] / "fuzz" / "run.py"
 CHANGES = 300
 

@@ -9,6 +9,8 @@ import pytest
 
 from tppkit.qr import Login, make_picture
 
+pytestmark = pytest.mark.slow
+
 TOOLKIT = ("certificates", "qr", "trust", "httpsig", "seals", "testpki", "evidence")
 STANDARD = set(sys.stdlib_module_names) | {
     "tppkit",

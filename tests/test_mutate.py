@@ -8,6 +8,8 @@ import pytest
 
 from mutate import GROUPS, KNOWN, ROOT, find_mutants, is_unknown, list_mutants, run_tests
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = b"""\
 def take(name, size):
     require_name(name)

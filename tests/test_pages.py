@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +14,8 @@ import pytest
 
 from programs import needed
 from tppkit.sandbox import SandboxSettings, run_sandbox
+
+pytestmark = pytest.mark.slow
 
 PAGES = Path(__file__).parents[1] / "docs"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -124,6 +126,34 @@ def test_the_blocks_about_diagnoses_run(run, shell):
 def test_a_quickstart_runs(page, run, shell):
     shell("\n".join(blocks(page, "sh")))
     assert run(*blocks(page, "python")) == blocks(page, "text")[-1]
+
+
+@pytest.fixture
+def devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The environment of a machine with SoftHSM2 and a key in KMS."""
+    import boto3  # takes long, so only where it is needed
+    from moto.server import ThreadedMotoServer
+
+    needed("softhsm2-util", "softhsm2")
+    (tmp_path / "tokens").mkdir()
+    (tmp_path / "softhsm2.conf").write_text(f"directories.tokendir = {tmp_path / 'tokens'}\n")
+    monkeypatch.setenv("SOFTHSM2_CONF", str(tmp_path / "softhsm2.conf"))
+    for name, value in (("ACCESS_KEY_ID", "test"), ("SECRET_ACCESS_KEY", "test"), ("DEFAULT_REGION", "eu-central-1")):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL_KMS", "http://{}:{}".format(*server.get_host_and_port()))
+    kms = boto3.client("kms")
+    key = kms.create_key(KeySpec="ECC_NIST_P256", KeyUsage="SIGN_VERIFY")["KeyMetadata"]["KeyId"]
+    kms.create_alias(AliasName="alias/seal-2026", TargetKeyId=key)
+    yield
+    server.stop()
+
+
+def test_the_blocks_about_identities_run(shell, devices, tmp_path):
+    shell("\n".join(blocks("identity", "sh")))
+    (tmp_path / "guide.py").write_text("\n".join(blocks("identity", "python")))
+    assert shell("PYTHONWARNINGS= python guide.py").splitlines() == ["ecdsa-sha256", "ecdsa-sha256", "201 RCVD"]
 
 
 def test_the_search_block_of_the_gateway_prints_what_the_page_says(run):

@@ -18,6 +18,8 @@ from tppkit.callbacks.attacks import ATTACKS
 from tppkit.httpsig import load_private_key
 from tppkit.message import Message
 
+pytestmark = pytest.mark.slow
+
 URL = "https://tpp.example/cb/"
 ACCESS = b'{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2026-12-01 12:00:00"}'
 

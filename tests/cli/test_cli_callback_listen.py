@@ -25,6 +25,8 @@ from tppkit.sandbox.thread import in_thread
 from tppkit.sandbox.uvicorn_server import QuietServer, listen, make_config, serve, stop
 from tppkit.seals import load_private_key
 
+pytestmark = pytest.mark.slow
+
 BASE = "https://tpp.example/cb"
 TOKEN = "a1" * 12
 ACCESS = b'{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2030-01-01 12:00:00"}'

@@ -18,6 +18,8 @@ import pytest
 from programs import TPPKIT
 from tppkit.cli.main import main, run
 
+pytestmark = pytest.mark.slow
+
 
 def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
     yield " ".join(path), command

@@ -13,6 +13,8 @@ from tppkit import __version__
 from tppkit.cli.main import _COMMANDS, main
 from tppkit.cli.output import fact_lines
 
+pytestmark = pytest.mark.slow
+
 TESTCERTS = Path(__file__).parents[2] / "testcerts"
 
 

@@ -15,6 +15,8 @@ from tppkit.testpki.faults.edits import no_statement
 from tppkit.testpki.keys import KeySource
 from tppkit.testpki.requests import write_request
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_pki_is_made_and_its_manifest_printed(tppkit, tmp_path):
     manifest = tppkit("pki", "create", "certs", "--json").json

@@ -14,6 +14,8 @@ import pytest
 from tppkit.testpki import make_pki, write_pki
 from tppkit.testpki.folder import open_pki
 
+pytestmark = pytest.mark.slow
+
 ENDED = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 # The command, which sends itself a signal when it opens the file whose name begins so.
 PROGRAM = """

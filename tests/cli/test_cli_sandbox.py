@@ -18,6 +18,8 @@ from click.testing import CliRunner
 from programs import TPPKIT
 from tppkit.cli.main import main
 
+pytestmark = pytest.mark.slow
+
 _START_S = 60.0
 
 

@@ -23,6 +23,8 @@ from tppkit.errors import FormatError
 from tppkit.httpsig.wire import parse_request
 from tppkit.message import Message
 
+pytestmark = pytest.mark.slow
+
 URL = "https://bank.example/psd2/v1?x=%2F"
 FILES = {"body.json": b'{\r\n "a": 1\n}\0', "-": b"in"}
 

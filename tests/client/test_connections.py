@@ -17,6 +17,8 @@ from tppkit.client import Psd2Client, SealAuth, make_client
 from tppkit.errors import RemoteProtocolError, RequestRefused
 from tppkit.seals import Message
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=HTTP_DRIVERS)
 def driver(request: pytest.FixtureRequest) -> HttpDriver:

@@ -23,6 +23,8 @@ from tppkit.client.answers import MAX_ANSWER_BYTES
 from tppkit.errors import FormatError, OutcomeUnknown, RemoteProtocolError, RequestRefused, TppkitError, TransportError
 from tppkit.testpki import make_pki, write_pki
 
+pytestmark = pytest.mark.slow
+
 STATUS = {"transactionStatus": "RCVD"}
 
 

@@ -42,6 +42,8 @@ from tppkit.testpki import Pki
 from tppkit.web.keys import KeyAuthenticator, hash_key
 from tppkit.web.replay_stores.table import RequestTable
 
+pytestmark = pytest.mark.slow
+
 KEY, OTHER_KEY = "sk_test_3f9a7c5e1b2d4f60", "sk_test_000000000000000000"
 TABLES = MetaData()
 ORDERS = Table(

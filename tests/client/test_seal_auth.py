@@ -20,6 +20,8 @@ from tppkit.errors import ConfigurationError, LocalProtocolError, RemoteProtocol
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.seals import verify_request
 
+pytestmark = pytest.mark.slow
+
 ID = "99391c7e-ad88-49ec-a2ad-99ddcb1f7721"
 REPEATED = ("X-Request-ID", "Digest", "TPP-Signature-Certificate")
 

@@ -9,8 +9,12 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from tppkit.certificates import Use
 from tppkit.trust import PathVerifier, make_anchors
+
+pytestmark = pytest.mark.slow
 
 PROJECT = Path(__file__).parents[2]
 SUITE = """

@@ -23,6 +23,8 @@ from tppkit.errors import ConfigurationError, FormatError
 from tppkit.protocol.gateway import CardSecret, VaultCard
 from tppkit.testing import assert_no_pan
 
+pytestmark = pytest.mark.slow
+
 PAN = "4929123456785676"
 GROUPED = "4929 1234-5678 5676"
 CVC = "0739"
