@@ -23,7 +23,6 @@ from test_callback_gate import (
     SCAN,
     SCANNED,
     Refusals,
-    async_generator,
     callback,
 )
 
@@ -346,18 +345,6 @@ def test_the_awaited_gate_does_the_same():
         "login", "login ",
     ]  # fmt: skip
     assert (codes, body) == (["callback.signature"], b'{"name":"Shop","perm":[]}')
-
-
-@pytest.mark.parametrize("handler", [lambda *_: None, lambda *given: async_generator(*given)])
-def test_a_handler_that_cannot_be_awaited_is_not_acknowledged(handler):
-    async def run() -> tuple[int, str]:
-        refusals = Refusals()
-        inbox = AsyncInbox(RECEIVER, MemoryStore())
-        one = AsyncCallbackGate(inbox, handler=handler, on_refusal=refusals.append, now=lambda: AT)
-        status = (await one.receive(callback(), LOCAL)).status
-        return status, refusals.code
-
-    assert asyncio.run(run()) == (503, "callback.function")
 
 
 def test_awaited_effects_can_be_had_in_a_transaction_of_the_caller(postgresql_url):

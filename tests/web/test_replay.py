@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
@@ -107,14 +106,13 @@ def test_another_request_under_the_same_id_in_any_letters_is_refused(other, ask,
     assert (told.status, told.code, len(app.scopes)) == (409, "REQUEST_ID_REUSE", 1)
 
 
-@pytest.mark.parametrize("settings", [{}, {"window": timedelta(minutes=5)}])
-def test_after_the_window_an_id_is_new(settings, ask, clock, seal):
-    window = settings.get("window", HOUR)
+def test_after_the_window_an_id_is_new(ask, clock, seal):
+    window = timedelta(minutes=5)
     ask(sealed(seal))
     clock.at = AT + window - timedelta(microseconds=1)
-    assert ask(sealed(seal, body=b"other"), **settings).status == 409
+    assert ask(sealed(seal, body=b"other"), window=window).status == 409
     clock.at = AT + window
-    assert ask(sealed(seal, body=b"other"), **settings).status == 201
+    assert ask(sealed(seal, body=b"other"), window=window).status == 201
 
 
 def test_a_request_that_does_not_verify_or_is_not_sealed_uses_no_id(ask, app, seal, make_gate, pki):
@@ -298,7 +296,7 @@ def test_an_application_that_stops_because_the_client_left_keeps_its_claim_for_t
     assert ask(sealed(seal)).status == 201
 
 
-def test_a_slow_body_takes_nothing_from_the_lease(ask, app, clock, seal):
+def test_of_two_at_once_one_is_handled_and_a_slow_body_takes_nothing_from_the_lease(ask, app, clock, seal):
     message = sealed(seal)
 
     async def busy(scope: Any, receive: Any, send: Any) -> None:
@@ -330,37 +328,6 @@ def test_a_slow_body_takes_nothing_from_the_lease(ask, app, clock, seal):
 def test_times_that_guard_nothing_are_refused(times):
     with refused(ConfigurationError, "web.setting"):
         ReplayGuard(MemoryReplayStore(), **times)
-
-
-def test_two_at_once_are_handled_once(ask, seal):
-    inside, release = asyncio.Event(), asyncio.Event()
-    handled = []
-
-    async def slow(scope: Any, receive: Any, send: Any) -> None:
-        handled.append(scope)
-        inside.set()
-        await release.wait()
-        await answering(201)(scope, receive, send)
-
-    message = sealed(seal)
-
-    async def one(answers: list[Any]) -> list[Any]:
-        async def send(event: Any) -> None:
-            answers.append(event)
-
-        await ask(message, before=slow, send=send)
-        return answers
-
-    async def both() -> tuple[list[Any], list[Any]]:
-        running = asyncio.create_task(one([]))
-        await inside.wait()
-        second = await one([])
-        release.set()
-        return await running, second
-
-    first, second = asyncio.run(both())
-    assert (first[0]["status"], second[0]["status"], len(handled)) == (201, 409, 1)
-    assert json.loads(second[1]["body"])["tppMessages"][0]["code"] == "STATUS_INVALID"
 
 
 def test_a_handler_that_died_with_its_process_is_called_again_after_the_lease(
