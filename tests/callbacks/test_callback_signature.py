@@ -153,11 +153,17 @@ def test_other_curves_and_kinds_are_refused(key):
     [
         b"", b"\x30", DER[:-1], DER + b"\x00", PEM[:60], b"hello", b"\xff" * 40, PEM.replace(b"M", b"!"),
         DER[:-1] + bytes([DER[-1] ^ 1]),  # a point off the curve
-        *(LIVE.private_bytes(form, PrivateFormat.PKCS8, NoEncryption()) for form in (Encoding.PEM, Encoding.DER)),
+        LIVE.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()),
     ],
 )  # fmt: skip
 def test_what_is_not_a_public_key_is_refused(source):
     assert refusal(source) == "callback-key.unreadable"
+
+
+def test_a_private_key_is_named_as_such():
+    pem = LIVE.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    with refused(ConfigurationError, "callback-key.unreadable", match="is a private key"):
+        load_callback_key(pem, name="live")
 
 
 @pytest.mark.parametrize(
