@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
-from inboxes import AT, STORES, UUID, Case, grant, login, open_case, outcome, received, receiver
+from inboxes import AT, UUID, grant, login, outcome, received, receiver
 
 from refusals import refused
 from tppkit.callbacks import CallbackRejected, Inbox, InboxSettings
@@ -18,16 +17,6 @@ from tppkit.inbox import Outcome, Retries
 from tppkit.inbox.store import MemoryStore
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
-
-
-@pytest.fixture(params=STORES)
-def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
-    return open_case(request.param, tmp_path, request)
-
-
-@pytest.fixture
-def inbox(case: Case) -> Inbox:
-    return case.inbox()
 
 
 def raising(callback: Any, connection: Any) -> None:

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-import pytest
-from inboxes import AT, STORES, Case, grant, login, open_case, outcome
+from inboxes import AT, Case, grant, login, outcome
 from sqlalchemy import MetaData, select
 
 from tppkit.callbacks import Inbox, InboxSettings
 from tppkit.inbox import Failure, Outcome, Retention, Retries
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
-
-
-@pytest.fixture(params=STORES)
-def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
-    return open_case(request.param, tmp_path, request)
-
-
-@pytest.fixture
-def inbox(case: Case) -> Inbox:
-    return case.inbox()
 
 
 def raising(callback: Any, connection: Any) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from inboxes import ADDRESSES, AT, SERVICE, STORES, UUID, Case, open_case, outcome, scan
+from inboxes import ADDRESSES, AT, SERVICE, UUID, Case, outcome, scan
 from inboxes import received as post
 
 from tppkit.callbacks import (
@@ -34,16 +33,6 @@ UNREADABLE = {
     "no tlc": RECORD.replace('"tlc":"posted",', ""),
     "no JSON": "{,",
 }
-
-
-@pytest.fixture(params=STORES)
-def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
-    return open_case(request.param, tmp_path, request)
-
-
-@pytest.fixture
-def inbox(case: Case) -> Inbox:
-    return case.inbox()
 
 
 def unreadable(request_id: str = "r1", body: str = UNREADABLE["no tlc"]) -> Message:

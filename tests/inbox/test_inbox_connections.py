@@ -7,7 +7,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 from socket import create_server
 from typing import Any
 
@@ -20,16 +19,6 @@ from sqlalchemy import create_engine, event
 from tppkit.errors import ConfigurationError
 from tppkit.inbox import InboxError, Outcome
 from tppkit.inbox.store import InboxStore
-
-
-@pytest.fixture
-def sqlite_store(request: pytest.FixtureRequest, tmp_path: Path) -> InboxStore:
-    return open_store("sqlite", tmp_path, request)
-
-
-@pytest.fixture
-def postgresql_store(request: pytest.FixtureRequest, tmp_path: Path) -> InboxStore:
-    return open_store("postgresql", tmp_path, request)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

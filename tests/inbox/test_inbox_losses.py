@@ -24,11 +24,6 @@ from tppkit.inbox.store import InboxStore
 KINDS = ("sqlite", "postgresql")
 
 
-@pytest.fixture(params=KINDS)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> InboxStore:
-    return open_store(request.param, tmp_path, request)
-
-
 @pytest.fixture
 def sqlite_store(request: pytest.FixtureRequest, tmp_path: Path) -> InboxStore:
     return open_store("sqlite", tmp_path, request, wait_s=0.5)

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import aiosqlite
@@ -23,16 +22,6 @@ from tppkit.inbox import InboxError, Outcome, Retries, Worker
 from tppkit.inbox.store import InboxStore
 
 KINDS = ("sqlite", "postgresql")
-
-
-@pytest.fixture(params=KINDS)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> InboxStore:
-    return open_store(request.param, tmp_path, request)
-
-
-@pytest.fixture
-def postgresql_store(request: pytest.FixtureRequest, tmp_path: Path) -> InboxStore:
-    return open_store("postgresql", tmp_path, request)
 
 
 ENDS: dict[str, Callable[[Any], object]] = {
