@@ -128,7 +128,7 @@ def test_a_purge_passes_by_what_is_locked(postgresql_store):
     assert postgresql_store.purge(SOURCE, at=AT + 8 * DAY) == 1
 
 
-def test_a_file_is_for_its_owner_only_and_each_commit_waits_for_the_disk(sqlite_store, tmp_path):
+def test_a_file_is_private_and_each_commit_waits_for_the_disk(sqlite_store, tmp_path):
     with sqlite_store.engine.connect() as db:
         found = [db.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")]
     assert (found, {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}) == (["wal", 2], {0o600})

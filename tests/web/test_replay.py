@@ -296,7 +296,7 @@ def test_an_application_that_stops_because_the_client_left_keeps_its_claim_for_t
     assert ask(sealed(seal)).status == 201
 
 
-def test_of_two_at_once_one_is_handled_and_a_slow_body_takes_nothing_from_the_lease(ask, app, clock, seal):
+def test_of_two_at_once_one_is_handled_and_has_the_whole_lease(ask, app, clock, seal):
     message = sealed(seal)
 
     async def busy(scope: Any, receive: Any, send: Any) -> None:
