@@ -18,7 +18,9 @@ from sealing import (
     verdict,
 )
 
-from tppkit.seals import PROFILES, SealPolicy, sign_request
+from refusals import refused
+from tppkit.errors import SignatureRejected
+from tppkit.seals import PROFILES, SealPolicy, sign_request, verify_request_head
 from tppkit.seals.profiles import PSD2_V1
 
 
@@ -95,6 +97,17 @@ def test_a_seal_counts_near_its_covered_date_or_between_its_times(row, minutes, 
     sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT)
     assert verdict(sealed, policy, at=AT + timedelta(minutes=minutes)) == expected
     assert verdict(sealed, policy) == "holds"
+
+
+def test_a_head_with_an_old_date_is_refused_unless_the_caller_takes_it(rsa_pki):
+    row, later = PROFILES["rabobank"], AT + timedelta(minutes=6)
+    sealed, policy = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT), policy_of(row, rsa_pki)
+    with refused(SignatureRejected, "signature.expired"):
+        verify_request_head(sealed, qwac=None, at=later, policy=policy)
+    head = verify_request_head(sealed, qwac=None, at=later, policy=policy, allow_old_date=True)
+    assert head.date_fault is not None
+    assert head.date_fault.code == "signature.expired"
+    assert verify_request_head(sealed, qwac=None, at=AT, policy=policy).date_fault is None
 
 
 @pytest.mark.parametrize(
