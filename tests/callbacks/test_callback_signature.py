@@ -180,6 +180,8 @@ def test_a_key_has_a_printable_name_and_a_validity_that_can_be():
             CallbackKey(name, PUBLIC)
     assert refusal(PEM, not_before=AT, not_after=AT - timedelta(1)) == "callback-key.setting"
     assert refusal(PEM, not_before=datetime(2026, 1, 1)) == "time.naive"
+    begins = CallbackKey("live", PUBLIC, not_before=AT)  # and does not end
+    assert (begins.counts_at(AT), begins.counts_at(AT - timedelta(1))) == (True, False)
 
 
 @pytest.mark.parametrize(
