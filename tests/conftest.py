@@ -30,53 +30,25 @@ AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 
 
 # What `make test` leaves out: databases, proxies and servers of others, processes that are killed, whole matrices, fuzzing.
-SLOW = frozenset(
-    {
-        "certificates/test_hostile_certificates.py", "certificates/test_pkilint.py", "certificates/test_sources.py",
-        "inbox/test_inbox_kills.py",
-        "protocol/test_legacy_models.py", "protocol/test_psd2_model_properties.py", "qr/test_qr_reading.py",
-        "sandbox/test_control.py", "sandbox/test_dialects.py", "sandbox/test_exhaustion.py",
-        "sandbox/test_gateway_bad_input.py", "sandbox/test_gateway_check.py",
-        "sandbox/test_gateway_events.py", "sandbox/test_gateway_firewall.py", "sandbox/test_gateway_kills.py",
-        "sandbox/test_gateway_links.py", "sandbox/test_gateway_openapi.py", "sandbox/test_gateway_pages.py",
-        "sandbox/test_gateway_pages_browser.py", "sandbox/test_gateway_races.py", "sandbox/test_gateway_searches.py",
-        "sandbox/test_gateway_stateful.py", "sandbox/test_gateway_webhooks.py", "sandbox/test_kills.py",
-        "sandbox/test_legacy_bad_input.py", "sandbox/test_legacy_callbacks.py",
-        "sandbox/test_legacy_kills.py", "sandbox/test_legacy_logins.py", "sandbox/test_legacy_pages.py",
-        "sandbox/test_outgoing_http.py", "sandbox/test_pages_browser.py", "sandbox/test_pki_server.py",
-        "sandbox/test_postgresql.py", "sandbox/test_psd2_control.py", "sandbox/test_psd2_curl.py",
-        "sandbox/test_psd2_evidence.py", "sandbox/test_psd2_execution.py", "sandbox/test_psd2_hostile.py",
-        "sandbox/test_psd2_pages.py", "sandbox/test_psd2_requests.py", "sandbox/test_psd2_stateful.py",
-        "sandbox/test_public_address.py", "sandbox/test_revocations.py", "sandbox/test_server.py",
-        "sandbox/test_tls.py", "sandbox/test_tls_connection.py", "sandbox/test_webhook_examples.py",
-        "sandbox/test_webhook_receiver.py",
-        "trust/test_real_trusted_lists.py",
-        "web/test_callback_targets.py", "web/test_examples.py", "web/test_proxy_servers.py",
-        "web/test_receiver_page.py", "web/test_replay_stores.py", "web/test_seal_servers.py",
-    }
-)  # fmt: skip
-
-
 MARKED = re.compile(rb"^pytestmark = .*\bslow\b", re.MULTILINE)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not even import the slow files for `make test`: those of the list, and those that say so by `pytestmark`."""
+    """Do not even import the files that `pytestmark` marks as slow for `make test`."""
     if (
         config.option.markexpr != "not slow"
         or collection_path.suffix != ".py"
         or not collection_path.is_relative_to(TESTS)
     ):
         return None
-    is_listed = collection_path.relative_to(TESTS).as_posix() in SLOW
-    return True if is_listed or MARKED.search(collection_path.read_bytes()) else None
+    return True if MARKED.search(collection_path.read_bytes()) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs more than this project and a few seconds."""
+    """Mark the tests that need a PostgreSQL server as slow."""
     for item in items:
         asks = [*getattr(item, "fixturenames", ()), item.name.partition("[")[2]]
-        if any("postgresql" in one for one in asks) or item.path.relative_to(TESTS).as_posix() in SLOW:
+        if any("postgresql" in one for one in asks):
             item.add_marker("slow")
 
 

@@ -19,6 +19,8 @@ from tppkit.certificates.sources import read_sources
 from tppkit.errors import FormatError
 from tppkit.testpki.profiles import qwac_extensions
 
+pytestmark = pytest.mark.slow
+
 EDITS = st.lists(
     st.tuples(st.integers(0, 4000), st.integers(0, 2), st.binary(min_size=1, max_size=3)), min_size=1, max_size=6
 )

@@ -17,6 +17,8 @@ from tppkit.testpki.faults.catalogue import FAULTS
 from tppkit.testpki.faults.valid_pki import ValidPki
 from tppkit.testpki.ocsp import answer_ocsp
 
+pytestmark = pytest.mark.slow
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of libraries that pkilint imports; the tests' own warnings stay errors
     from pkilint import etsi, finding_filter, loader, pkix

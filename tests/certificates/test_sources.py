@@ -25,6 +25,8 @@ from tppkit.certificates.sources import MAX_CERTIFICATES, MAX_SOURCE_BYTES, Sour
 from tppkit.errors import FormatError
 from tppkit.testpki import certificate_pem, key_pem
 
+pytestmark = pytest.mark.slow
+
 
 def pem(data: bytes, label: str = "CERTIFICATE") -> bytes:
     lines = base64.encodebytes(data).replace(b"\n", b"")

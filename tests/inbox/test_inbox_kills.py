@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from killed_receiver import RECORDS
 
+pytestmark = pytest.mark.slow
+
 KILLS = os.environ.get("CRASH_KILLS", "50")
 SEED = "16"
 

@@ -24,6 +24,8 @@ from tppkit.protocol.legacy import (
 )
 from tppkit.protocol.legacy.models import AccessRequest
 
+pytestmark = pytest.mark.slow
+
 MODELS = (AccessGranted, Transaction, LoginConfirmed)
 TOKEN = "abcdefghijABCDEFGHIJ0123"
 ACCESS = {"token": TOKEN, "exp": "2026-12-01 12:00:00"}

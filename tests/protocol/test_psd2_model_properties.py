@@ -27,6 +27,8 @@ from tppkit.protocol.psd2 import (
 from tppkit.protocol.psd2.models import AccountReference, InstructedAmount
 from tppkit.protocol.wire import WireModel
 
+pytestmark = pytest.mark.slow
+
 PAYMENT: dict[str, Any] = {
     "instructedAmount": {"currency": "EUR", "amount": "12.50"},
     "creditorAccount": {"iban": "LT601010012345678901"},

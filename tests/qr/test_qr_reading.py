@@ -24,6 +24,8 @@ from tppkit.qr.picture import encode_text
 from tppkit.qr.picture_file import pixels_only
 from tppkit.qr.reading import MAX_PICTURE_BYTES, _load
 
+pytestmark = pytest.mark.slow
+
 PNG = make_picture(PAYMENT).png()
 
 

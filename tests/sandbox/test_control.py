@@ -12,6 +12,8 @@ from tppkit.errors import ArchiveError, LocalProtocolError, TransportError
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.control import Control, control_host
 
+pytestmark = pytest.mark.slow
+
 
 def advance_with(
     server: SandboxServer, content: bytes, content_type: str = "application/json", **headers: str

@@ -20,6 +20,8 @@ from tppkit.seals import PROFILES, Message, Seal, SealProfile, sign_request
 from tppkit.testpki import Issued, Pki, make_pki, write_pki
 from tppkit.trust import PathVerifier, load_anchors
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def rsa_sealed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pki, Path]:

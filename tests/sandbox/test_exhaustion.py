@@ -22,6 +22,8 @@ from raw_provider import RawProvider, approval_link, assert_refused, tls_context
 
 from tppkit.testpki import Pki
 
+pytestmark = pytest.mark.slow
+
 FILES = 256
 
 

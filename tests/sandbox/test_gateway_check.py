@@ -21,6 +21,8 @@ from tppkit.sandbox.gateway.check import check_gateway
 from tppkit.sandbox.gateway.cipher import VARIABLE
 from tppkit.sandbox.sandbox import DATABASE
 
+pytestmark = pytest.mark.slow
+
 
 def sell(bank: Sandbox) -> None:
     """Orders in every status but expired, with everything that can be made from one, and links."""

@@ -13,6 +13,8 @@ from raw_provider import control
 
 from tppkit.sandbox.gateway.bounds import MAX_LISTED, MAX_TERMS_BYTES
 
+pytestmark = pytest.mark.slow
+
 DAY_S = 86_400
 
 

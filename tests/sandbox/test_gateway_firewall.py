@@ -17,6 +17,8 @@ from raw_provider import OpenBank, control
 
 from tppkit.testing import assert_no_pan
 
+pytestmark = pytest.mark.slow
+
 NO_ID = "4be1c1f4-8a3c-4f6f-9d6d-0c9b8a1c2d3e"
 PAN, CVC = "{pan}", "{cvc}"  # the merchant's
 CARD: Mapping[str, Any] = {"pan": PAN, "expiry": EXPIRY, "setup_token": NO_ID}

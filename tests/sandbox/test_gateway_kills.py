@@ -24,6 +24,8 @@ from merchant import Merchant
 
 from tppkit.testing import assert_no_pan
 
+pytestmark = pytest.mark.slow
+
 KILLS = int(os.environ.get("SANDBOX_KILLS", "3"))
 SEED = 19
 CONNECTIONS = 8

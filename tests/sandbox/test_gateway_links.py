@@ -22,6 +22,8 @@ from tppkit.sandbox.gateway.settings import GatewaySettings, Job
 from tppkit.sandbox.gateway.tables import TABLES, StoredOrder
 from tppkit.sandbox.outgoing_http import Receivers
 
+pytestmark = pytest.mark.slow
+
 DAY = 86400
 
 

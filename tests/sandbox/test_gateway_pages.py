@@ -16,6 +16,8 @@ from merchant import ASKED, DECLINED, Merchant
 
 from tppkit._clock import parse_time
 
+pytestmark = pytest.mark.slow
+
 BACK, FAILED = "https://shop.example/back?x=1&y=2", "https://shop.example/failed"
 BOTH = {"return_url": BACK, "failure_url": FAILED}
 ASKED_DECLINED = "4000008260003178"

@@ -10,6 +10,8 @@ from browser import DARK, DESKTOP, PHONE, heading, press, require_accessible
 from merchant import ASKED, DECLINED, Merchant
 from test_gateway_pages import statuses
 
+pytestmark = pytest.mark.slow
+
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright; install the extra dev")
 
 Browse = Callable[..., Any]

@@ -18,6 +18,8 @@ from raw_provider import checked_sandbox, control
 
 from tppkit.sandbox import SandboxServer, SandboxSettings
 
+pytestmark = pytest.mark.slow
+
 AT_ONCE = 8
 ROUNDS = 5
 

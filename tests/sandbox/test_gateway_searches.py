@@ -34,6 +34,8 @@ from tppkit.sandbox.gateway.projects import Project, Projects
 from tppkit.sandbox.gateway.settings import GatewaySettings
 from tppkit.sandbox.outgoing_http import Receivers
 
+pytestmark = pytest.mark.slow
+
 SEARCH = "/v1/search/orders/"
 MANY = """WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :count)
     INSERT INTO gateway_orders (id, project_id, status, terms, currency, amount, is_test, own_checkout, page_token, created_at, modified_at)

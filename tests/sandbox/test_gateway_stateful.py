@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from cards import Cards
 from gateway_model import DELAYED, HOLD, MANUAL, Paid
 from hypothesis import settings
@@ -16,6 +17,8 @@ from test_psd2_stateful import STEP, Bank, InProcess, seeded
 
 from tppkit._clock import parse_time
 from tppkit.testpki import Pki
+
+pytestmark = pytest.mark.slow
 
 __all__ = ["seeded"]
 

@@ -24,6 +24,8 @@ from tppkit.errors import ConfigurationError
 from tppkit.sandbox import SandboxServer, SandboxSettings
 from tppkit.sandbox.faults import FAULTS, OF_TRANSPORT
 
+pytestmark = pytest.mark.slow
+
 HOUR, DAY = 3600, 86_400
 KILLS, CONNECTIONS, EACH = 3, 4, 20
 

@@ -26,6 +26,8 @@ from raw_provider import INSTANT, RawProvider, altered
 
 from tppkit.seals import Message
 
+pytestmark = pytest.mark.slow
+
 KILLS = int(os.environ.get("SANDBOX_KILLS", "3"))
 SEED = 15
 CONNECTIONS = 16

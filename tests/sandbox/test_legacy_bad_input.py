@@ -17,6 +17,8 @@ from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.sandbox import SandboxServer
 from tppkit.testpki import Pki
 
+pytestmark = pytest.mark.slow
+
 FORMAT, KEY = (400, "FORMAT_ERROR"), (401, "UNAUTHORIZED")
 UNKNOWN, METHOD = (404, "NOT_FOUND"), (405, "METHOD_NOT_ALLOWED")
 JSON = {"Content-Type": "application/json"}

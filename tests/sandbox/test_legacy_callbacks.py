@@ -11,6 +11,8 @@ from raw_provider import advance, control
 
 from tppkit._clock import parse_time
 
+pytestmark = pytest.mark.slow
+
 MINUTE, HOUR = 60, 3600
 
 

@@ -12,11 +12,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import pytest
 from bank_process import BankProcess
 from legacy_provider import Legacy
 
 from tppkit.sandbox.server import Addresses
 from tppkit.testpki import Pki
+
+pytestmark = pytest.mark.slow
 
 KILLS = 3
 CONNECTIONS = 4

@@ -8,6 +8,8 @@ import pytest
 from legacy_provider import ONA, Legacy, Receiver
 from raw_provider import control
 
+pytestmark = pytest.mark.slow
+
 ALL = ["NAME", "PHONE", "EMAIL", "ADDRESS", "ID"]
 
 

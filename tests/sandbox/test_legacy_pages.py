@@ -27,6 +27,8 @@ from raw_provider import is_refused
 
 from tppkit.sandbox import SandboxServer
 
+pytestmark = pytest.mark.slow
+
 TX = f"TX:{FOREIGN}:Bookshop:EUR:12.50:SHOP:Order 4711"
 SCAN = f"/scan?{quote(TX, safe='')}"
 

@@ -24,6 +24,8 @@ from tppkit.sandbox.outgoing_http import MAX_ANSWER_BYTES, OutgoingHttp, Receive
 from tppkit.testpki import Issued, Pki, certificate_pem, make_pki
 from tppkit.testpki.profiles import authority_name
 
+pytestmark = pytest.mark.slow
+
 HOST = "receiver.example"
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 PRIVATE = [

@@ -14,6 +14,8 @@ from test_psd2_pages import DAILY, JONAS, ONA, SMALL, new_consent
 from tppkit.qr import read_texts
 from tppkit.sandbox import SandboxSettings
 
+pytestmark = pytest.mark.slow
+
 
 def returning(tpp: RawProvider, provider: Provider, **options: Any) -> tuple[dict[str, Any], str]:
     """A payment with a return address, and that address."""

@@ -28,6 +28,8 @@ from tppkit.testpki.keys import KeySource
 from tppkit.testpki.pem import pem_block
 from tppkit.testpki.requests import make_request
 
+pytestmark = pytest.mark.slow
+
 TPPKIT = str(Path(sys.executable).with_name("tppkit"))
 
 

@@ -24,6 +24,8 @@ from tppkit._clock import parse_time, utc_now
 from tppkit.sandbox import SandboxServer, SandboxSettings
 from tppkit.sandbox.database import Database
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def database(postgresql_url: str) -> str:

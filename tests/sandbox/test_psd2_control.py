@@ -12,6 +12,8 @@ from raw_provider import PAYMENT, advance, control
 
 from tppkit.sandbox import SandboxServer
 
+pytestmark = pytest.mark.slow
+
 ONA, JONAS = "customer-1", "customer-2"
 DAILY, SMALL = "LT029999900000000001", "LT189999900000000004"
 

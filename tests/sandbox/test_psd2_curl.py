@@ -16,6 +16,8 @@ from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.psd2 import PSD2
 from tppkit.sandbox import SandboxServer
 
+pytestmark = pytest.mark.slow
+
 BODIES = {"initiate_payment": PAYMENT, "create_consent": request(ALL)}
 QUERIES = {"accounts": {"withBalance": "true"}, "transactions": {"dateFrom": "2020-01-01", "bookingStatus": "both"}}
 # The names of the answer's fields.

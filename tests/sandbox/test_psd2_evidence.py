@@ -24,6 +24,8 @@ from tppkit.seals import Seal, sign_request
 from tppkit.seals.profiles import PSD2_V1
 from tppkit.trust import PathVerifier, load_anchors
 
+pytestmark = pytest.mark.slow
+
 
 def folder(server: SandboxServer) -> Path:
     return server.sandbox.settings.directory / "archive"

@@ -18,6 +18,8 @@ from tppkit.protocol.psd2 import BankRules
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.bank.ledger import MAX_PENDING
 
+pytestmark = pytest.mark.slow
+
 AMPLE, SHOP, SMALL = "LT029999900000000001", "LT459999900000000003", "LT189999900000000004"  # SMALL holds 8.40 EUR
 
 

@@ -22,6 +22,8 @@ from tppkit.sandbox import SandboxServer
 from tppkit.seals import Message
 from tppkit.testpki import Pki
 
+pytestmark = pytest.mark.slow
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),

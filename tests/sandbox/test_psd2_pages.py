@@ -18,6 +18,8 @@ from raw_provider import APPROVE, PAYMENT, RawProvider, advance, approval_link, 
 from tppkit.sandbox.psd2.page_texts import OUTCOMES
 from tppkit.seals import Message
 
+pytestmark = pytest.mark.slow
+
 BACK = "https://tpp.example/back?x=1&y=2"
 ONA, JONAS, MARTA = "customer-1", "customer-2", "customer-3"
 DAILY, SHOP, SMALL = "LT029999900000000001", "LT459999900000000003", "LT189999900000000004"

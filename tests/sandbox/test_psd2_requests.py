@@ -12,6 +12,8 @@ from tppkit.protocol.psd2 import PSD2, BankRules
 from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.seals import Message
 
+pytestmark = pytest.mark.slow
+
 ROWS = {row.name: row for row in PSD2.endpoints}
 PLACE = {"product": SEPA, "payment_id": "any", "consent_id": "any", "resource_id": "any"}
 

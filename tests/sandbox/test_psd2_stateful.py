@@ -34,6 +34,8 @@ from tppkit.sandbox.sandbox import SandboxHosts
 from tppkit.seals import Message
 from tppkit.testpki import Pki, certificate_pem, make_pki, write_pki
 
+pytestmark = pytest.mark.slow
+
 AT = datetime(2026, 10, 24, 18, tzinfo=UTC)
 VILNIUS = ZoneInfo("Europe/Vilnius")
 ELSEWHERE = PAYMENT["creditorAccount"]["iban"]

@@ -14,6 +14,8 @@ from tppkit.errors import ConfigurationError
 from tppkit.sandbox import SandboxServer, SandboxSettings
 from tppkit.testpki import Pki
 
+pytestmark = pytest.mark.slow
+
 PUBLIC = "bank.example.com"
 
 

@@ -17,6 +17,8 @@ from tppkit.sandbox.revocations import FolderRevocations
 from tppkit.testpki import Pki, write_pki
 from tppkit.testpki.folder import open_pki
 
+pytestmark = pytest.mark.slow
+
 TARGET = f"{PAYMENTS}/unknown/status"
 
 

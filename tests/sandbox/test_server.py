@@ -19,6 +19,8 @@ from tppkit.errors import ArchiveError, ConfigurationError
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 from tppkit.testpki import key_pem, write_pki
 
+pytestmark = pytest.mark.slow
+
 
 @contextmanager
 def listening(offset: int = 0) -> Iterator[int]:

@@ -33,7 +33,7 @@ from tppkit.testpki import key_pem
 
 __all__ = ["log", "parties", "soft", "soft_server", "strict", "strict_server"]
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.slow]
 
 BOTH = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 VERSIONS = pytest.mark.parametrize("version", BOTH, ids=["1.2", "1.3"])

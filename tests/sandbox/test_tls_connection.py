@@ -37,7 +37,7 @@ from tppkit.sandbox.tls import ServerTls
 
 __all__ = ["log", "parties", "soft", "soft_server"]
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.slow]
 
 
 def key_update_requests(secret: bytes) -> Iterator[bytes]:

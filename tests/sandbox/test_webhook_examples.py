@@ -17,6 +17,8 @@ from tppkit.protocol.gateway.webhooks import StatusChanged
 from tppkit.testpki import Pki, certificate_pem
 from tppkit.web import make_webhook_path
 
+pytestmark = pytest.mark.slow
+
 TEXT = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text("utf-8")
 FASTAPI, FLASK, ASGI, WSGI, WATCH, TASKS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 COMMON = FASTAPI.replace("from fastapi import FastAPI\n", "").partition("app = ")[0]

@@ -29,6 +29,8 @@ from tppkit.protocol.gateway.webhooks import StatusChanged
 from tppkit.testpki import Pki, certificate_pem
 from tppkit.web import AsyncWebhookInbox, WebhookInbox, WebhookSettings
 
+pytestmark = pytest.mark.slow
+
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 EFFECTS = Table(
     "webhook_effects", MetaData(), Column("id", Integer, primary_key=True), Column("order_id", String), Column("status", String)

@@ -16,7 +16,7 @@ from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS
 from tppkit.trust.trusted_list.reader import UnverifiedList
 from tppkit.trust.trusted_list.services import IssuingService
 
-pytestmark = pytest.mark.shared
+pytestmark = [pytest.mark.shared, pytest.mark.slow]
 
 IN_2023 = datetime(2023, 10, 20, tzinfo=UTC)
 MULTICERT, BUYPASS = "eidas-psd2-sdk__multicert-psd2-eidas__e6a46847", "openbanking-aspsp__QWac__09995cb9"

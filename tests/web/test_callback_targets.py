@@ -14,6 +14,8 @@ from serving import free_port, run_nginx
 
 from tppkit.callbacks import sign_callback
 
+pytestmark = pytest.mark.slow
+
 BODY = b'{"a":1}'
 _NUMBERS = count()
 

@@ -28,6 +28,8 @@ from tppkit.protocol.psd2.models import PaymentInitiated
 from tppkit.seals import Message, load_private_key, sign_request
 from tppkit.testpki import certificate_pem, write_pki
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 UVICORN = ("-m", "uvicorn", "--no-proxy-headers", "--port", "{port}")
 COMMANDS = {

@@ -40,6 +40,8 @@ from tppkit.web import (
     verified_request,
 )
 
+pytestmark = pytest.mark.slow
+
 NGINX = """
   server {{
     listen 127.0.0.1:{port} ssl;

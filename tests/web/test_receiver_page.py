@@ -16,6 +16,8 @@ from callback_servers import Server, running
 
 from programs import TPPKIT
 
+pytestmark = pytest.mark.slow
+
 TEXT = (Path(__file__).parents[2] / "docs" / "receiver.md").read_text("utf-8")
 PYTHON, SHELL = (re.findall(rf"^```{kind}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL) for kind in ("python", "sh"))
 FASTAPI, FLASK, WORKER, OPENTELEMETRY, PROMETHEUS, FASTAPI_ROUTE, FLASK_ROUTE = PYTHON

@@ -25,6 +25,8 @@ from tppkit.web.replay import Bounds, Claim, ReplayStore, Verdict
 from tppkit.web.replay_stores.memory import USE_BYTES, MemoryReplayStore
 from tppkit.web.replay_stores.table import TABLE, TableReplayStore
 
+pytestmark = pytest.mark.slow
+
 HOUR, MINUTE = 3_600_000_000, 60_000_000
 NOW = 1_780_000_000_000_000
 KINDS = ("memory", "sqlite", "postgresql")

@@ -29,6 +29,8 @@ from tppkit.callbacks import sign_callback
 from tppkit.seals import Message, Seal
 from tppkit.testpki import Pki
 
+pytestmark = pytest.mark.slow
+
 ASGI = {
     name: server(name, "seal_apps:asgi")
     for name in ("uvicorn httptools", "uvicorn h11", "hypercorn", "granian", "gunicorn asgi")
