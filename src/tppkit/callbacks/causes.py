@@ -23,9 +23,14 @@ from tppkit.message import Message
 from tppkit.protocol.legacy.rules import is_token
 from tppkit.protocol.wire import MAX_BODY_BYTES
 
-_SLASH, _SCHEME, _HOST = "callback-cause.url-slash", "callback-cause.url-scheme", "callback-cause.url-host"
-_WITH_PORT, _PREFIX, _QUERY = "callback-cause.url-port", "callback-cause.url-prefix", "callback-cause.url-query"
-_CASE, _ENCODING = "callback-cause.url-case", "callback-cause.url-encoding"
+_SLASH = "callback-cause.url-slash"
+_SCHEME = "callback-cause.url-scheme"
+_HOST = "callback-cause.url-host"
+_WITH_PORT = "callback-cause.url-port"
+_PREFIX = "callback-cause.url-prefix"
+_QUERY = "callback-cause.url-query"
+_CASE = "callback-cause.url-case"
+_ENCODING = "callback-cause.url-encoding"
 _HTTPS = "https://"
 _MAX_URLS = 400
 # The port of HTTPS, and common ports of servers behind a proxy.

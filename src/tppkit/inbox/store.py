@@ -206,7 +206,9 @@ class InboxStore:
         Raises:
             InboxError: `inbox.unavailable`, before any entry was handled.
         """
-        at, began, worked = as_utc(at), time.monotonic(), list[Worked]()
+        at = as_utc(at)
+        began = time.monotonic()
+        worked: list[Worked] = []
         until = shift(at, worker.lease)
         try:
             for _ in range(require_limit(limit)):
@@ -257,7 +259,8 @@ class InboxStore:
 
     def purge(self, source: str, *, at: datetime, retention: Retention = RETENTION) -> int:
         """Delete rows whose retention has ended, in bounded batches; returns their number."""
-        deleted, spans = 0, {self._sql.purge_done: retention.done, self._sql.purge_versions: retention.versions}
+        deleted = 0
+        spans = {self._sql.purge_done: retention.done, self._sql.purge_versions: retention.versions}
         if retention.failed is not None:
             spans[self._sql.purge_failed] = retention.failed
         for statement, span in spans.items():
@@ -280,7 +283,8 @@ class InboxStore:
         return entry, claim, reason == LEASE_ENDED
 
     def _work_one(self, taken: Entry, claim: Claim, has_died: bool, worker: Worker, at: datetime) -> Worked:
-        entry, outcome, attempt, retries = taken, Outcome.BUSY, claim["attempt"], worker.retries
+        entry, outcome = taken, Outcome.BUSY
+        attempt, retries = claim["attempt"], worker.retries
         if has_died and attempt > retries.attempts:
             values = values_of(taken, State.FAILED, attempts=attempt - 1, reason=LEASE_ENDED)
             ended = self._rows(self._sql.end, {**values, **claim})
