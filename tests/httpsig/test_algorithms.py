@@ -239,7 +239,7 @@ def test_the_message_of_a_wrong_algorithm_shows_no_control_character():
 
 
 _PSS = ("-pkeyopt", "rsa_padding_mode:pss", "-pkeyopt", "rsa_pss_saltlen:digest")
-# What `openssl pkeyutl` is told for each algorithm.
+# The options of `openssl pkeyutl` for each algorithm.
 OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "rsa-sha256": ("-digest", "sha256"),
@@ -279,8 +279,8 @@ def test_openssl_verifies_what_we_sign_and_signs_what_we_verify(name, keys, tmp_
     public.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     text.write_bytes(DATA)
     signature.write_bytes(to_der(name, KeySigner(key, algorithm=name).sign(DATA)))
-    told = openssl(name, "-verify", "-pubin", "-inkey", public, "-sigfile", signature, "-in", text)
-    assert told == "Signature Verified Successfully\n"
+    printed = openssl(name, "-verify", "-pubin", "-inkey", public, "-sigfile", signature, "-in", text)
+    assert printed == "Signature Verified Successfully\n"
     private, text, signature = tmp_path / "private.pem", tmp_path / "text", tmp_path / "signature"
     private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     openssl(name, "-sign", "-inkey", private, "-out", signature, "-in", text)

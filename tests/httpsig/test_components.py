@@ -215,7 +215,7 @@ def test_another_implementation_encodes_query_parameters_the_same(text):
         theirs = HTTPSignatureComponentResolver(Theirs(f"https://www.example.com{target}")).resolve(item)
     except HTTPMessageSignaturesException:
         return
-    if "%EF%BF%BD" in theirs:  # the mark for bytes that are no text; what was signed could not be told
+    if "%EF%BF%BD" in theirs:  # the replacement for bytes that are no text: it hides what was signed
         assert fault(get(target), "@query-param", name="x") == "signature.unsupported-component"
     else:
         assert value(get(target), "@query-param", name="x") == theirs

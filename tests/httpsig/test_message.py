@@ -157,8 +157,8 @@ def test_a_broken_request_is_read_as_found_when_that_is_requested(raw):
 
 @pytest.mark.parametrize("length", ["2", "02", "9" * 5000])
 def test_how_the_length_differs_is_reported(length):
-    told = list(length_differences(Message("POST", "/", (("Content-Length", length),), b"ab")))
-    assert len(told) == (0 if int(length[:10]) == 2 else 1)
+    differences = list(length_differences(Message("POST", "/", (("Content-Length", length),), b"ab")))
+    assert len(differences) == (0 if int(length[:10]) == 2 else 1)
 
 
 def test_a_long_run_of_spaces_in_a_header_costs_nothing():

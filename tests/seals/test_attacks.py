@@ -118,7 +118,7 @@ def test_the_list_of_attacks_is_whole(shared_data):
 
 
 @pytest.fixture(params=["unknown", "known"])
-def believed(request: pytest.FixtureRequest, pki: Pki, sealed: Message) -> SealPolicy:
+def policy(request: pytest.FixtureRequest, pki: Pki, sealed: Message) -> SealPolicy:
     """A policy that sees its first request, and one that has verified the provider's seal before."""
     policy = fresh_policy(pki)
     if request.param == "known":
@@ -146,21 +146,21 @@ def test_2_the_names_of_covered_headers_are_part_of_what_is_signed(pki):
     assert verdict(with_value(sealed, "Signature", other), fresh_policy(pki)) == "signature.invalid"
 
 
-def test_3_a_digest_that_is_not_covered_or_not_compared(pki, believed, sealed):
+def test_3_a_digest_that_is_not_covered_or_not_compared(pki, policy, sealed):
     forged = seal_by_hand(REQUEST, pki.qseal, covered=("x-request-id", "(request-target)"))
-    assert verdict(forged, believed) == "signature.uncovered"
+    assert verdict(forged, policy) == "signature.uncovered"
     evil = without(forged, "Digest")._replace(body=b"evil").with_headers(("Digest", make_digest(b"evil")))
-    assert verdict(evil, believed) == "signature.uncovered"
-    assert verdict(sealed._replace(body=b"evil"), believed) == "digest.mismatch"
+    assert verdict(evil, policy) == "signature.uncovered"
+    assert verdict(sealed._replace(body=b"evil"), policy) == "digest.mismatch"
     forged = with_value(sealed._replace(body=b"evil"), "Digest", make_digest(b"evil"))
-    assert verdict(forged, believed) == "signature.invalid"
+    assert verdict(forged, policy) == "signature.invalid"
 
 
-def test_4_the_body_is_removed_alone_or_with_its_digest(sealed, believed):
-    assert verdict(sealed._replace(body=b""), believed) == "digest.mismatch"
-    assert verdict(without(sealed._replace(body=b""), "Digest"), believed) == "signature.missing"
+def test_4_the_body_is_removed_alone_or_with_its_digest(sealed, policy):
+    assert verdict(sealed._replace(body=b""), policy) == "digest.mismatch"
+    assert verdict(without(sealed._replace(body=b""), "Digest"), policy) == "signature.missing"
     empty = with_value(sealed._replace(body=b""), "Digest", make_digest(b""))
-    assert verdict(empty, believed) == "signature.invalid"
+    assert verdict(empty, policy) == "signature.invalid"
 
 
 @pytest.mark.parametrize(
@@ -171,16 +171,16 @@ def test_4_the_body_is_removed_alone_or_with_its_digest(sealed, believed):
     ],
     ids=["no query", "longer query", "decoded", "lower escape", "whole address", "no base path", "fragment", "?", "//"],
 )  # fmt: skip
-def test_5_the_target_in_another_spelling(target, sealed, believed):
-    assert verdict(sealed._replace(target=target), believed) == "signature.invalid"
+def test_5_the_target_in_another_spelling(target, sealed, policy):
+    assert verdict(sealed._replace(target=target), policy) == "signature.invalid"
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
 @pytest.mark.parametrize("name", ["X-Request-ID", "Digest", "Signature", "TPP-Signature-Certificate"])
-def test_6_a_covered_header_doubled_in_front_or_behind(name, first, sealed, believed):
+def test_6_a_covered_header_doubled_in_front_or_behind(name, first, sealed, policy):
     evil = (name.lower(), "evil")
     headers = (evil, *sealed.headers) if first else (*sealed.headers, evil)
-    assert verdict(sealed._replace(headers=headers), believed) == "header.duplicate"
+    assert verdict(sealed._replace(headers=headers), policy) == "header.duplicate"
 
 
 def test_6_a_list_header_doubled_is_signed_in_its_order(pki):
@@ -208,7 +208,7 @@ def test_8_a_weak_hash_that_the_sender_chose(algorithm, rsa_pki):
 
 
 def test_9_another_spelling_of_der_is_refused_and_the_mirrored_signature_proves_the_same_and_no_more(
-    pki, believed, sealed
+    pki, policy, sealed
 ):
     key = pki.qseal.key
 
@@ -216,13 +216,13 @@ def test_9_another_spelling_of_der_is_refused_and_the_mirrored_signature_proves_
         der = key.sign(data, ec.ECDSA(SHA256()))
         return bytes([0x30, der[1] + 1, 0x02, der[3] + 1, 0x00]) + der[4:]
 
-    assert verdict(seal_by_hand(REQUEST, pki.qseal, sign=padded), believed) == "signature.invalid"
+    assert verdict(seal_by_hand(REQUEST, pki.qseal, sign=padded), policy) == "signature.invalid"
     # Every ECDSA signature (r, s) has a mirrored form (r, n - s), so signature bytes name no request: the request's id does.
     head, mark, last = header(sealed, "Signature").rpartition('signature="')
     r, s = decode_dss_signature(decode_base64(last[:-1], what="signature"))
     mirrored = encode_base64(encode_dss_signature(r, P256_ORDER - s))
     forged = with_value(sealed, "Signature", f'{head}{mark}{mirrored}"')
-    verified = verify_request(forged, qwac=None, at=AT, policy=believed)
+    verified = verify_request(forged, qwac=None, at=AT, policy=policy)
     assert (verified.request_id, verified.body) == (REQUEST_ID, REQUEST.body)
     assert not hasattr(verified, "signature")
 
@@ -254,14 +254,14 @@ def test_11_a_line_break_in_a_value_is_neither_signed_nor_verified_nor_mistaken_
     assert verdict(merged, fresh_policy(pki)) == "header.control-character"
 
 
-def test_12_the_certificate_exchanged_alone_or_with_digest_and_signature(pki, other_qseal, believed, sealed):
+def test_12_the_certificate_exchanged_alone_or_with_digest_and_signature(pki, other_qseal, policy, sealed):
     forged = seal_by_hand(REQUEST._replace(body=b"evil"), other_qseal)
-    assert verdict(forged, believed, qwac=pki.qwac.certificate) == "seal.other-organisation"
+    assert verdict(forged, policy, qwac=pki.qwac.certificate) == "seal.other-organisation"
     forged = with_value(sealed, "TPP-Signature-Certificate", encode_base64(other_qseal.certificate.der))
-    assert verdict(forged, believed) == "key-id.mismatch"
+    assert verdict(forged, policy) == "key-id.mismatch"
 
 
-def test_13_a_covered_header_that_is_not_there_ends_nothing_early(pki, believed):
+def test_13_a_covered_header_that_is_not_there_ends_nothing_early(pki, policy):
     # A verifier that stops at the first missing header compares a shorter string than it believes.
     for missing in ("psu-id", "tpp-redirect-uri"):
 
@@ -270,7 +270,7 @@ def test_13_a_covered_header_that_is_not_there_ends_nothing_early(pki, believed)
 
         for covered in ((*COVERED, missing), (missing, *COVERED), ("digest", missing, *COVERED[1:])):
             forged = seal_by_hand(REQUEST, pki.qseal, covered=covered, sign=sign_without)
-            assert verdict(forged, believed) == "signature.header-absent"
+            assert verdict(forged, policy) == "signature.header-absent"
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_20_hs2019_has_no_meaning_but_the_profiles(rsa_pki):
         assert verdict(sealed, fresh_policy(rsa_pki)) == "signature.algorithm"
 
 
-def test_a_quoted_text_that_looks_like_a_signature_is_not_one(pki, sealed, believed):
+def test_a_quoted_text_that_looks_like_a_signature_is_not_one(pki, sealed, policy):
     # The remembered text ends before `,signature="`; another parameter may hold just that.
     value = header(sealed, "Signature")
     head, _, last = value.rpartition(',signature="')
@@ -345,9 +345,9 @@ def test_a_quoted_text_that_looks_like_a_signature_is_not_one(pki, sealed, belie
         f'{head},signature="{last},signature="{last}',
         f'x="{head}",signature="{last}',
     ):
-        assert verdict(with_value(sealed, "Signature", forged), believed) != "holds"
+        assert verdict(with_value(sealed, "Signature", forged), policy) != "holds"
     last_but_one = TEMPLATE.replace(',signature="{signature}"', ',signature="{signature}",note=",signature="')
     for template in (f'note=",signature=",{TEMPLATE}', last_but_one):
         noted = seal_by_hand(REQUEST, pki.qseal, template=template)
-        assert [verdict(noted, believed), verdict(noted, believed)] == ["holds", "holds"]
-        assert verdict(with_value(noted, "X-Request-ID", "another"), believed) == "signature.invalid"
+        assert [verdict(noted, policy), verdict(noted, policy)] == ["holds", "holds"]
+        assert verdict(with_value(noted, "X-Request-ID", "another"), policy) == "signature.invalid"

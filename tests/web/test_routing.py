@@ -48,14 +48,14 @@ def test_another_path_than_was_sent_is_refused(make_gate, pki, seal):
     message = sealed(seal, target=TARGET)
     environ, scope = wsgi.environ_of(wsgi.forwarded(message, pki)), asgi.scope_of(message, pki.qwac)
     app, other = wsgi.Recorder(), asgi.Recorder()
-    door, async_door = WsgiSealMiddleware(app, gate=make_gate()), SealMiddleware(other, gate=make_gate())
-    assert wsgi.call(door, dict(environ))[0] == asgi.call(async_door, scope, [message.body]).status == 201
+    gated, async_gated = WsgiSealMiddleware(app, gate=make_gate()), SealMiddleware(other, gate=make_gate())
+    assert wsgi.call(gated, dict(environ))[0] == asgi.call(async_gated, scope, [message.body]).status == 201
     for change in REROUTED_ENVIRONS:
-        status, _, body = wsgi.call(door, environ | change)
+        status, _, body = wsgi.call(gated, environ | change)
         assert (status, b"message.rerouted" in body) == (400, True), change
     for change in REROUTED_SCOPES:
-        told = asgi.call(async_door, scope | change, [message.body])
-        assert (told.status, "message.rerouted" in told.text) == (400, True), change
+        answer = asgi.call(async_gated, scope | change, [message.body])
+        assert (answer.status, "message.rerouted" in answer.text) == (400, True), change
     assert (len(app.environs), len(other.scopes)) == (1, 1)
 
 
@@ -68,8 +68,8 @@ def test_an_application_under_a_dispatcher_of_werkzeug_has_its_mount(make_gate, 
     app = wsgi.Recorder()
     environ = wsgi.environ_of(wsgi.forwarded(sealed(seal, target=TARGET), pki))
     for mount, status in (("/bank", 201), ("", 400), ("/psd2", 400)):
-        door = DispatcherMiddleware(wsgi.Recorder(), {"/bank": WsgiSealMiddleware(app, gate=make_gate(mount=mount))})
-        assert wsgi.call(door, dict(environ))[0] == status
+        gated = DispatcherMiddleware(wsgi.Recorder(), {"/bank": WsgiSealMiddleware(app, gate=make_gate(mount=mount))})
+        assert wsgi.call(gated, dict(environ))[0] == status
     assert app.environs[0]["PATH_INFO"] == "/psd2/v1/payments/a/b"
 
 
@@ -84,9 +84,9 @@ def test_a_sub_application_of_fastapi_has_its_mount(make_gate, pki, seal):
     for mount, status in (("/bank", 200), ("", 400)):
         outer = FastAPI()
         outer.mount("/bank", SealMiddleware(inner, gate=make_gate(mount=mount)))
-        told = asgi.call(outer, asgi.scope_of(message, pki.qwac, app=outer), [message.body])
-        assert told.status == status, told.body
-        assert status != 200 or json.loads(told.body) == message.target
+        answer = asgi.call(outer, asgi.scope_of(message, pki.qwac, app=outer), [message.body])
+        assert answer.status == status, answer.body
+        assert status != 200 or json.loads(answer.body) == message.target
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def test_the_table_of_the_interface_holds_below_the_mount(make_gate, pki, seal, 
 
     outer.mount("/bank", SealMiddleware(inner, gate=make_gate(PSD2, mount="/bank")))
     message = sealed(seal, method=method, target=path)
-    told = asgi.call(outer, asgi.scope_of(message, pki.qwac, app=outer), [message.body])
-    assert (told.status, dict(told.headers).get("allow")) == (status, allow), told.body
+    answer = asgi.call(outer, asgi.scope_of(message, pki.qwac, app=outer), [message.body])
+    assert (answer.status, dict(answer.headers).get("allow")) == (status, allow), answer.body
 
 
 def test_a_route_is_found_below_the_mount_with_parameters_and_query(make_gate):

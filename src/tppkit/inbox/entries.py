@@ -267,7 +267,7 @@ class Worker:
     """How the due entries of a source are handled; `tppkit inbox work --handler` takes one too.
 
     Attributes:
-        source: of the entries.
+        source: Source of the entries.
         handler: called with the entry and SQLAlchemy's connection.
         lease: how long a worker may take for an entry before another one may claim it.
         retries: when a failed entry is tried again.

@@ -110,7 +110,7 @@ def protected(app: ASGIApp) -> ASGIApp:
 
 
 async def read_form(request: Request, url: str, *, max_bytes: int) -> Mapping[str, Sequence[str]]:
-    """Read the form that a page of the sandbox, whose pages host has this address, sent; other pages may know a link too.
+    """Read a form sent by a page of the sandbox at `url`; reject forms of other origins.
 
     Raises:
         FormatError: `message.too-large`, `model.invalid`.

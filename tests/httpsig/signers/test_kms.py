@@ -1,4 +1,4 @@
-"""Keys in AWS KMS: moto's server speaks the service's protocol over HTTP on loopback; one of our own tells its errors."""
+"""Keys in AWS KMS: moto's server speaks the service's protocol over HTTP on loopback; one of our own sends its errors."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class Answering(BaseHTTPRequestHandler):
             self.server.end.wait(20)  # type: ignore[attr-defined]
             return
         status, code = self.server.error  # type: ignore[attr-defined]
-        body = json.dumps({"__type": code, "message": "told by the test"}).encode() if code else b""
+        body = json.dumps({"__type": code, "message": "chosen by the test"}).encode() if code else b""
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -194,7 +194,7 @@ def test_what_a_device_does_not_have_is_reported(token, options, code):
         signer(token, **options)
 
 
-@pytest.mark.parametrize("pin", ["wrong-text", lambda: "wrong-told"], ids=["text", "asked for"])
+@pytest.mark.parametrize("pin", ["wrong-text", lambda: "wrong-asked"], ids=["text", "asked for"])
 def test_a_wrong_pin_is_reported_without_showing_it(token, pin):
     pkcs11.lib(str(token)).reinitialize()  # nobody is logged in
     require_signature(device := signer(token, pin=PIN), device.sign(b"x"), b"x")

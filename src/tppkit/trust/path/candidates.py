@@ -68,7 +68,7 @@ def may_be_key_of(issuer: Link, link: Link) -> bool:
 
 
 def find_chains(authorities: Authorities, leaf: Link, at: datetime) -> Iterator[tuple[Link, ...]]:
-    """Search depth first: each chain by names from `leaf` to an anchor, both included, with at most 5 authorities in between.
+    """Yield each chain by names from `leaf` to an anchor, both included, with at most 5 authorities in between; search depth first.
 
     Args:
         authorities: the authorities that may be part of a chain.

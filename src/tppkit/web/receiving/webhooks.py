@@ -108,7 +108,7 @@ class WebhookInbox:
         settings: pauses, retries and others.
 
     Attributes:
-        source: of the entries.
+        source: Source of the entries.
 
     Example:
         inbox = WebhookInbox(store, client.order)
