@@ -22,10 +22,14 @@ def test_a_sqlite_connection_is_in_a_transaction_or_begins_one(mode, begins):
         assert (transaction_fault(db, is_sqlite=True) is None) is begins
 
 
-def test_a_savepoint_of_sqlite_counts_only_behind_a_begin():
-    with create_engine("sqlite://").connect() as db, db.begin(), db.begin_nested():
+@pytest.mark.parametrize("earlier", ["SELECT 1", "BEGIN", "INSERT INTO t VALUES (1)"])
+def test_a_savepoint_of_sqlite_counts_only_if_sqlalchemy_sends_begin(earlier):
+    with create_engine("sqlite://").connect() as db, db.begin():
+        db.exec_driver_sql("CREATE TABLE t (x)")
+        db.exec_driver_sql(earlier)
+        db.begin_nested()
         driver = db.connection.driver_connection
-        assert "savepoint" in (transaction_fault(driver, is_sqlite=True, db=db) or "")
+        assert "savepoint on SQLite unless SQLAlchemy" in (transaction_fault(driver, is_sqlite=True, db=db) or "")
         db.execution_options(**{BEGUN: True})
         assert transaction_fault(driver, is_sqlite=True, db=db) is None
 

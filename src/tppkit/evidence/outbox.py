@@ -105,7 +105,7 @@ class Outbox:
             FormatError: the record could not be archived; `record.malformed`, `json.too-large`.
             ArchiveError: `archive.unusable`, a certificate cannot be written.
             ConfigurationError: `outbox.misused`, the connection commits each statement by itself (AUTOCOMMIT); or it is in a
-                savepoint of SQLite whose driver has begun no transaction, so that the outer one could not be rolled back.
+                savepoint on SQLite and SQLAlchemy has sent no BEGIN, so that the outer transaction may not be rolled back.
             SQLAlchemyError: the database fails.
         """
         _require_transaction(db)

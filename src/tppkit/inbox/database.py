@@ -287,7 +287,7 @@ class Database:
                 message = f"a {type(within).__name__} is not a connection of the inbox's kind of database"
                 raise ConfigurationError("inbox.no-transaction", message)
             if fault := transaction_fault(driver, is_sqlite=self.is_sqlite, db=within if is_core else None):
-                message = f"the done flag would be committed before the effect: {fault}"
+                message = f"the done flag could be committed before the effect: {fault}"
                 raise ConfigurationError("inbox.no-transaction", message)
             if getattr(getattr(driver, "info", None), "pipeline_status", 0):
                 message = "the connection is in psycopg's pipeline mode, which returns no rows before its end"

@@ -52,9 +52,8 @@ def transaction_fault(driver: Any, *, is_sqlite: bool, db: Connection | None = N
     autocommit = getattr(driver, "autocommit", -1)
     begins_late = autocommit == -1 and driver.isolation_level is not None
     if begins_late and db is not None and db.in_nested_transaction() and not db.get_execution_options().get(BEGUN):
-        return (
-            "the end of a savepoint commits, because sqlite3 begins no transaction before it: let SQLAlchemy send BEGIN"
-        )
+        # sqlite3 begins no transaction before a savepoint, and does not show whether an earlier statement has begun one.
+        return "no savepoint on SQLite unless SQLAlchemy sends BEGIN, as its page about pysqlite describes"
     return None if driver.in_transaction or begins_late or autocommit is False else autocommits
 
 
