@@ -111,6 +111,14 @@ def test_an_absent_driver_is_named(driver, text, monkeypatch):
         engine_of(f"postgresql+{driver}://localhost/x")
 
 
+def test_a_driver_whose_import_error_has_no_name_is_named(tmp_path, monkeypatch):
+    (tmp_path / "psycopg.py").write_text("raise ImportError('no pq wrapper available')")  # psycopg without libpq
+    monkeypatch.delitem(sys.modules, "psycopg", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with refused(ConfigurationError, "extra.missing", match=r"^psycopg, the driver"):
+        engine_of("postgresql+psycopg://localhost/x")
+
+
 def test_values_are_in_no_error(engine):
     with engine.connect() as db, pytest.raises(OperationalError) as caught:
         db.execute(text("SELECT :value FROM absent"), {"value": PASSWORD})

@@ -60,7 +60,7 @@ def make_engine(
             if limits_statements:
                 _limit_waits(engine, wait_s)
     except ImportError as e:
-        message = f"{e.name}, the driver of the database, is not installed: pip install 'tppkit[postgres]' for postgresql+psycopg://"
+        message = f"{e.name or url.get_driver_name()}, the driver of the database, is not installed: pip install 'tppkit[postgres]' for postgresql+psycopg://"
         raise ConfigurationError("extra.missing", message) from e
     except (TypeError, ValueError) as e:  # the port, or an argument; without the value, which may have a password
         message = "the address has a part of a wrong type: give for example sqlite:///tpp.sqlite or postgresql+psycopg://host/name"
