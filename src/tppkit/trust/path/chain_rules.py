@@ -54,14 +54,12 @@ def require_validity(certificate: EidasCertificate, at: datetime, *, is_authorit
     """
     if certificate.not_before <= at <= certificate.not_after:
         return
-    kind, name = ("path", "the authority ") if is_authority else ("certificate", "")
+    name = f"the authority {certificate.subject}" if is_authority else f"{certificate.subject}"
     if at < certificate.not_before:
-        begins = format_time(certificate.not_before)
-        raise CertificateRejected(f"{kind}.not-yet-valid", f"{name}{certificate.subject} is not valid before {begins}")
-    ended = format_time(certificate.not_after)
-    raise CertificateRejected(
-        f"{kind}.expired", f"{name}{certificate.subject} expired on {ended}, before {format_time(at)}"
-    )
+        code = "path.not-yet-valid" if is_authority else "certificate.not-yet-valid"
+        raise CertificateRejected(code, f"{name} is not valid before {format_time(certificate.not_before)}")
+    code = "path.expired" if is_authority else "certificate.expired"
+    raise CertificateRejected(code, f"{name} expired on {format_time(certificate.not_after)}, before {format_time(at)}")
 
 
 def _check_validity(chain: Chain, at: datetime) -> None:
