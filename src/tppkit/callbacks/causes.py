@@ -251,11 +251,12 @@ def _changed_urls(url: str, headers: Mapping[str, str]) -> Iterator[tuple[str, C
     authority, slash, rest = url[len(_HTTPS) :].partition("/")
     path, mark, query = (slash + rest).partition("?")
     other = path[:-1] if path.endswith("/") else path + "/"
-    for code, changed, how in (
-        (_SLASH, _HTTPS + authority + other + mark + query, "with another slash at the end"),
-        *_changed_origins(authority, path + mark + query, headers),
-        *((_ENCODING, one, "with other percent-encoding") for one in _encodings(url)),
-        *_changed_paths(_HTTPS + authority, path, mark + query, headers),
+    # Lazily: a path can have thousands of slashes, and the caller takes a limited number of URLs.
+    for code, changed, how in chain(
+        [(_SLASH, _HTTPS + authority + other + mark + query, "with another slash at the end")],
+        _changed_origins(authority, path + mark + query, headers),
+        ((_ENCODING, one, "with other percent-encoding") for one in _encodings(url)),
+        _changed_paths(_HTTPS + authority, path, mark + query, headers),
     ):
         yield _signed(code, changed, how)
 
