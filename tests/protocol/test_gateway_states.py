@@ -23,11 +23,23 @@ SHOWN = {
     "token": "unused-used",
     "authorisation": "open-captured open-open open-voided open-lapsed",
 }
+FINAL = {
+    "order": "completed see-transactions cancelled expired error",
+    "transaction": "accepted declined",
+    "link": "completed expired",
+    "token": "used",
+    "authorisation": "captured voided lapsed",
+}
 
 
 @pytest.mark.parametrize(("name", "machine"), MACHINES.items())
 def test_a_machine_has_these_moves_only(name, machine):
     assert {f"{state}-{after}" for (state, _), after in machine.moves.items()} == set(SHOWN[name].split())
+
+
+@pytest.mark.parametrize(("name", "machine"), MACHINES.items())
+def test_these_states_are_final(name, machine):
+    assert machine.final == set(FINAL[name].split())
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
