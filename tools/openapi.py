@@ -10,6 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.gateway.endpoints import EXTENSION, GATEWAY, VAULT
+from tppkit.protocol.gateway.orders import OrderTransaction
 from tppkit.protocol.gateway.webhooks import StatusChanged
 from tppkit.protocol.refusals import MAX_TEXT
 from tppkit.protocol.reports import CsvRows
@@ -18,10 +19,15 @@ from tppkit.protocol.wire import Json, JsonArray
 _REF = "#/components/schemas/{model}"
 _ROWS = (*GATEWAY.endpoints, *VAULT.endpoints)
 _REFUSALS = GATEWAY.refusals.rows
+# A schema's name is a part of the public document: generated clients have it as a class.
+_NAMES = {OrderTransaction.__name__: OrderTransaction.model_config["title"]}
 
 
 class _Schemas(GenerateJsonSchema):
     """Schemas of what we take and write: a union of known values and text has the known ones; absent fields have no default."""
+
+    def normalize_name(self, name: str) -> str:
+        return _NAMES.get(name) or super().normalize_name(name)
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False

@@ -169,7 +169,7 @@ class Outcomes(GatewayModel):
     processing: Outcome | None = None
 
 
-class OrderTransaction(TransactionRequest):
+class OrderTransaction(TransactionRequest, title="Transaction"):
     """A payment attempt."""
 
     is_request = False
