@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from tppkit.sandbox.bank.tables import Transfer
 from tppkit.sandbox.clock import MAX_ADVANCE, TABLES, Events, SandboxClock
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.psd2 import tables
-from tppkit.sandbox.queries import LatestTime
+from tppkit.sandbox.queries import LatestTime, latest_time
 
 BASE = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -40,7 +41,9 @@ def clock(database: Database) -> SandboxClock:
 
 
 def make_clock(database: Database, *, base: Callable[[], datetime]) -> SandboxClock:
-    return SandboxClock(database, latest=database.run_at_start(LATEST_TIME), base=base)
+    return SandboxClock(
+        database, latest=database.run_at_start(partial(latest_time, interfaces=[LATEST_TIME])), base=base
+    )
 
 
 def at(*times: datetime) -> Callable[[], datetime]:

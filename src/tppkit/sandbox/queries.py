@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
@@ -14,10 +14,11 @@ from tppkit.sql.records import Records
 from tppkit.sql.statement import Statement
 
 R = TypeVar("R")
+_LATEST_EXECUTION = select(func.max(TRANSFERS.c.due_at)).where(TRANSFERS.c.state != "pending")
 
 
 class LatestTime:
-    """Reads the latest virtual time in columns of an interface, and of the transfers that were executed.
+    """Reads the latest virtual time in columns of an interface.
 
     Example:
         latest_time = LatestTime(PAYMENTS.c.active_at, PAYMENTS.c.approved_at)
@@ -25,14 +26,22 @@ class LatestTime:
     """
 
     def __init__(self, *columns: Column[Any]) -> None:
-        executed = select(func.max(TRANSFERS.c.due_at)).where(TRANSFERS.c.state != "pending")
-        self._times = select(
-            executed.scalar_subquery(), *(select(func.max(column)).scalar_subquery() for column in columns)
-        )
+        self._times = select(*(select(func.max(column)).scalar_subquery() for column in columns))
 
     def __call__(self, db: Connection) -> datetime:
         """Return the time, aware UTC; 1970 for empty tables."""
         return from_microseconds(max(at or 0 for at in db.execute(self._times).one()))
+
+
+def latest_time(db: Connection, interfaces: Iterable[Callable[[Connection], datetime]]) -> datetime:
+    """Return the latest virtual time of the interfaces, and of the transfers that were executed; aware UTC, 1970 for empty tables.
+
+    Args:
+        db: the connection.
+        interfaces: each returns the latest virtual time in its tables.
+    """
+    executed = from_microseconds(db.execute(_LATEST_EXECUTION).scalar_one() or 0)
+    return max(executed, *(of_interface(db) for of_interface in interfaces))
 
 
 class Newest(Generic[R]):

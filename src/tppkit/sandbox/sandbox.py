@@ -54,6 +54,7 @@ from tppkit.sandbox.outgoing_http import OutgoingHttp, Receivers, receivers_tls
 from tppkit.sandbox.psd2.cell import psd2_cell
 from tppkit.sandbox.psd2.settings import Psd2Settings
 from tppkit.sandbox.public_address import is_loopback_address, parse_server_name, server_identity
+from tppkit.sandbox.queries import latest_time
 from tppkit.sandbox.request_log import LatestRequests
 from tppkit.sandbox.revocations import CurrentQwacs, FolderRevocations
 from tppkit.sandbox.tls import ServerTls
@@ -216,7 +217,8 @@ class SandboxHosts:
                 url, shared, CLOCK_TABLES, DELIVERY_TABLES, *bank, *(cell.tables for cell in cells)
             )
             self.database.run_at_start(self.evidence.require_own)
-            latest = max(self.database.run_at_start(cell.latest_time) for cell in cells)
+            times = [cell.latest_time for cell in cells]
+            latest = self.database.run_at_start(partial(latest_time, interfaces=times))
             self.clock = SandboxClock(self.database, latest=latest, base=base_clock)
             self.database.run_at_start(partial(seed_bank, seed=settings.seed or 0, at=self.clock.now()))
             if settings.callback_url is not None:
