@@ -55,6 +55,21 @@ def generator(one: Any, db: Any) -> Any:
     yield apply(one, db)
 
 
+def test_a_worker_counts_each_entry_and_an_error_of_its_count_is_logged(caplog):
+    store, counted = ready(MemoryStore()), list[tuple[str, str]]()
+
+    def count(outcome: str, code: str) -> None:
+        counted.append((outcome, code))
+        raise ZeroDivisionError
+
+    for key in "ab":
+        store.accept(entry(key))
+    worked = store.work(Worker(SOURCE, fails, count=count), at=AT)
+    assert [one.outcome for one in worked] == [Outcome.FAILED] * 2
+    assert counted == [("failed", "LookupError")] * 2
+    assert [one.name for one in caplog.records] == ["tppkit.inbox"] * 2
+
+
 @pytest.mark.parametrize("handler", [unawaited, generator])
 def test_a_handler_that_would_never_run_fails(handler):
     store = ready(MemoryStore())

@@ -210,20 +210,29 @@ class _Stop:
 def _turn(store: Any, source: str | None, function: Any, stop: _Stop) -> Iterator[tuple[str, Worked]]:
     """Handle some entries of each source, one at a time, so that a signal waits for one entry at most."""
     worker = function if isinstance(function, Worker) else None
-    count = worker.count if worker else None
     for name in _sources(store, source or (worker.source if worker else None)):
-        of_source = replace(worker, source=name) if worker else Worker(name, function)
+        of_source = _worker_of(worker, name) if worker else Worker(name, function)
         for _ in range(_TURN):
             worked = [] if stop.asked else store.work(of_source, at=utc_now(), limit=1)
             if not worked:
                 break
-            (one,) = worked
-            try:
-                if count is not None:
-                    count(one.outcome.value, one.code)
-            except Exception as e:  # noqa: BLE001  # the application's code; the entry is complete
-                say(f"error: count raised {type(e).__name__}")
-            yield name, one
+            yield name, worked[0]
+
+
+def _worker_of(worker: Worker, source: str) -> Worker:
+    """Return the worker for a source; what its `count` raises is printed, and not logged with a traceback."""
+    count = worker.count
+    if count is None:
+        return replace(worker, source=source)
+
+    def counted(outcome: str, code: str) -> object:
+        try:
+            return count(outcome, code)
+        except Exception as e:  # noqa: BLE001  # the application's code; the entry is complete
+            say(f"error: count raised {type(e).__name__}")
+            return None
+
+    return replace(worker, source=source, count=counted)
 
 
 @contextmanager

@@ -273,7 +273,7 @@ class Worker:
         retries: when a failed entry is tried again.
         prepare: called with the entry and the time before the transaction. Returns the entry to handle, or None to end it without
             effect (DROPPED). Its exceptions are failures of the handler.
-        count: called by the command line with outcome and code of each handled entry, for metrics.
+        count: called with outcome and code of each handled entry, for metrics. What it raises is logged (`tppkit.inbox`).
 
     Example:
         store.work(Worker("webhook:test", lambda entry, db: db.execute(INSERT, {"id": entry.key})), at=utc_now())

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tppkit._clock import as_utc, shift, to_microseconds
-from tppkit._handlers import require_finished
+from tppkit._handlers import Count, require_finished
 from tppkit._locals import without_locals
 from tppkit.errors import code_of
 from tppkit.inbox.database import Database, EffectFailed, Savepoint, effect, reason_of
@@ -39,6 +40,8 @@ from tppkit.inbox.statements import LEASE_ENDED, Parameters, Statements, read_en
 from tppkit.sql.engine import make_memory_engine
 
 WAIT_S = 3.0  # the gateway waits 4 seconds for the answer to a webhook
+
+_LOGGER = logging.getLogger("tppkit.inbox")
 
 Handler = Callable[[Entry, Any], object]  # the second argument is the connection
 Claim = dict[str, Any]
@@ -215,6 +218,8 @@ class InboxStore:
                 if (taken := self._take(worker.source, at, until)) is None:
                     break
                 worked.append(self._work_one(*taken, worker, at))
+                if worker.count is not None:
+                    _count(worker.count, worked[-1])
                 until = shift(shift(at, worker.lease), timedelta(seconds=time.monotonic() - began))
         except InboxError:
             if not worked:  # else return the handled entries; a lasting failure is raised by the next call
@@ -344,6 +349,13 @@ class InboxStore:
     def _rows(self, statement: Any, values: dict[str, Any], *, reads: bool = False) -> Sequence[Any]:
         with self.database.transaction(reads=reads) as db:
             return statement.all(db, values)  # type: ignore[no-any-return]  # its type needs SQLAlchemy, which may be absent
+
+
+def _count(count: Count, worked: Worked) -> None:
+    try:
+        require_finished(count(worked.outcome.value, worked.code))
+    except Exception:  # the application's own: logged, and the entry is complete
+        _LOGGER.exception("count failed for %s %s", worked.outcome, worked.code)
 
 
 def _ends(entry: Entry, attempt: int) -> Parameters:
