@@ -96,6 +96,14 @@ def test_records_that_are_missing_repeated_or_moved_are_detected(order, codes, k
     assert (summary.exit_code, summary.heads[kept.folder]) == (4, Head(STREAM, 3, kept.head))
 
 
+def test_a_repeated_record_is_named_and_changes_no_head(kept):
+    whole = kept.audit(*kept.lines).heads
+    repeated = kept.audit(*kept.lines, kept.lines[0])
+    assert (repeated.exit_code, repeated.heads) == (4, whole)
+    (row,) = repeated.first_failures
+    assert row.stream_message == "record 0 comes after record 2: it is repeated or moved"
+
+
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
