@@ -13,6 +13,7 @@ from tppkit._clock import utc_now
 from tppkit.protocol.psd2.rules import PAGE_SIZE
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.bank.zone import bank_day
+from tppkit.testpki import make_provider
 
 WIDE = "?dateFrom=2020-01-01"
 
@@ -72,6 +73,15 @@ def test_an_account_of_another_consent_is_unknown_and_refused_calls_do_not_count
         for path in ("balances", "transactions" + WIDE):
             assert_refused(reader.get(f"{reader.place(other)}/{path}", one, headers=()), 403, "RESOURCE_UNKNOWN")
     assert [reader.get(ACCOUNTS, one, headers=()).status_code for _ in range(2)] == [200, 429]
+
+
+def test_the_role_is_checked_before_the_consent_and_a_wrong_one_uses_up_nothing(reader, bank_pki, connect):
+    payments_only = bank_pki.issue_qwac(make_provider(roles=("PSP_PI",)), label="pi-qwac")
+    initiator = Reader(connect(reader.server, qwac=payments_only), reader.server)
+    consent = reader.approved(frequencyPerDay=1)
+    for consent_id in (consent, "another"):
+        assert_refused(initiator.get(ACCOUNTS, consent_id, headers=()), 403, "ROLE_INVALID")
+    assert reader.get(ACCOUNTS, consent, headers=()).status_code == 200
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "127.0.0.1", "::1"])

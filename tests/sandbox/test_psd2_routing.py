@@ -102,6 +102,14 @@ def assert_agreement(sandbox: SandboxHosts, caller: Issued, method: str, path: s
     assert headers.get("allow", "") == (", ".join(PSD2.methods(path)) if code == "endpoint.method" else "")
 
 
+def test_both_agree_about_every_endpoint_and_method(sandbox, bank_pki, reader):
+    for row in ROWS:
+        path = row.target(product="sepa-credit-transfers", payment_id="1", consent_id="1", resource_id="1")
+        for method in ("GET", "POST", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS"):
+            for caller in (bank_pki.qwac, reader):
+                assert_agreement(sandbox, caller, method, path)
+
+
 @given(method=METHODS, path=GOOD | nearly_good() | GARBAGE, is_reader=st.booleans())
 def test_both_agree_on_every_question(sandbox, bank_pki, reader, method, path, is_reader):
     assert_agreement(sandbox, reader if is_reader else bank_pki.qwac, method, path)
