@@ -10,7 +10,7 @@ from tppkit._files import PRIVATE, read_bounded, replace_file
 from tppkit.errors import ConfigurationError
 
 
-def kept_api_key(path: Path, *, code: str) -> str:
+def read_or_make_api_key(path: Path, *, code: str) -> str:
     """Read the key in a file of a locked folder; it is made if absent.
 
     Raises:

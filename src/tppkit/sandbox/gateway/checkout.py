@@ -32,6 +32,7 @@ from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.orders import listed_fields, new_order, new_transaction, transaction_of_caller, write_order
 from tppkit.sandbox.gateway.payments import PayingCard, attempt, require_card, store, stored_card
 from tppkit.sandbox.gateway.projects import Project
+from tppkit.sandbox.gateway.settings import Place
 from tppkit.sandbox.gateway.tables import (
     ORDERS,
     TRANSACTIONS,
@@ -98,7 +99,7 @@ def authenticate(call: HostCall[AuthenticateRequest]) -> Answer[Order]:
         call, order, transaction, stored_card(call, call.caller, call.body.vault_token), external=external
     )
     answer = _reloaded_answer(call, order)
-    redirect_url = call.settings.page_url("transactions", transaction.page_token) if needs_customer else None
+    redirect_url = call.settings.page_url(Place.TRANSACTION, transaction.page_token) if needs_customer else None
     return replace(answer, value=answer.value.model_copy(update={"redirect_url": redirect_url}))
 
 

@@ -14,7 +14,7 @@ from tppkit.protocol.gateway.values import write_timestamp
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.clock import run_contained
 from tppkit.sandbox.gateway.link_tables import LINKS, StoredLink, due_links, orders_of_link, stop_link
-from tppkit.sandbox.gateway.settings import Work
+from tppkit.sandbox.gateway.settings import Place, Work
 from tppkit.sandbox.gateway.tables import StoredOrder
 
 _REASONS = {  # assumption link-reason
@@ -68,7 +68,7 @@ def link_answer(work: Work, link: StoredLink) -> PaymentLink:
     is_completed = link.status is LinkStatus.COMPLETED
     return PaymentLink.model_construct(
         **terms, id=link.id, project_id=link.project_id, merchant_id=work.settings.project(link.project_id).merchant_id,
-        status=link.status, reason=_REASONS[link.status], payment_url=work.settings.page_url("links", link.page_token),
+        status=link.status, reason=_REASONS[link.status], payment_url=work.settings.page_url(Place.LINK, link.page_token),
         completed_order_id=link.completed_order_id, orders=orders_of_link(work.db, link.id), created=write_timestamp(link.created_at),
         modified=write_timestamp(link.modified_at), completed=write_timestamp(link.modified_at) if is_completed else None,
     )  # fmt: skip

@@ -30,7 +30,7 @@ from tppkit.protocol.gateway.states import OrderStatus, SetupTokenState, Transac
 from tppkit.protocol.gateway.values import GatewayModel, write_timestamp
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.gateway.projects import Project
-from tppkit.sandbox.gateway.settings import GatewaySettings, Work
+from tppkit.sandbox.gateway.settings import GatewaySettings, Place, Work
 from tppkit.sandbox.gateway.tables import (
     ORDERS,
     StoredOrder,
@@ -204,7 +204,7 @@ def write_order(
         status=order.status, flags=flags, created=write_timestamp(order.created_at), modified=write_timestamp(order.modified_at),
         completed=None if order.completed_at is None else write_timestamp(order.completed_at),
         transactions=tuple(_write_transaction(settings, order, one, at) for one in transactions),
-        order_url=None if order.made_by else settings.page_url("orders", order.page_token),
+        order_url=None if order.made_by else settings.page_url(Place.ORDER, order.page_token),
         refunded_amount=refunded or None, related_orders=tuple(one.id for one in made) or None,
         related_payment_link_id=order.link_id,
     )  # fmt: skip
@@ -221,7 +221,7 @@ def _write_transaction(
     if held is not None:
         changes["is_capturable"] = is_capturable(held, at=at)
     if order.made_by is None:
-        changes["payment_url"] = settings.page_url("transactions", transaction.page_token)
+        changes["payment_url"] = settings.page_url(Place.TRANSACTION, transaction.page_token)
     return transaction.shown.model_copy(update=changes)
 
 

@@ -14,16 +14,8 @@ from tppkit.protocol.gateway.orders import OrderTerms
 from tppkit.protocol.gateway.states import LinkStatus, OrderStatus, TransactionStatus
 from tppkit.sandbox.gateway.link_tables import LINKS, StoredLink, orders_of_link
 from tppkit.sandbox.gateway.projects import Project
-from tppkit.sandbox.gateway.settings import GatewaySettings
+from tppkit.sandbox.gateway.settings import GatewaySettings, Place
 from tppkit.sandbox.gateway.tables import ORDERS, TRANSACTIONS, StoredOrder, StoredTransaction, transactions_of
-
-
-class Place(StrEnum):
-    """The subject of a page; the word in its address."""
-
-    ORDER = "orders"
-    TRANSACTION = "transactions"
-    LINK = "links"
 
 
 class Result(StrEnum):

@@ -25,9 +25,9 @@ from tppkit.sandbox.cell import Services
 from tppkit.sandbox.gateway.card_form import CARD_ERRORS, Form, fields_to_show, read_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.hosted import Choice, pay, pay_link
-from tppkit.sandbox.gateway.page_state import PageState, Place, Result, page_state
+from tppkit.sandbox.gateway.page_state import PageState, Result, page_state
 from tppkit.sandbox.gateway.page_texts import CHECK_RESULTS, ERRORS, OTHER_ERROR, RESULTS, declined_reason, method_name
-from tppkit.sandbox.gateway.settings import GatewaySettings, Job
+from tppkit.sandbox.gateway.settings import GatewaySettings, Job, Place
 from tppkit.sandbox.html import error_page, form_fields, page, read_form, see_other, unframed
 
 _MAX_FORM_BYTES = 4096
@@ -176,12 +176,12 @@ def _next_address(state: PageState) -> str | None:
     if state.result is None:
         return _path(state)
     if state.link is not None and state.takes_another and state.result is not Result.CANCELLED:
-        return f"/gateway/links/{state.link.page_token}"
+        return f"/gateway/{Place.LINK}/{state.link.page_token}"
     return state.next_page or _path(state)
 
 
 def _path(state: PageState) -> str | None:
-    return None if state.order is None else f"/gateway/orders/{state.order.page_token}"
+    return None if state.order is None else f"/gateway/{Place.ORDER}/{state.order.page_token}"
 
 
 def _address(request: Request) -> tuple[Place, str]:

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Integer, String, select
 from tppkit._files import locked, make_folder
 from tppkit.errors import LocalProtocolError
 from tppkit.protocol.gateway.orders import CREDIT_CARD
-from tppkit.sandbox.api_keys import kept_api_key
+from tppkit.sandbox.api_keys import read_or_make_api_key
 from tppkit.sandbox.gateway.tables import TABLES, Uuid
 from tppkit.sql.records import KEY, Form, Records
 from tppkit.sql.statement import Statement
@@ -88,7 +88,7 @@ class Projects:
     def __init__(self, folder: Path) -> None:
         make_folder(folder)
         with locked(folder):
-            self.api_key = kept_api_key(folder / "api-key", code="gateway.key")
+            self.api_key = read_or_make_api_key(folder / "api-key", code="gateway.key")
         self._by_id: dict[str, Project] = {}
         self._keys: dict[str, bytes] = {}
         self.keys: Mapping[str, bytes] = MappingProxyType(self._keys)

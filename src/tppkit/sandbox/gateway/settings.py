@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
@@ -15,6 +16,14 @@ from tppkit.errors import ConfigurationError, LocalProtocolError
 from tppkit.sandbox.gateway.cipher import CardCipher
 from tppkit.sandbox.gateway.projects import Project, Projects
 from tppkit.sandbox.outgoing_http import Receivers
+
+
+class Place(StrEnum):
+    """The subject of a page; the word in its address."""
+
+    ORDER = "orders"
+    TRANSACTION = "transactions"
+    LINK = "links"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +63,9 @@ class GatewaySettings:
         """Make a random UUID from an unguessable id, so that it is reproducible with a seed."""
         return str(UUID(bytes=hashlib.sha256(self.new_id().encode()).digest()[:16], version=4))
 
-    def page_url(self, kind: str, page_token: str) -> str:
-        """Return the URL of a hosted page; its kind is `orders`, `transactions` or `links`."""
-        return f"{self.pages_url}/gateway/{kind}/{page_token}"
+    def page_url(self, place: Place, page_token: str) -> str:
+        """Return the URL of a hosted page."""
+        return f"{self.pages_url}/gateway/{place}/{page_token}"
 
 
 class Work(Protocol):

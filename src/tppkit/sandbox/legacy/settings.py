@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from tppkit._files import PRIVATE, locked, make_folder, read_bounded, replace_file
 from tppkit.errors import ConfigurationError
-from tppkit.sandbox.api_keys import kept_api_key
+from tppkit.sandbox.api_keys import read_or_make_api_key
 from tppkit.testpki import key_pem
 
 HOSTS = TEST, LIVE = "test", "live"
@@ -55,7 +55,7 @@ class LegacyHost:
         with locked(folder):
             if not private.exists():
                 replace_file(private, key_pem(ec.generate_private_key(ec.SECP256R1())), mode=PRIVATE)
-            key, api_key = _read_key(private), kept_api_key(secret, code="legacy.key")
+            key, api_key = _read_key(private), read_or_make_api_key(secret, code="legacy.key")
             replace_file(public, public_pem(key))
         return cls(name, key, api_key, public.resolve(), pages_url)
 
