@@ -49,3 +49,16 @@ def linked(kind: str, amount: int = 1000, status: str = "completed") -> Order:
 def test_the_decision(paid, related, decision):
     state = delivery_state(paid, *related, own_checkout=False)
     assert (state.delivery, bool(state.reason)) == (decision, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "own_checkout", "decision"),
+    [
+        ("new", True, ("deliver", "paid")),  # the transaction counts
+        ("new", False, ("wait", "not paid: it is new")),
+        ("cancelled", False, ("do-not-deliver", "not paid: it is cancelled")),
+    ],
+)
+def test_the_decision_about_an_order_that_lags_behind_its_transaction(status, own_checkout, decision):
+    state = delivery_state(order(SALE, status=status), own_checkout=own_checkout)
+    assert (state.delivery, state.reason) == decision
