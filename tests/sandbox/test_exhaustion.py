@@ -193,7 +193,11 @@ def test_a_locked_database_stops_only_what_needs_it(running):
             details = other.request("GET", payment["_links"]["self"]["href"])
             assert details.status_code == 200  # a snapshot needs no lock
             page = httpx.get(approval_link(payment), trust_env=False, timeout=20)
-            assert (page.status_code, page.headers["retry-after"].isdigit()) == (503, True)
+            form = {"kind": "payment", "host": "test", "id": "none", "customer": "customer-1", "action": "decline"}
+            app = f"{running.bank.addresses.approval_url}/app"
+            shown = httpx.post(app, data=form, trust_env=False, timeout=20)
+            for one in (page, shown):
+                assert (one.status_code, one.headers["retry-after"].isdigit()) == (503, True)
         assert tpp.send(message).status_code == 201
         assert httpx.get(approval_link(payment), trust_env=False).status_code == 200
 

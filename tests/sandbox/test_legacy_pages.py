@@ -76,6 +76,15 @@ def test_a_customer_decides_about_access_with_an_account(browser, legacy):
     assert (again.status_code, "decided before" in again.text) == (409, True)
 
 
+def test_a_form_with_21_fields_decides_nothing(browser, legacy):
+    uuid, _ = legacy.order(legacy.access("pis"))
+    form = {"kind": "payment", "host": "test", "id": uuid, "customer": ONA, "action": "approve"}
+    more = {f"more-{number}": "1" for number in range(16)}
+    refused = browser.post("/app", data={**form, **more})
+    assert (refused.status_code, "cannot be processed" in refused.text) == (400, True)
+    assert "Payment approved" in browser.post("/app", data=form).text  # it was still open
+
+
 @pytest.mark.parametrize(("action", "state"), [("approve", "Payment approved"), ("decline", "Payment declined")])
 def test_the_customers_of_the_account_decide_about_a_payment(action, state, browser, legacy):
     uuid, _ = legacy.order(legacy.access("pis", acc=SMALL), {**ORDER, "amts": {"EUR": 1.25}, "tcc": "REST"})

@@ -261,6 +261,13 @@ def test_a_form_without_a_decision_decides_nothing(content, tpp):
     assert tpp.cancel(payment).status_code == 200  # nothing was opened
 
 
+def test_a_form_with_21_fields_decides_nothing(tpp):
+    payment = tpp.new_payment()
+    answer = post(approval_link(payment), {**APPROVE, **{f"more-{number}": "1" for number in range(18)}})
+    assert (answer.status_code, "The form is not as this page made it" in answer.text) == (400, True)
+    assert tpp.status(payment) == "RCVD"
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [

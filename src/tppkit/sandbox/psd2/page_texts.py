@@ -51,11 +51,7 @@ CORRECTABLE: Mapping[str, str] = {
 # By the code of the error: status, heading and text.
 ERRORS: Mapping[str, tuple[int, str, str]] = {
     "consent.unknown": (404, "This link leads to no payment", "It leads to no request for account data either."),
-    "model.invalid": (
-        400,
-        "Nothing has been approved",
-        "The form neither approves nor declines. Open your link again.",
-    ),
+    "model.invalid": (400, "Nothing has been approved", "The form is not as this page made it. Open your link again."),
     "form.elsewhere": (403, "Nothing has been approved", "The form was not sent by this page. Open your link again."),
     "message.too-large": (413, "Nothing has been approved", "The form is too large. Open your link again."),
     "database.unavailable": (503, "The bank cannot answer now", "Please try again in a moment."),
