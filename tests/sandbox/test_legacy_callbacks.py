@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from datetime import timedelta
 from itertools import pairwise
 
+import httpx
 import pytest
 from legacy_provider import ORDER
 from raw_provider import advance, control
 
+from programs import needed
 from tppkit._clock import parse_time
 
 pytestmark = pytest.mark.slow
@@ -64,6 +67,22 @@ def test_a_fault_of_the_request_concerns_one_attempt(name, notified, receiver, c
     assert bad.headers["signature"].startswith("3081") is (name == "other-der")
     assert (bad.path == good.path) is (name != "moved-boundary")
     assert connect_legacy(notified.bank, live=True).is_signed(bad, origin) is (name == "swapped-keys")
+
+
+@pytest.mark.parametrize("host", ["test", "live"])
+def test_openssl_verifies_a_callback_with_the_published_key(host, fresh_bank, receiver, connect_legacy, tmp_path):
+    provider = connect_legacy(fresh_bank, live=host == "live")
+    provider.control("/legacy/provider", {"callback_url": receiver.url})
+    provider.access("pis")
+    (one,) = receiver.wait(1)
+    key = httpx.get(f"{fresh_bank.addresses.approval_url}/legacy/keys/{host}.pem", trust_env=False)
+    (tmp_path / "key.pem").write_bytes(key.content)
+    (tmp_path / "signature").write_bytes(bytes.fromhex(one.headers["signature"]))
+    # The bytes are put together here by hand, from the document.
+    signed = f"{one.headers['requestid']}{one.method}{receiver.url.removesuffix('/cb')}{one.path}".encode() + one.body
+    command = [needed("openssl"), "dgst", "-sha256", "-verify", "key.pem", "-signature", "signature"]
+    done = subprocess.run(command, input=signed, cwd=tmp_path, capture_output=True, timeout=30, check=False)
+    assert done.stdout == b"Verified OK\n"
 
 
 @pytest.mark.parametrize(
