@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from select import select
+from threading import Event
+from typing import Any
+
+import httpx
 import pytest
 from gateway_shop import Shop, details_of, refusal
-from merchant import ASKED, EXPIRY, EXTERNAL
+from merchant import ASKED, EXPIRY, EXTERNAL, LINK
 
-from tppkit.client import is_paid
+from tppkit.client import (
+    AsyncGatewayClient,
+    AsyncVaultClient,
+    GatewayClient,
+    OrderOutcomeUnknown,
+    is_paid,
+    make_async_client,
+    make_client,
+)
+from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import FormatError
-from tppkit.protocol.gateway import CardRequest, Order
+from tppkit.protocol.gateway import (
+    CardRequest,
+    Order,
+    OrderRequest,
+    PaymentLinkRequest,
+    PaymentMethodDetails,
+    TransactionRequest,
+)
+from tppkit.protocol.gateway.bodies import AuthenticateRequest
+from tppkit.protocol.gateway.endpoints import GATEWAY, VAULT
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 CLOSED, AMOUNT, UNKNOWN = (409, "AUTHORISATION_CLOSED"), (400, "AMOUNT_INVALID"), (404, "NOT_FOUND")
@@ -176,3 +201,82 @@ def test_a_series_of_another_platform_is_continued_without_the_customer(shop):
     stored = shop.vault.store_card(shop.card(sale)).card.vault_token
     refused = refusal(lambda: shop.client.initiate(sale.id, sale.transactions[0].id, vault_token=stored))
     assert refused == (400, "RECURRING_INVALID")
+
+
+async def test_our_clients_for_asyncio_drive_every_row(merchant, bank_pki, at_end):
+    at, key, driven = merchant.bank.addresses, merchant.api_key, set[str]()
+
+    async def note(answer: httpx.Response) -> None:
+        request = answer.request
+        interface = VAULT if str(request.url).startswith(f"{at.vault_url}/") else GATEWAY
+        row = interface.find(request.method, request.url.raw_path.decode()).row
+        assert interface.is_success(row, answer.status_code)
+        driven.add(row.name)
+
+    anchors = [bank_pki.root.certificate]
+    http = await at_end.enter_async_context(make_async_client(NoCertificate(server_anchors=anchors)))
+    http.event_hooks = {"response": [note]}
+    gateway = AsyncGatewayClient(at.gateway_url, api_key=key, http=http)
+    vault = AsyncVaultClient(at.vault_url, api_key=key, http=http)
+
+    async def card_stored(**fields: Any) -> tuple[str, str, str]:
+        """The ids of a new order and its transaction, and the token of its card."""
+        payment = TransactionRequest(payment_method="credit-card", **fields)
+        order = await gateway.create_order(OrderRequest(currency="EUR", amount=1000, transactions=(payment,)))
+        card = {"pan": merchant.pan, "expiry": EXPIRY, "setup_token": details_of(order).setup_token}
+        stored = await vault.store_card(CardRequest.from_object(card))
+        return order.id, order.transactions[0].id, stored.card.vault_token
+
+    async def held() -> tuple[str, str]:
+        order_id, transaction_id, token = await card_stored(capture_mode="manual")
+        card = AuthenticateRequest.from_object({"vault_token": token, "cvc": merchant.cvc})
+        await gateway.authenticate(order_id, transaction_id, card)
+        return order_id, transaction_id
+
+    await gateway.capture(*await held())
+    await gateway.capture_amount(*await held(), 400, description="sent")
+    await gateway.void(*await held())
+    await gateway.void_amount(*await held(), 300)
+    series = PaymentMethodDetails(recurring_type="recurring", first_network_transaction_id="x")
+    order_id, transaction_id, token = await card_stored(payment_method_details=series)
+    await gateway.initiate(order_id, transaction_id, vault_token=token)
+    assert is_paid(await gateway.order(order_id), own_checkout=True)
+    refund = await gateway.create_refund(order_id, 600)
+    assert [one.id for one in await gateway.refunds(order_id)] == [refund.id]
+    link = await gateway.create_payment_link(PaymentLinkRequest.from_object(LINK))
+    assert (await gateway.payment_link(link.id)).amount == 1250
+    await gateway.wallet_session(
+        project_id=merchant.project_id,
+        validation_url="https://wallet.invalid/",
+        display_name="Shop",
+        initiative_context="shop.example",
+    )
+    amounts, report = [one.amount async for one in gateway.orders("*")], [one async for one in gateway.report("*")]
+    assert sorted(amounts) == [300, 400, 600, *[1000] * 7]
+    assert len(report) == len(amounts)
+    assert driven == {row.name for row in (*GATEWAY.endpoints, *VAULT.endpoints)}
+
+
+def test_an_order_whose_answer_is_cut_off_is_found_by_its_reference(merchant, bank_pki):
+    reference, connected, cut = 'A "1" \\ OR *', list[socket.socket](), Event()
+
+    def trace(event: str, of_event: dict[str, Any]) -> None:
+        if event == "connection.start_tls.complete":
+            connected.append(of_event["return_value"].get_extra_info("socket"))
+        if event == "http11.receive_response_headers.started" and cut.is_set():
+            cut.clear()
+            assert select([connected[-1]], [], [], 10)[0]  # the answer is there, and is thrown away
+            os.read(connected[-1].fileno(), 65_536)
+            connected[-1].shutdown(socket.SHUT_RDWR)
+
+    url, key = merchant.bank.addresses.gateway_url, merchant.api_key
+    with make_client(NoCertificate(server_anchors=[bank_pki.root.certificate])) as http:
+        http.event_hooks = {"request": [lambda request: request.extensions.update(trace=trace)]}
+        client = GatewayClient(url, api_key=key, http=http)
+        assert client.search("*").orders == ()
+        cut.set()
+        with pytest.raises(OrderOutcomeUnknown) as lost:
+            client.create_order(OrderRequest(currency="EUR", amount=1000, merchant_order_id=reference))
+    (made,) = merchant.post("/v1/search/orders/", {"query": "*"})["orders"]
+    assert (lost.value.code, cut.is_set()) == ("order-lost.found", False)
+    assert [(one.id, one.merchant_order_id) for one in lost.value.found] == [(made["id"], reference)]

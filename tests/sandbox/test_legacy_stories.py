@@ -26,6 +26,7 @@ from tppkit.client import AccessKind, LegacyClient, Unauthorized, make_client
 from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import RequestRefused, TransportError
 from tppkit.protocol.legacy import AccessGranted, PaymentOrder
+from tppkit.protocol.legacy.endpoints import LEGACY
 from tppkit.qr import Payment, ScanLink
 from tppkit.sandbox import SandboxServer
 from tppkit.testpki import Pki, make_pki
@@ -77,6 +78,26 @@ def test_story_1_access_is_granted_reported_and_ends(shop):
     for ask in (shop.client.balance, shop.client.transactions):
         with pytest.raises(Unauthorized):
             ask(token)
+
+
+def test_our_client_drives_every_row(shop, bank_pki):
+    driven, at = set[str](), shop.bank.addresses
+
+    def note(answer: httpx.Response) -> None:
+        request = answer.request
+        row = LEGACY.find(request.method, request.url.raw_path.decode()).row
+        assert answer.status_code == row.success
+        driven.add(row.name)
+
+    with make_client(NoCertificate(server_anchors=[bank_pki.root.certificate])) as http:
+        http.event_hooks = {"response": [note]}
+        shop.client = LegacyClient(at.legacy_url, api_key=at.legacy_api_key, http=http)
+        reads, pays = shop.granted(ACCOUNTS, ONA_PHONE), shop.granted(PAYMENTS, ONA_PHONE)
+        before = shop.client.balance(reads)["EUR"]
+        shop.approve(shop.client.pay(pays, order()))
+        assert before - shop.client.balance(reads)["EUR"] == Decimal("12.50")
+        assert [str(one) for one in shop.client.transactions(reads)[0].amounts] == ["EUR-12.50"]
+    assert driven == {row.name for row in LEGACY.endpoints}
 
 
 def test_story_5_a_payment_is_posted_and_then_executed(shop):
