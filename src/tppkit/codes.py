@@ -27,7 +27,7 @@ class _Codes(Mapping[str, Code]):
         import tomllib
         from importlib.resources import files
 
-        rows = tomllib.loads(files("tppkit").joinpath("codes.toml").read_text(encoding="utf-8"))
+        rows = tomllib.loads(files("tppkit").joinpath("codes.toml").read_text("utf-8"))
         return {code: Code(*texts) for code, texts in rows.items()}
 
     def __getitem__(self, code: str) -> Code:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-_ROWS: dict[str, Any] = tomllib.loads(files("tppkit.cli").joinpath("examples.toml").read_text(encoding="utf-8"))
+_ROWS: dict[str, Any] = tomllib.loads(files("tppkit.cli").joinpath("examples.toml").read_text("utf-8"))
 _EXITS: dict[str, str] = _ROWS.pop("exits")
 
 
@@ -16,7 +16,8 @@ def epilog(path: str) -> str:
     """Return the end of a command's help, in click's markup; `path` is the command without `tppkit`, empty for the root."""
     row = _ROWS.get(path) or {"examples": _first_of_each(path), "exit": "groups"}
     lines = "".join(f"\n  {example}" for example in row["examples"])
-    return f"\b\nExamples:{lines}\n\nExit: {_EXITS.get(row['exit'], row['exit'])}"
+    codes = row["exit"] if row["exit"].startswith("0 ") else _EXITS[row["exit"]]
+    return f"\b\nExamples:{lines}\n\nExit: {codes}"
 
 
 def _first_of_each(group: str) -> tuple[str, ...]:

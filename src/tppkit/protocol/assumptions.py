@@ -32,7 +32,7 @@ class Assumption:
 
 
 def _read() -> tuple[Assumption, ...]:
-    text = files("tppkit.protocol").joinpath("assumptions.toml").read_text(encoding="utf-8")
+    text = files("tppkit.protocol").joinpath("assumptions.toml").read_text("utf-8")
     return tuple(Assumption(id_, **row) for id_, row in tomllib.loads(text).items())
 
 

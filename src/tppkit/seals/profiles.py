@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from enum import Enum
-from pathlib import Path
+from importlib.resources import files
 from types import NoneType, UnionType
 from typing import Any, get_args
 
@@ -41,7 +41,7 @@ from tppkit.seals.profile import SealProfile
 MAX_PROFILE_BYTES = 64 * 1024
 _MAX_SPAN_S = 366 * 24 * 3600
 _OF_SOURCE = ("as_of", "read_on", "assumed")
-_FOLDER = Path(__file__).with_name("dialects")
+_DIALECTS = files("tppkit.seals").joinpath("dialects")
 
 
 def load_profile(path: FilePath) -> SealProfile:
@@ -133,13 +133,13 @@ class _Profiles(Mapping[str, SealProfile]):
     """The dialects of the package, each read at its first look-up."""
 
     def __init__(self) -> None:
-        names = [path.stem for path in _FOLDER.glob("*.toml")]
+        names = [file.name.removesuffix(".toml") for file in _DIALECTS.iterdir() if file.name.endswith(".toml")]
         self._names = tuple(sorted(names, key=lambda name: (name != "psd2-v1", name)))
         self._rows: dict[str, SealProfile] = {}
 
     def __getitem__(self, name: str) -> SealProfile:
         if name not in self._rows and name in self._names:
-            self._rows.setdefault(name, load_profile(_FOLDER / f"{name}.toml"))
+            self._rows.setdefault(name, parse_profile(_DIALECTS.joinpath(f"{name}.toml").read_bytes()))
         return self._rows[name]
 
     def __iter__(self) -> Iterator[str]:

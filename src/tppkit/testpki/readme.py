@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from importlib.resources import files
 
 from tppkit._clock import format_time
 from tppkit.testpki.faults.valid_pki import judged_at
 from tppkit.testpki.pki import Pki
 
-_FOLDER = Path(__file__).parent
+_TEMPLATES = files("tppkit.testpki")
 _FAULTS = (
     "| `faults/` | one fault each: a check rejects most (`verdict` in the manifest: `fails`), others break a recommendation"
     " (`warns`) or cause a notice (`notes`); the manifest has the reason, the command of the check and the codes that it reports |\n"
@@ -23,7 +23,7 @@ def make_readme(pki: Pki, *, password: str, with_faults: bool = False) -> str:
         password: The password of the PKCS#12 files.
         with_faults: Whether the folder contains the catalogue of faults.
     """
-    template = (_FOLDER / "readme.md").read_text("utf-8")
+    template = _TEMPLATES.joinpath("readme.md").read_text("utf-8")
     readme = template.format(
         name=pki.provider.name,
         organization=pki.provider.organization_identifier.text,
@@ -34,4 +34,5 @@ def make_readme(pki: Pki, *, password: str, with_faults: bool = False) -> str:
     )
     if not with_faults:
         return readme
-    return f"{readme}\n{(_FOLDER / 'readme_faults.md').read_text('utf-8').format(at=format_time(judged_at(pki)))}"
+    faults = _TEMPLATES.joinpath("readme_faults.md").read_text("utf-8")
+    return f"{readme}\n{faults.format(at=format_time(judged_at(pki)))}"

@@ -11,7 +11,7 @@ import hashlib
 import tomllib
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from pathlib import Path
+from importlib.resources import files
 from types import MappingProxyType
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -31,7 +31,7 @@ _DS, _XADES = "http://www.w3.org/2000/09/xmldsig#", "http://uri.etsi.org/01903/v
 _ADDITIONAL = ' xmlns:add="http://uri.etsi.org/02231/v2/additionaltypes#"'
 _TEMPLATES: Mapping[str, str] = MappingProxyType({
     name: "".join(line.strip() for line in text.splitlines())
-    for name, text in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).items()
+    for name, text in tomllib.loads(files("tppkit.testpki").joinpath("trusted_lists.toml").read_text("utf-8")).items()
 })  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
+from importlib.resources import files
 from types import MappingProxyType
 
 
@@ -45,7 +45,8 @@ class Mistake:
 
 
 def _read() -> Iterator[Mistake]:
-    for part, rows in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).items():
+    text = files("tppkit.seals.diagnose").joinpath("mistakes.toml").read_text("utf-8")
+    for part, rows in tomllib.loads(text).items():
         usual = rows.pop("fix", "")
         for name, (cause, *fix) in rows.items():
             yield Mistake(name, Part(part), cause, *(fix or [usual]))
