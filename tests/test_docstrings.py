@@ -14,7 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from textwrap import dedent
+from typing import Annotated, Any, ForwardRef
 
 import pydantic
 
@@ -23,7 +24,7 @@ import tppkit
 ROOT = Path(__file__).parents[1]
 GUIDES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-EXAMPLE = re.compile(r"^Example:$|\n\n    \S", re.MULTILINE)
+EXAMPLE = re.compile(r"^Example:\n((?:    .*(?:\n|\Z)|\n)+)|\n\n((?:    .*(?:\n|\Z)|\n(?=    ))+)", re.MULTILINE)
 
 NODES = [node for guide in GUIDES for block in BLOCK.findall(guide.read_text()) for node in ast.walk(ast.parse(block))]
 IMPORTS = {
@@ -92,6 +93,13 @@ def test_public_classes_and_functions_of_guides_show_an_example():
     assert sorted(lacking) == []
 
 
+def test_every_example_is_python():
+    functions = [one for key in {*IMPORTS, *_offered()} if inspect.isfunction(one := _value(*key))]
+    for part in [*functions, *(part for cls in _public_classes() for part in _parts(cls) if _is_ours(part))]:
+        for found in EXAMPLE.finditer(inspect.cleandoc(part.__doc__ or "")):
+            ast.parse(dedent(found[1] or found[2]), f"the example of {part.__module__}.{part.__qualname__}")
+
+
 def test_no_two_public_classes_share_a_name():
     named = defaultdict(set)
     for one in _public_classes():
@@ -99,21 +107,36 @@ def test_no_two_public_classes_share_a_name():
     assert {name: modules for name, modules in named.items() if len(modules) > 1} == {}
 
 
+def _is_ours(value: object) -> bool:
+    return str(getattr(value, "__module__", "")).startswith("tppkit.")
+
+
+@cache
+def _names_of(module: str) -> dict[str, Any]:
+    """The names that annotations of a module may use, also those that it imports for type checkers only."""
+    found = importlib.import_module(module)
+    names = dict(vars(found))
+    for node in ast.parse(inspect.getsource(found)).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            exec(compile(ast.Module(node.body, []), module, "exec"), names)
+    return names
+
+
 def _annotations(value: Any) -> Iterator[Any]:
-    try:
-        if inspect.isclass(value):
-            yield from typing.get_type_hints(value).values()
-        else:
-            signature = inspect.signature(value, eval_str=True)
-            yield from (signature.return_annotation, *(one.annotation for one in signature.parameters.values()))
-    except (NameError, ValueError):
-        pass  # imported for type checkers only; a method of a built-in class
+    """The annotations of a function, or of the fields of a class; what is inherited from other libraries has none."""
+    for one in filter(_is_ours, inspect.getmro(value) if inspect.isclass(value) else [value]):
+        for annotation in inspect.get_annotations(one).values():
+            text = annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else annotation
+            yield eval(text, _names_of(one.__module__)) if isinstance(text, str) else annotation
 
 
 def _classes_in(annotation: Any) -> Iterator[type]:
     if inspect.isclass(annotation) and annotation.__module__.startswith("tppkit."):
         yield annotation
-    for part in (typing.get_origin(annotation), *typing.get_args(annotation)):
+    arguments = typing.get_args(annotation)
+    if typing.get_origin(annotation) is Annotated:
+        arguments = arguments[:1]
+    for part in (typing.get_origin(annotation), *arguments):
         for one in part if isinstance(part, list) else [part]:
             if one is not None:
                 yield from _classes_in(one)
@@ -143,4 +166,4 @@ def test_every_class_in_a_public_signature_can_be_imported():
         if not one.__name__.startswith("_")
     }
     known = {name for names in NOT_OFFERED.values() for name in names.split()}
-    assert sorted({one.__name__ for one in occurring - _public_classes()} - known) == []
+    assert {one.__name__ for one in occurring - _public_classes()} == known

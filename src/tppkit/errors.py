@@ -93,6 +93,8 @@ class TppkitError(Exception):
         clause: the clause of the rule that is broken, or None.
 
     Example:
+        try:
+            verify_request(message, qwac=None, at=utc_now(), policy=policy)
         except TppkitError as error:
             print(f"{error.message} [{error.code}]", error.hint)
     """

@@ -15,7 +15,7 @@ class Signer(Protocol):
 
     Example:
         def make_seal(certificate: EidasCertificate, signer: Signer) -> Seal:
-        return Seal(certificate, signer, verify_own=True)
+            return Seal(certificate, signer, verify_own=True)
     """
 
     @property
