@@ -11,7 +11,8 @@ from tppkit.trust.anchors import Anchors, load_anchors, make_anchors
 from tppkit.trust.fetching import Fetch
 from tppkit.trust.material import TrustMaterial, TrustReport, check_trust, load_trust
 from tppkit.trust.path.verifier import PathVerifier, TrustedPath
-from tppkit.trust.revocation.answers import RevocationAnswer, State
+from tppkit.trust.path.window import Window
+from tppkit.trust.revocation.answers import RevocationAnswer, RevocationSource, State
 from tppkit.trust.revocation.checker import RevocationChecker
 from tppkit.trust.revocation.outcome import CertificateStatus, RevocationPolicy, RevocationScope
 from tppkit.trust.revocation.retained import RevocationEvidence, load_revocation, parse_revocation
@@ -21,7 +22,7 @@ from tppkit.trust.trusted_list.qualified_status import Purpose
 
 __all__ = [
     "Anchors", "CertificateStatus", "Fetch", "PathVerifier", "Purpose", "QualifiedStatus", "RevocationAnswer",
-    "RevocationChecker", "RevocationEvidence", "RevocationPolicy", "RevocationScope", "State", "TrustMaterial",
-    "TrustReport", "TrustedLists", "TrustedPath", "check_trust", "load_anchors", "load_revocation", "load_trust",
-    "load_trusted_lists", "make_anchors", "parse_revocation",
+    "RevocationChecker", "RevocationEvidence", "RevocationPolicy", "RevocationScope", "RevocationSource", "State",
+    "TrustMaterial", "TrustReport", "TrustedLists", "TrustedPath", "Window", "check_trust", "load_anchors", "load_revocation",
+    "load_trust", "load_trusted_lists", "make_anchors", "parse_revocation",
 ]  # fmt: skip

@@ -12,7 +12,10 @@ from tppkit.protocol.gateway.bodies import (
 )
 from tppkit.protocol.gateway.card_data import CardSecret
 from tppkit.protocol.gateway.orders import (
+    CaptureMode,
+    CreditDebit,
     Customer,
+    OneClickType,
     Order,
     OrderRequest,
     OrderTransaction,
@@ -22,9 +25,11 @@ from tppkit.protocol.gateway.orders import (
 )
 from tppkit.protocol.gateway.payments import DeliveryState, is_paid
 from tppkit.protocol.gateway.query import F, Query
+from tppkit.protocol.gateway.states import LinkStatus, OrderStatus
 
 __all__ = [
-    "AuthenticateRequest", "CardRequest", "CardSecret", "Customer", "DeliveryState", "F", "Order", "OrderRequest", "OrderTransaction",
-    "PaymentLink", "PaymentLinkRequest", "PaymentMethodDetails", "Query", "Refund", "ReportRow", "SearchResult", "TransactionRequest",
-    "VaultCard", "WalletSession", "is_paid",
+    "AuthenticateRequest", "CaptureMode", "CardRequest", "CardSecret", "CreditDebit", "Customer", "DeliveryState", "F", "LinkStatus",
+    "OneClickType", "Order", "OrderRequest", "OrderStatus", "OrderTransaction", "PaymentLink", "PaymentLinkRequest",
+    "PaymentMethodDetails", "Query", "Refund", "ReportRow", "SearchResult", "TransactionRequest", "VaultCard", "WalletSession",
+    "is_paid",
 ]  # fmt: skip
