@@ -9,9 +9,9 @@ receipt = inbox.handle(received, handler, at=utc_now())
 
 from tppkit._networks import parse_networks, verify_peer
 from tppkit.callbacks.addresses import CallbackAddress, CallbackKind
-from tppkit.callbacks.entries import NO_TIME, InboxSettings, NoTime, TimeWindow, operated_at
 from tppkit.callbacks.explain import CallbackExplanation, SignedCandidate, explain_callback
 from tppkit.callbacks.inbox import AsyncInbox, Inbox, Receipt, Unhandled, handler_by_kind
+from tppkit.callbacks.settings import NO_TIME, InboxSettings, NoTime, TimeWindow, operated_at
 from tppkit.callbacks.signature import CallbackKey, CallbackRejected, RequestIds, load_callback_key, sign_callback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
 

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from tppkit._encoding import shown
 from tppkit._handlers import Count
 from tppkit.callbacks.addresses import CallbackAddress, CallbackKind
-from tppkit.callbacks.entries import DEFAULTS, CallbackEntries, InboxSettings, IncomingCallback
+from tppkit.callbacks.entries import CallbackEntries, IncomingCallback
+from tppkit.callbacks.settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.signature import CallbackRejected
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import ConfigurationError

@@ -35,7 +35,7 @@ from tppkit.cli.output import (
 )
 from tppkit.errors import ConfigurationError
 from tppkit.inbox import Failure, InboxError, Retention, Worked, Worker
-from tppkit.inbox.entries import RETENTION
+from tppkit.inbox.settings import RETENTION
 
 _PAGE = 1000
 _TURN = 100  # entries of one source before the next source

@@ -6,6 +6,7 @@ This package is independent of the sender: an entry has a source, a key, a versi
 in SQLite or PostgreSQL and needs the extra `sqlalchemy`.
 """
 
-from tppkit.inbox.entries import Entry, Failure, InboxError, Outcome, Retention, Retries, Version, Worked, Worker
+from tppkit.inbox.entries import Entry, Failure, InboxError, Outcome, Version, Worked
+from tppkit.inbox.settings import Retention, Retries, Worker
 
 __all__ = ["Entry", "Failure", "InboxError", "Outcome", "Retention", "Retries", "Version", "Worked", "Worker"]

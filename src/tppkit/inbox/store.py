@@ -21,21 +21,8 @@ from tppkit._handlers import Count, require_finished
 from tppkit._locals import without_locals
 from tppkit.errors import code_of
 from tppkit.inbox.database import Database, EffectFailed, Savepoint, effect, reason_of
-from tppkit.inbox.entries import (
-    MAX_BATCH,
-    RETENTION,
-    RETRIES,
-    Entry,
-    Failure,
-    InboxError,
-    Outcome,
-    Retention,
-    Retries,
-    State,
-    Worked,
-    Worker,
-    require_limit,
-)
+from tppkit.inbox.entries import Entry, Failure, InboxError, Outcome, State, Worked
+from tppkit.inbox.settings import MAX_BATCH, RETENTION, RETRIES, Retention, Retries, Worker, require_limit
 from tppkit.inbox.statements import LEASE_ENDED, Parameters, Statements, read_entry, read_failure, values_of
 from tppkit.sql.engine import make_memory_engine
 

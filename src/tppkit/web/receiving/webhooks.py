@@ -23,7 +23,7 @@ from tppkit._clock import Clock, as_utc, shift, to_microseconds, utc_now
 from tppkit._handlers import Count
 from tppkit.errors import ConfigurationError, RemoteProtocolError, RequestRefused, TransportError
 from tppkit.inbox import Entry, Outcome, Retries, Version, Worked, Worker
-from tppkit.inbox.entries import require_environment, require_span
+from tppkit.inbox.settings import require_environment, require_span
 from tppkit.inbox.tasks import Tasks
 from tppkit.message import Message
 from tppkit.protocol.gateway import Order
