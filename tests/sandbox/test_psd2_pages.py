@@ -263,9 +263,12 @@ def test_a_form_without_a_decision_decides_nothing(content, tpp):
 
 def test_a_form_with_21_fields_decides_nothing(tpp):
     payment = tpp.new_payment()
-    answer = post(approval_link(payment), {**APPROVE, **{f"more-{number}": "1" for number in range(18)}})
+    form = APPROVE | {f"more-{number}": "1" for number in range(17)}
+    answer = post(approval_link(payment), {**form, "last": "1"})
     assert (answer.status_code, "The form is not as this page made it" in answer.text) == (400, True)
     assert tpp.status(payment) == "RCVD"
+    assert post(approval_link(payment), form).status_code == 303
+    assert tpp.status(payment) == "ACSP"
 
 
 @pytest.mark.parametrize(
