@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -196,3 +197,50 @@ def test_a_thread_that_stopped_waiting_does_not_hold_up_the_next(request, tmp_pa
         time.sleep(0.25)  # behind the one that gives up
         assert threads.submit(store.accept, entry("c")).result(20) is Outcome.STORED
         assert hanging.result(20) is Outcome.APPLIED
+
+
+def test_threads_get_a_file_in_the_order_in_which_they_ask(sqlite_store):
+    """Those that come again and again must not pass others that wait."""
+    stop, order = threading.Event(), []
+
+    def slow(one: Any, db: Any) -> None:
+        order.append(one.key)
+        time.sleep(0.05)
+
+    def busy(name: str) -> None:
+        for number in range(1000):
+            if stop.is_set():
+                return
+            sqlite_store.handle(entry(f"{name}{number}"), slow, at=AT)
+
+    with ThreadPoolExecutor() as threads:
+        for name in "bcd":
+            threads.submit(busy, name)
+        time.sleep(0.2)
+        for number in range(5):
+            before = len(order)
+            sqlite_store.handle(entry(f"a{number}"), slow, at=AT)
+            assert len(order) - before <= 5  # each of the others at most once more
+        stop.set()
+
+
+def test_a_forked_process_does_not_wait_for_the_turn_of_its_parents_thread(sqlite_store):
+    inside, end = threading.Event(), threading.Event()
+
+    def hold(one: Any, db: Any) -> None:
+        inside.set()
+        end.wait(10)
+
+    with ThreadPoolExecutor() as threads:
+        held = threads.submit(sqlite_store.handle, entry("a"), hold, at=AT)
+        assert inside.wait(5)
+        child = os.fork()
+        if child == 0:
+            try:
+                sqlite_store.failed(SOURCE)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        end.set()
+        assert held.result() is Outcome.APPLIED

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import closing
 from contextvars import ContextVar
@@ -16,7 +19,8 @@ from sqlalchemy import event, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from tppkit.inbox import InboxError, Outcome
+from tppkit.errors import ConfigurationError
+from tppkit.inbox import InboxError, Outcome, Worker
 from tppkit.inbox.store import InboxStore
 from tppkit.inbox.tasks import Tasks
 
@@ -328,3 +332,86 @@ def test_a_handler_sees_the_context_of_its_delivery(store):
 
     asyncio.run(deliver())
     assert seen == ["d-1"]
+
+
+def test_a_worker_that_awaits_keeps_nobody_else_from_the_database(file_store):
+    """What is awaited before a transaction takes as long as it likes; what is awaited within one delays others by one handler."""
+    tasks = Tasks(file_store)
+
+    async def slow(one: Any, *_: Any) -> Any:
+        await asyncio.sleep(0.3)
+        return one
+
+    async def scenario() -> list[Any]:
+        for key in "abcdefgh":
+            await tasks.run(file_store.accept, entry(key))
+        worker = Worker(SOURCE, tasks.effect(apply_in_task), prepare=tasks.awaiting("fetch", slow))
+        work = asyncio.create_task(tasks.run(file_store.work, worker, at=AT))
+        await asyncio.sleep(0.1)
+        outcomes = await receive(tasks, "xyz")
+        assert not work.done()
+        worker = Worker(SOURCE, tasks.effect(slow))
+        await work
+        for key in "ijklm":
+            await tasks.run(file_store.accept, entry(key))
+        work = asyncio.create_task(tasks.run(file_store.work, worker, at=AT))
+        await asyncio.sleep(0.1)
+        outcomes += await receive(tasks, "uvw")
+        assert not work.done()
+        return [*outcomes, len(await work)]
+
+    assert asyncio.run(scenario()) == [Outcome.APPLIED] * 6 + [5]
+
+
+def test_a_handler_that_does_not_await_a_statement_has_failed(request, tmp_path):
+    store = open_store("postgresql", tmp_path, request)
+
+    async def forgets(one: Any, db: Any) -> None:
+        db.execute(text("SELECT 1"))
+
+    (failed,) = asyncio.run(receive(Tasks(store), "a", forgets))
+    assert isinstance(failed, ConfigurationError)
+    assert "has not awaited a statement" in failed.message
+    assert [(one.entry.key, one.reason) for one in store.failed(SOURCE)] == [
+        ("a", "ConfigurationError [callback.function]")
+    ]
+
+
+ENDING = """
+import asyncio, sys
+from inbox_cases import AT, entry
+from tppkit.inbox.store import InboxStore
+from tppkit.inbox.tasks import Tasks
+
+store = InboxStore("sqlite:///ending.sqlite", wait_s=1)
+store.create_tables()
+tasks = Tasks(store)
+
+async def hangs(one, db):
+    await asyncio.sleep(1000)
+
+async def begin():
+    task = asyncio.create_task(tasks.run(store.handle, entry("a"), tasks.effect(hangs), at=AT))
+    await asyncio.sleep(0.3)
+    return task
+
+loop = asyncio.new_event_loop()
+kept = loop.run_until_complete(begin())
+if sys.argv[1] == "closed":
+    loop.close()
+"""
+
+
+@pytest.mark.parametrize("loop", ["stopped", "closed"])
+def test_a_process_ends_although_its_event_loop_stopped_within_a_handler(loop, tmp_path):
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDING, loop],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        timeout=30,
+        check=False,
+    )
+    assert ended.returncode == 0
+    failed = InboxStore(f"sqlite:///{tmp_path}/ending.sqlite").failed(SOURCE)  # to be tried again
+    assert [one.reason for one in failed] == ["InboxError [inbox.unavailable]"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from inspect import iscoroutinefunction
@@ -149,6 +152,50 @@ def _engine_of(database: Any, wait_s: float) -> Engine:
         raise InboxError("inbox.unavailable", f"the inbox's file cannot be created: {e.strerror}") from e
 
 
+class _Turns:
+    """A lock that threads get in the order in which they ask for it, so that none waits while others come again and again."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lock, self._waiting = threading.Lock(), deque[threading.Event]()
+        self._is_taken, self._process = False, os.getpid()
+
+    @contextmanager
+    def take(self, wait_s: float) -> Iterator[None]:
+        """Run the body in this thread's turn.
+
+        Raises:
+            InboxError: `inbox.unavailable`, the turn did not come within `wait_s` seconds.
+        """
+        if self._process != os.getpid():  # the threads of the parent that had or awaited a turn are not in this process
+            self._begin()
+        turn = threading.Event()
+        with self._lock:
+            if self._is_taken:
+                self._waiting.append(turn)
+            else:
+                self._is_taken = True
+                turn.set()
+        try:
+            if not turn.wait(wait_s):
+                message = f"no connection became free in {wait_s:g} seconds: too many threads or tasks wait; does a handler hang?"
+                raise InboxError("inbox.unavailable", message)
+            yield
+        finally:
+            self._end(turn)
+
+    def _end(self, turn: threading.Event) -> None:
+        with self._lock:
+            if not turn.is_set():
+                self._waiting.remove(turn)
+            elif self._waiting:
+                self._waiting.popleft().set()
+            else:
+                self._is_taken = False
+
+
 class Database:
     """Transactions on an engine, and on connections of callers.
 
@@ -170,6 +217,8 @@ class Database:
         engine = _engine_of(database, half_s)
         self._wal_wait_s = half_s if isinstance(database, str) else None  # with an engine, the application decides
         self.is_sqlite = engine.dialect.name == "sqlite"
+        self._turns = _Turns() if self.is_sqlite and isinstance(database, str) else None  # for its one connection
+        self._turn_wait_s = half_s
         # In READ COMMITTED, a conflicting transaction waits; at stricter levels it would be aborted.
         self.engine = engine if self.is_sqlite else engine.execution_options(isolation_level="READ COMMITTED")
         close_at_fork(self.engine)
@@ -219,7 +268,8 @@ class Database:
             InboxError: `inbox.unavailable`.
             EffectFailed: see `Savepoint`; or a deferred constraint or trigger fails at the commit.
         """
-        with self.typed_errors():
+        turn = nullcontext() if self._turns is None else self._turns.take(self._turn_wait_s)
+        with self.typed_errors(), turn:
             db = _connected(self.engine)
             pooled = db.connection
             try:

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from datetime import datetime
 from functools import partial
-from queue import SimpleQueue
+from inspect import CORO_CREATED, getcoroutinestate
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tppkit._handlers import awaited
@@ -24,14 +25,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_THREADS = 15  # for PostgreSQL: as many as SQLAlchemy's pools have connections by default
+_THREADS = 15  # as many as SQLAlchemy's pools have connections by default
+_LOOK_S = 1.0  # how often a thread that waits for a task looks whether the event loop still runs
 _HERE = threading.local()  # `call`: the call of this thread
 
 
 class Tasks:
     """Runs methods that use a store in threads, so that they do not block the event loop.
 
-    SQLite has one writer, so there is one thread, in which calls wait in their order. Use it in one event loop at a time.
+    A thread is kept while it waits for a coroutine function, the database only while it has a transaction. Use it in one event loop at a
+    time.
 
     Args:
         store: an `InboxStore`.
@@ -73,7 +76,7 @@ class Tasks:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:  # also in a forked process, which has no threads of its parent
             self._loop = loop
-            self._threads = ThreadPoolExecutor(1 if self.store.database.is_sqlite else _THREADS, "tppkit-inbox")
+            self._threads = ThreadPoolExecutor(_THREADS, "tppkit-inbox")
         call = _Call(loop)
         begun: Future[T] = self._threads.submit(copy_context().run, call.run, partial(method, *args, **kwargs))
         ended, wait_s = asyncio.wrap_future(begun), self.store.wait_s
@@ -112,9 +115,12 @@ class Tasks:
 
         def handle(event: Any, connection: Connection) -> object:
             jobs = _Jobs()
-            return _await(
-                "a handler", handler, event, connection if is_sqlite else TaskConnection(connection, jobs), jobs=jobs
-            )
+            if is_sqlite:
+                return _await("a handler", handler, event, connection, jobs=jobs)
+            given = TaskConnection(connection, jobs)
+            result = _await("a handler", handler, event, given, jobs=jobs)
+            given.require_awaited()
+            return result
 
         return handle
 
@@ -164,26 +170,43 @@ class TaskConnection:
 
     def __init__(self, connection: Connection, jobs: _Jobs) -> None:
         self._connection, self._jobs = connection, jobs
+        self._begun: list[Coroutine[Any, Any, Any]] = []
 
-    async def run_sync(self, function: Callable[..., T], *args: Any) -> T:
+    def run_sync(self, function: Callable[..., T], *args: Any) -> Awaitable[T]:
         """Call a function with SQLAlchemy's `Connection` and other arguments."""
-        return await self._jobs.execute(partial(function, self._connection, *args))
+        begun = self._jobs.execute(partial(function, self._connection, *args))
+        self._begun.append(begun)
+        return begun
 
-    async def execute(self, statement: Executable, parameters: Any = None) -> CursorResult[Any]:
+    def execute(self, statement: Executable, parameters: Any = None) -> Awaitable[CursorResult[Any]]:
         """Execute a statement."""
-        return await self.run_sync(lambda db: db.execute(statement, parameters))
+        return self.run_sync(lambda db: db.execute(statement, parameters))
 
-    async def exec_driver_sql(self, statement: str, parameters: Any = None) -> CursorResult[Any]:
+    def exec_driver_sql(self, statement: str, parameters: Any = None) -> Awaitable[CursorResult[Any]]:
         """Execute a statement in the form of the driver."""
-        return await self.run_sync(lambda db: db.exec_driver_sql(statement, parameters))
+        return self.run_sync(lambda db: db.exec_driver_sql(statement, parameters))
 
-    async def scalar(self, statement: Executable, parameters: Any = None) -> Any:
+    def scalar(self, statement: Executable, parameters: Any = None) -> Awaitable[Any]:
         """Execute a statement, and return the first column of the first row, or None."""
-        return await self.run_sync(lambda db: db.scalar(statement, parameters))
+        return self.run_sync(lambda db: db.scalar(statement, parameters))
 
-    async def scalars(self, statement: Executable, parameters: Any = None) -> ScalarResult[Any]:
+    def scalars(self, statement: Executable, parameters: Any = None) -> Awaitable[ScalarResult[Any]]:
         """Execute a statement, and return the first column of its rows."""
-        return await self.run_sync(lambda db: db.scalars(statement, parameters))
+        return self.run_sync(lambda db: db.scalars(statement, parameters))
+
+    def require_awaited(self) -> None:
+        """Reject a handler that has not awaited a statement, which was therefore not executed.
+
+        Raises:
+            ConfigurationError: `callback.function`.
+        """
+        for begun in self._begun:
+            if getcoroutinestate(begun) == CORO_CREATED:
+                begun.close()
+                raise ConfigurationError(
+                    "callback.function",
+                    "the handler has not awaited a statement, as in `await connection.execute(...)`",
+                )
 
     @asynccontextmanager
     async def begin_nested(self) -> AsyncIterator[None]:
@@ -218,9 +241,22 @@ class _Jobs:
         self._queue.put(run)
         return await asyncio.wrap_future(done)
 
-    def serve(self) -> None:
-        """Run jobs until `end` is called."""
-        while (job := self._queue.get()) is not None:
+    def serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run jobs until `end` is called.
+
+        Raises:
+            InboxError: `inbox.unavailable`, the event loop has stopped, so the task will not end.
+        """
+        while True:
+            try:
+                job = self._queue.get(timeout=_LOOK_S)
+            except Empty:
+                if not loop.is_running():  # Python waits for this thread at its exit
+                    self._is_open = False
+                    raise InboxError("inbox.unavailable", "the event loop stopped while a task was awaited") from None
+                continue
+            if job is None:
+                return
             job()
 
     def end(self, _: object) -> None:
@@ -254,8 +290,11 @@ class _Call:
             if self._is_cancelled:
                 task.cancel()
 
-        self._loop.call_soon_threadsafe(begin)
-        jobs.serve()
+        try:
+            self._loop.call_soon_threadsafe(begin)
+        except RuntimeError as e:
+            raise InboxError("inbox.unavailable", "the event loop was closed before a task was awaited") from e
+        jobs.serve(self._loop)
         return tasks[0].result()
 
     def cancel(self) -> None:
