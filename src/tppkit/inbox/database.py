@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from inspect import iscoroutinefunction
 from types import SimpleNamespace
 from typing import Any
+from weakref import ReferenceType
 
 from tppkit._extras import needs_extra
 from tppkit._files import is_private_sqlite_file, require_wait
@@ -159,8 +160,8 @@ class _Turns:
         self._begin()
 
     def _begin(self) -> None:
-        self._lock, self._waiting = threading.Lock(), deque[threading.Event]()
-        self._is_taken, self._process = False, os.getpid()
+        self._lock, self._process = threading.RLock(), os.getpid()
+        self._queue = deque[ReferenceType[threading.Event]]()  # the first has its turn
 
     @contextmanager
     def take(self, wait_s: float) -> Iterator[None]:
@@ -172,11 +173,12 @@ class _Turns:
         if self._process != os.getpid():  # the threads of the parent that had or awaited a turn are not in this process
             self._begin()
         turn = threading.Event()
+        place = ReferenceType(
+            turn, self._end
+        )  # an interrupt may come anywhere: the turn ends at the latest with this frame
         with self._lock:
-            if self._is_taken:
-                self._waiting.append(turn)
-            else:
-                self._is_taken = True
+            self._queue.append(place)
+            if self._queue[0] is place:
                 turn.set()
         try:
             if not turn.wait(wait_s):
@@ -184,16 +186,15 @@ class _Turns:
                 raise InboxError("inbox.unavailable", message)
             yield
         finally:
-            self._end(turn)
+            self._end(place)
+            del place  # before `turn`, which then has nobody to call
 
-    def _end(self, turn: threading.Event) -> None:
+    def _end(self, place: ReferenceType[threading.Event]) -> None:
         with self._lock:
-            if not turn.is_set():
-                self._waiting.remove(turn)
-            elif self._waiting:
-                self._waiting.popleft().set()
-            else:
-                self._is_taken = False
+            if place in self._queue:
+                self._queue.remove(place)
+            if self._queue and (first := self._queue[0]()) is not None:
+                first.set()
 
 
 class Database:
