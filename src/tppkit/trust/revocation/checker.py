@@ -90,6 +90,7 @@ class RevocationChecker:
         self._remember = remember
         self._lock = threading.Lock()
         self._windows: WeakSet[Window] = WeakSet()
+        self._can_fetch = fetch is not None
         self._fetched = FetchedAnswers(fetch, make_nonce)
         self._signed = Cache[tuple[str, str], bool](_REMEMBERED)
         self._revoked = Cache[tuple[str, str | None, datetime | None], bool](_REMEMBERED)
@@ -138,7 +139,9 @@ class RevocationChecker:
         verdict, noted = self._decide(inquiry)
         inquiry.window.narrow(verdict.begins, min(verdict.ends, shift(inquiry.at, self._remember)))
         if verdict.answer is None:
-            return outcome.fail(inquiry, is_soft=self._is_soft(place), is_stale=verdict.proof is Proof.STALE)
+            return outcome.fail(
+                inquiry, is_soft=self._is_soft(place), is_stale=verdict.proof is Proof.STALE, can_fetch=self._can_fetch
+            )
         if not verdict.is_proven:
             outcome.refuse_held(inquiry, verdict.answer, is_leaf=place == 0)
         if verdict.proof is Proof.REVOKED:

@@ -102,7 +102,9 @@ def refuse_revoked(certificate: EidasCertificate, answer: RevocationAnswer, *, i
     )
 
 
-def fail(inquiry: Inquiry, *, is_soft: bool, is_stale: bool) -> tuple[CertificateStatus, list[Finding]]:
+def fail(
+    inquiry: Inquiry, *, is_soft: bool, is_stale: bool, can_fetch: bool
+) -> tuple[CertificateStatus, list[Finding]]:
     """Reject a certificate without a usable answer, or warn if that is soft."""
     certificate, at, faults = inquiry.certificate, inquiry.at, inquiry.faults
     code = "revocation.stale" if is_stale else "revocation.unknown"
@@ -113,7 +115,8 @@ def fail(inquiry: Inquiry, *, is_soft: bool, is_stale: bool) -> tuple[Certificat
     )
     if not is_soft:
         raise CertificateRejected(code, message, clause=_CLAUSE, findings=tuple(faults))
-    inquiry.window.narrow(at, shift(at, RETRY_AFTER))
+    if can_fetch:
+        inquiry.window.narrow(at, shift(at, RETRY_AFTER))
     unknown = CertificateStatus(certificate, State.UNKNOWN)
     return unknown, [Finding(code, Severity.WARNING, message, _CLAUSE), *faults]
 
