@@ -128,7 +128,7 @@ def test_an_archive_that_cannot_be_read_is_not_called_empty(tmp_path, fill, tppk
         "archive/records.jsonl cannot be read: it is not a regular file (links are not followed) [archive.unreadable]"
         in result.stderr
     )
-    assert "absent/records.jsonl cannot be read: No such file or directory [archive.unreadable]" in result.stderr
+    assert "absent cannot be read: No such file or directory [archive.unreadable]" in result.stderr
 
 
 def test_a_forged_list_beside_a_good_one_is_counted(tmp_path, pki, fill, tppkit):

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tppkit.evidence import AuditSummary, audit_archive
+from tppkit._clock import utc_now
+from tppkit.evidence import AuditPlan, AuditResult, audit_archives
 from tppkit.trust import PathVerifier
 
 
-def audit_of(folder: Path, paths: PathVerifier, *heads: str) -> AuditSummary:
-    counted = AuditSummary(expected_heads=frozenset(heads))
-    for row in audit_archive(folder, paths=paths):
-        counted.add(row)
-    counted.expect([folder])
-    return counted
+def audit_of(folder: Path, paths: PathVerifier, *heads: str) -> AuditResult:
+    return audit_archives([folder], AuditPlan(now=utc_now()), heads=heads, material=paths)
 
 
 # The same PKI as the fixture `pki`, and one verified request.

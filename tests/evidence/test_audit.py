@@ -17,9 +17,8 @@ from sealing import COVERED, REQUEST, issue_for, seal_by_hand, without
 from refusals import refused
 from tppkit._encoding import encode_base64
 from tppkit.certificates import OrganizationPolicy
-from tppkit.errors import ConfigurationError, Finding, Severity
+from tppkit.errors import ConfigurationError
 from tppkit.evidence import (
-    AuditSummary,
     EvidenceArchive,
     EvidenceRecord,
     RecordVerdict,
@@ -28,9 +27,9 @@ from tppkit.evidence import (
     make_record,
 )
 from tppkit.evidence.archive import read_lines
-from tppkit.evidence.audit import Head
-from tppkit.evidence.integrity import AcceptedRequests
+from tppkit.evidence.checks import Row
 from tppkit.evidence.record import BodyState
+from tppkit.evidence.stream import AcceptedRequests
 from tppkit.seals import SealPolicy, VerifiedRequest, verify_request
 from tppkit.testpki import Pki, make_pki, make_provider
 from tppkit.trust import PathVerifier, make_anchors
@@ -66,7 +65,7 @@ def test_every_record_of_an_archive_in_order_passes_and_an_empty_one_proves_noth
     assert [row.at for row in rows] == [RECEIVED + timedelta(seconds=number) for number in range(3)]
     EvidenceArchive(tmp_path, stream_id=STREAM).close()
     assert list(audit_archive(tmp_path, paths=paths)) == []
-    assert AuditSummary().exit_code == 3
+    assert audit_of(tmp_path, paths).exit_code == 3
 
 
 def test_a_time_without_a_zone_is_refused(filled, paths):
@@ -263,89 +262,13 @@ def test_a_request_id_that_was_accepted_with_two_bodies_is_reported(
     assert {row.verdict for row in rows} == {Verdict.PASSED}
 
 
-def test_the_hour_of_a_request_id_begins_with_its_first_request(make_verified):
-    record = make_record(make_verified(0, body=b"first"), http_status=201)
-    other = replace(record, body_sha256="0" * 64, x_request_id=record.x_request_id.upper())
+def test_the_hour_of_a_request_id_begins_with_its_first_request():
+    first = Row(
+        1, Verdict.PASSED, None, (), received_at=0, x_request_id="a", http_status=201, organization_identifier="PSDLT-X", content="one"
+    )  # fmt: skip
+    other = first._replace(content="another", x_request_id="A")
     for last, reported in ((3700, False), (3500, True)):
         accepted, found = AcceptedRequests(), []
-        for one, seconds in ((record, 0), (record, 3000), (other, last)):
-            found.append(accepted.add(replace(one, received_at=RECEIVED + timedelta(seconds=seconds)), "PSDLT-X"))
+        for row, seconds in ((first, 0), (first, 3000), (other, last)):
+            found.append(accepted.add(row._replace(received_at=seconds * 1_000_000)))
         assert [finding is not None for finding in found] == [False, False, reported]
-
-
-ROW = RecordVerdict(Path("archive"), 1, 0, "id", Verdict.PASSED)
-FAILED = replace(ROW, verdict=Verdict.FAILED, code="signature.invalid")
-INDETERMINATE = replace(ROW, verdict=Verdict.INDETERMINATE, code="trust.no-path")
-UNREADABLE = replace(ROW, verdict=Verdict.UNREADABLE, code="json.malformed", seq=None, x_request_id=None)
-GAP = replace(ROW, stream_code="log.gap")
-
-
-@pytest.mark.parametrize(
-    ("rows", "exit_code"),
-    [
-        ([], 3),
-        ([ROW], 0),
-        ([ROW, INDETERMINATE], 3),
-        ([INDETERMINATE, FAILED, ROW], 1),
-        ([GAP], 4),
-        ([GAP, FAILED, INDETERMINATE], 4),
-        ([GAP, FAILED, INDETERMINATE, UNREADABLE], 5),
-        ([UNREADABLE], 5),
-    ],
-)
-def test_the_worst_row_gives_the_exit_code(rows, exit_code):
-    counted = AuditSummary()
-    for row in rows:
-        counted.add(row)
-    assert counted.exit_code == exit_code
-
-
-def test_codes_of_records_and_of_the_stream_are_both_counted():
-    counted = AuditSummary()
-    counted.add(replace(FAILED, stream_code="log.gap"))
-    counted.add(FAILED)
-    assert counted.by_code == {"signature.invalid": 2, "log.gap": 1}
-    assert (counted.inconsistent, counted.records) == (1, 2)
-
-
-@pytest.mark.parametrize(("limit", "listed"), [({}, 20), ({"max_failures": 3}, 3), ({"max_failures": None}, 25)])
-def test_the_first_failures_are_kept_and_the_others_counted(limit, listed):
-    counted = AuditSummary(**limit)  # type: ignore[arg-type]
-    for line in range(1, 51):
-        counted.add(replace(FAILED if line % 2 else ROW, line=line))
-    assert [row.line for row in counted.first_failures] == list(range(1, 2 * listed, 2))
-    assert counted.not_listed == 25 - listed
-
-
-def test_rows_with_findings_only_are_listed_behind_the_failures_under_the_same_limit():
-    noted = replace(ROW, findings=(Finding("log.time-back", Severity.NOTICE, "back"),))
-    counted = AuditSummary(max_failures=3)
-    for line, row in enumerate([noted, ROW, noted, FAILED, noted, FAILED], start=1):
-        counted.add(replace(row, line=line))
-    assert ([row.line for row in counted.first_failures], counted.not_listed) == ([4, 6, 1], 2)
-
-
-def test_the_head_of_every_stream_is_known_at_its_end():
-    counted = AuditSummary()
-    for seq in range(3):
-        counted.add(replace(ROW, seq=seq, stream_id="5a" * 16, leaf=f"{seq:064x}"))
-    counted.add(replace(ROW, archive=Path("other"), stream_id="c3" * 16, leaf="f" * 64))
-    assert counted.heads == {
-        Path("archive"): Head("5a" * 16, 3, f"{2:064x}"),
-        Path("other"): Head("c3" * 16, 1, "f" * 64),
-    }
-
-
-@pytest.mark.parametrize(("heads", "exit_code"), [([], 0), (["f" * 64], 0), (["0" * 64], 4), (["f" * 64, "0" * 64], 4)])
-def test_a_head_that_was_expected_and_is_not_there_is_an_inconsistency(heads, exit_code):
-    counted = AuditSummary(expected_heads=frozenset(heads))
-    counted.add(replace(ROW, stream_id="5a" * 16, leaf="f" * 64))
-    counted.expect([ROW.archive])
-    assert (counted.exit_code, counted.by_code["log.head"]) == (exit_code, int(exit_code > 0))
-
-
-def test_one_archive_of_several_that_is_empty_is_reported():
-    counted = AuditSummary()
-    counted.add(replace(ROW, stream_id="5a" * 16, leaf="f" * 64))
-    counted.expect([str(ROW.archive), Path("empty")])  # text names the same as its path
-    assert (counted.exit_code, counted.by_code) == (3, {"log.empty": 1})

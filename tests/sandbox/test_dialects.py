@@ -11,14 +11,13 @@ from raw_provider import PAYMENT, RawProvider, assert_refused, checked_sandbox, 
 
 from tppkit._clock import utc_now
 from tppkit.certificates import load_certificates
-from tppkit.evidence import AuditSummary, audit_archive
+from tppkit.evidence import AuditPlan, audit_archives
 from tppkit.httpsig.algorithms import ALGORITHMS
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.sandbox import SandboxSettings
 from tppkit.sandbox.dialect import key_id_of
 from tppkit.seals import PROFILES, Message, Seal, SealProfile, sign_request
 from tppkit.testpki import Issued, Pki, make_pki, write_pki
-from tppkit.trust import PathVerifier, load_anchors
 
 pytestmark = pytest.mark.slow
 
@@ -60,9 +59,7 @@ def test_every_dialect_can_pay(name, bank_pki, bank_pki_folder, rsa_sealed, tmp_
             assert ids[0] == ids[1] != ids[2]
             refused = caller.send(caller.message(PAYMENT))
             assert refused.status_code == 401 or refused.json()["tppMessages"][0]["code"] == "FORMAT_ERROR"
-    summary = AuditSummary()
-    for row in audit_archive(tmp_path / "archive", paths=PathVerifier(load_anchors(folder))):
-        summary.add(row)
+    summary = audit_archives([tmp_path / "archive"], AuditPlan(now=utc_now(), trust=str(folder)))
     assert (summary.exit_code, summary.records) == (0, 2)
 
 

@@ -16,7 +16,7 @@ import pytest
 from raw_provider import INSTANT, PAYMENT, advance, altered, approval_link, assert_refused
 
 from tppkit._clock import utc_now
-from tppkit.evidence import AuditSummary, EvidenceRecord, audit_archive
+from tppkit.evidence import AuditPlan, AuditResult, EvidenceRecord, audit_archive, audit_archives
 from tppkit.evidence.archive import read_lines
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.sandbox import SandboxServer
@@ -46,12 +46,9 @@ def kept(server: SandboxServer) -> list[EvidenceRecord]:
     return [EvidenceRecord.from_line(line) for _, line in read_lines(folder(server))]
 
 
-def audit(server: SandboxServer) -> AuditSummary:
+def audit(server: SandboxServer) -> AuditResult:
     wait_for_archive(server)
-    counted = AuditSummary()
-    for row in audit_archive(folder(server), paths=PathVerifier(load_anchors(server.sandbox.pki))):
-        counted.add(row)
-    return counted
+    return audit_archives([folder(server)], AuditPlan(now=utc_now(), trust=str(server.sandbox.pki)))
 
 
 def test_every_verified_request_is_kept_with_its_status_and_code(caller, fresh_bank):

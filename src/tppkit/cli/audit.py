@@ -11,45 +11,56 @@ import re
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tppkit._clock import format_time, parse_time
+from tppkit._clock import parse_time
+from tppkit._files import read_bounded
 from tppkit.certificates import OrganizationPolicy
 from tppkit.cli.output import (
     Raw,
     Result,
     colored,
     failure,
-    finding_line,
     finding_object,
     json_option,
     parsed,
+    present,
+    read_time,
     say,
     say_error,
+    text_of,
 )
 from tppkit.cli.trust_options import NOT_ASKED, TrustFiles, organization_options, trust_options
-from tppkit.errors import ArchiveError, ConfigurationError, FormatError, VerificationError
-from tppkit.evidence import AuditSummary, RecordVerdict, Verdict, audit_archive
-from tppkit.evidence.audit import MAX_FIRST_FAILURES
+from tppkit.errors import ArchiveError, ConfigurationError, FormatError, Severity, VerificationError
+from tppkit.evidence import AuditPlan, AuditResult, Head, audit_archives, parse_head
+from tppkit.evidence.archive import closed_parts
+from tppkit.evidence.heads import MAX_HEAD_BYTES, head_object
+from tppkit.evidence.log import LogReport, check_log
+from tppkit.evidence.report import not_checked
+from tppkit.evidence.results import MAX_FIRST_FAILURES
+from tppkit.evidence.runner import Progress
 from tppkit.protocol.psd2 import PSD2
-from tppkit.trust import TrustMaterial
 
-_UNREADABLE, _INTERRUPTED, _NO_TRUST = 5, 6, 7
+_NO_RECORD, _INCONSISTENT, _UNREADABLE, _INTERRUPTED, _NO_TRUST = 3, 4, 5, 6, 7
 _PROGRESS_S = 1.0
+_NOT_GIVEN = ("revocation", "trusted_lists")  # the options that are missing; the report names what else is not known
 
 
 def _read_at(text: str) -> datetime | None:
     return None if text == "recorded" else parse_time(text)
 
 
-def _read_head(text: str) -> str:
-    if not re.fullmatch("[0-9A-Fa-f]{64}", text):
-        raise click.BadParameter(f"{text!r} is not 64 hexadecimal digits")
-    return text.lower()
+def _read_head(text: str) -> str | Head:
+    if re.fullmatch("[0-9A-Fa-f]{64}", text):
+        return text.lower()
+    if not Path(text).is_file():
+        raise click.BadParameter(f"{text!r} is neither 64 hexadecimal digits nor a file")
+    return parse_head(read_bounded(Path(text), max_bytes=MAX_HEAD_BYTES).decode("utf-8", "replace"))
 
 
 def _read_count(text: str) -> int | None:
@@ -58,9 +69,7 @@ def _read_count(text: str) -> int | None:
     return None if text == "all" else int(text)
 
 
-def _required_role(method: str, target: str) -> str | None:
-    row = PSD2.row_of(method, target)
-    return None if row is None else row.role
+ENDPOINTS = tuple((row.method, row.path, row.role) for row in PSD2.endpoints)
 
 
 @click.group()
@@ -83,9 +92,9 @@ def audit() -> None:
     "--expect-head",
     "heads",
     multiple=True,
-    metavar="LEAF",
+    metavar="LEAF_OR_FILE",
     callback=parsed(_read_head),
-    help="A head stored elsewhere; the archive is inconsistent unless it ends with this leaf.",
+    help="A head stored elsewhere: the leaf with which the archive must end, or a file of `audit log head`.",
 )
 @click.option(
     "--failures",
@@ -95,117 +104,212 @@ def audit() -> None:
     callback=parsed(_read_count),
     help="How many failed, misplaced or warned records to list.",
 )
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.html",
+    help="Write the report for a person to file; FILE.json and FILE.csv are written beside it.",
+)
+@click.option(
+    "--work",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Keep the results in this folder, so that --resume can go on after an interruption.",
+)
+@click.option(
+    "--from", "received_from", metavar="TIME", callback=read_time, help="Examine records received at TIME or later."
+)
+@click.option("--to", "received_to", metavar="TIME", callback=read_time, help="Examine records received before TIME.")
+@click.option(
+    "--organisation",
+    "selected",
+    multiple=True,
+    metavar="ID",
+    help="Examine records whose seal certificate names this organizationIdentifier.",
+)
+@click.option("--resume", is_flag=True, help="Use the results in the folder of --work.")
 @organization_options
 @json_option
 def verify(
-    archives: tuple[Path, ...], trust: TrustFiles, at: datetime | None, heads: tuple[str, ...], failures: int | None,
-    organizations: OrganizationPolicy,
+    archives: tuple[Path, ...], trust: TrustFiles, at: datetime | None, heads: tuple[str | Head, ...], failures: int | None,
+    report: Path | None, work: Path | None, received_from: datetime | None, received_to: datetime | None, selected: tuple[str, ...],
+    resume: bool, organizations: OrganizationPolicy,
 ) -> Result:  # fmt: skip
     """Verify every retained signature of each ARCHIVE again, and check that no record is missing or moved."""
     if len({os.path.realpath(archive) for archive in archives}) < len(archives):  # `resolve` fails for a loop of links
         raise click.UsageError("an archive is given twice")
+    if resume and work is None:
+        raise click.UsageError("--resume needs the folder of --work")
+    if report is not None and report.suffix.lower() not in (".html", ".htm"):
+        raise click.UsageError(f"--report {report} does not end with .html")
     try:
         material = trust.load(at)
         if not material.has_anchors:
             raise ConfigurationError("trust.no-anchors", "no trust material: give --trust or --trusted-lists")
     except (ConfigurationError, FormatError, VerificationError) as e:
         return failure(e, _NO_TRUST)
-    summary = AuditSummary(max_failures=failures, expected_heads=frozenset(heads))
+    plan = AuditPlan(
+        now=present(None), trust=_text(trust.anchors), trusted_lists=_text(trust.lists), answers=tuple(map(str, trust.answers)), at=at,
+        organizations=organizations, endpoints=ENDPOINTS, max_failures=failures,
+        received_from=received_from, received_to=received_to, selected=selected,
+    )  # fmt: skip
     begin = time.perf_counter()
-    unreadable = set()
     try:
-        for archive in archives:
-            try:
-                rows = audit_archive(
-                    archive, paths=material, at=at, organizations=organizations, required_role=_required_role
-                )
-                for row in _with_progress(rows, summary, begin):
-                    summary.add(row)
-            except ArchiveError as e:
-                unreadable.add(archive)
-                summary.by_code[e.code] += 1
-                say_error(e)
+        with _progress(begin) as progress:
+            result = audit_archives(
+                archives,
+                plan,
+                work=work,
+                resume=resume,
+                heads=heads,
+                report=report,
+                material=material,
+                progress=progress,
+            )
     except KeyboardInterrupt:
-        say(f"interrupted after {summary.records} records")
+        say("interrupted" if work is None else f"interrupted; go on with --work {work} --resume")
         raise click.exceptions.Exit(_INTERRUPTED) from None
-    summary.expect(archive for archive in archives if archive not in unreadable)
-    shown = _summary_object(summary, time.perf_counter() - begin, material)
+    for finding in result.unreadable:
+        say_error(ArchiveError(finding.code, finding.message))
+    shown = _result_object(result, plan, heads, time.perf_counter() - begin)
     message = f"{shown['seconds']:.2f} s, {shown['records_per_second']:.0f} records/s"
-    return Result(shown, _lines(shown, summary), _UNREADABLE if unreadable else summary.exit_code, message)
+    return Result(shown, _lines(shown, result), result.exit_code, message)
 
 
-def _with_progress(rows: Iterator[RecordVerdict], summary: AuditSummary, begin: float) -> Iterator[RecordVerdict]:
-    show = sys.stderr.isatty()
-    due = begin + _PROGRESS_S
-    for row in rows:
-        yield row
-        if show and summary.records % 256 == 0 and time.perf_counter() >= due:
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+@contextmanager
+def _progress(begin: float) -> Iterator[Progress | None]:
+    """Show the number of records on a terminal, from the first second on."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    records, due = 0, begin + _PROGRESS_S
+
+    def show(count: int) -> None:
+        nonlocal records, due
+        records += count
+        if time.perf_counter() >= due:
             due += _PROGRESS_S
-            click.echo(f"\r{summary.records} records", nl=False, err=True)
-    if show and due > begin + _PROGRESS_S:
+            click.echo(f"\r{records} records", nl=False, err=True)
+
+    yield show
+    if due > begin + _PROGRESS_S:
         click.echo("\r", nl=False, err=True)
 
 
-def _summary_object(summary: AuditSummary, seconds: float, material: TrustMaterial) -> dict[str, Any]:
-    checks = {"revocation": material.revocation, "trusted_lists": material.lists}
+def _result_object(
+    result: AuditResult, plan: AuditPlan, heads: tuple[str | Head, ...], seconds: float
+) -> dict[str, Any]:
     return {
-        "records": summary.records,
-        "passed": summary.verdicts[Verdict.PASSED],
-        "failed": summary.verdicts[Verdict.FAILED],
-        "indeterminate": summary.verdicts[Verdict.INDETERMINATE],
-        "unreadable": summary.verdicts[Verdict.UNREADABLE],
-        "inconsistent": summary.inconsistent,
-        "revocation_asked": material.revocation is not None,
-        "not_checked": [name for name, given in checks.items() if given is None],
-        "by_code": dict(sorted(summary.by_code.items())),
-        "findings": [finding_object(finding) for finding in summary.findings],
-        "first_failures": [_row_object(row) for row in summary.first_failures],
-        "not_listed": summary.not_listed,
-        "heads": [
-            {"archive": str(archive), "stream_id": head.stream_id, "records": head.records, "leaf": head.leaf}
-            for archive, head in summary.heads.items()
-        ],
+        "records": result.records,
+        **{verdict.value: number for verdict, number in result.verdicts.items()},
+        "inconsistent": result.inconsistent,
+        "revocation_asked": bool(plan.answers),
+        "not_checked": [name for name in not_checked(plan, heads) if name in _NOT_GIVEN],
+        "by_code": result.by_code,
+        "findings": [finding_object(finding) for finding in result.findings],
+        "first_failures": list(result.first_failures),
+        "not_listed": result.not_listed,
+        "heads": [head_object(head) for head in result.heads],
+        "report_hash": result.report_hash,
         "seconds": round(seconds, 6),
-        "records_per_second": round(summary.records / seconds, 1) if seconds else 0.0,
+        "records_per_second": round(result.records / seconds, 1) if seconds else 0.0,
         "engine": "local",
         "workers": 1,
-    }
+    }  # fmt: skip
 
 
-def _row_object(row: RecordVerdict) -> dict[str, Any]:
-    return {
-        "verdict": "holds" if row.verdict is Verdict.PASSED else "fails",
-        "status": row.verdict.value,
-        "code": row.code,
-        "message": row.message,
-        "log_code": row.stream_code,
-        "log_message": row.stream_message,
-        "findings": [finding_object(finding) for finding in row.findings],
-        "archive": str(row.archive),
-        "line": row.line,
-        "seq": row.seq,
-        "x_request_id": row.x_request_id,
-        "organization_identifier": row.organization_identifier,
-        "at": None if row.at is None else format_time(row.at),
-    }
-
-
-def _lines(shown: dict[str, Any], summary: AuditSummary) -> Iterator[str]:
+def _lines(shown: dict[str, Any], result: AuditResult) -> Iterator[str]:
     names = ("records", "passed", "failed", "indeterminate", "unreadable", "inconsistent")
-    yield Raw(colored("  ".join(f"{name} {shown[name]}" for name in names), holds=summary.exit_code == 0))
+    yield Raw(colored("  ".join(f"{name} {shown[name]}" for name in names), holds=result.exit_code == 0))
     if not shown["revocation_asked"]:
         yield f"revocation: {NOT_ASKED}"
     for code, count in shown["by_code"].items():
         yield f"  {code}: {count}"
-    for row in summary.first_failures:
-        where = f"  {row.archive} line {row.line}"
-        if row.code:
-            yield f"{where}: {row.verdict}: {row.message} [{row.code}]"
-        if row.stream_code:
-            yield f"{where}: {row.stream_message} [{row.stream_code}]"
-        yield from (f"{where}: {finding_line(finding)}" for finding in row.findings)
-    if summary.not_listed:
-        yield f"  {summary.not_listed} more are not listed; list them with --failures all"
-    yield from (f"{finding.message} [{finding.code}]" for finding in summary.findings)
-    for head in shown["heads"]:
-        yield f"head of {head['archive']}: {head['records']} records, leaf {head['leaf']}"
+    for row in result.first_failures:
+        where = f"  {row['archive']} line {row['line']}"
+        yield from (f"{where}: {row['status']}: {one['message']} [{one['code']}]" for one in row["failures"])
+        if row["log_code"]:
+            yield f"{where}: {row['log_message']} [{row['log_code']}]"
+        yield from (f"{where}: {one['severity']}: {one['message']} [{one['code']}]" for one in row["findings"])
+    if shown["not_listed"]:
+        yield f"  {shown['not_listed']} more are not listed; list them with --failures all"
+    yield from (f"{finding.message} [{finding.code}]" for finding in result.findings)
+    for head in result.heads:
+        yield f"head of {head.archive}: {head.records} records, leaf {head.leaf}"
+
+
+@audit.command()
+@click.argument("archive", type=click.Path(path_type=Path), metavar="ARCHIVE")
+@json_option
+def seal(archive: Path) -> Result:
+    """Seal the closed parts of ARCHIVE into Parquet files with manifests, a quarter of their size; run it by cron."""
+    from tppkit.evidence.sealing import seal_archive
+
+    try:
+        sealed = list(seal_archive(archive))
+    except ArchiveError as e:
+        say_error(e)
+        raise click.exceptions.Exit(_UNREADABLE) from None
+    shown = [
+        {"file": one.file, "first_seq": one.first_seq, "records": one.records, "root": one.root, "sha256": one.sha256} for one in sealed
+    ]  # fmt: skip
+    left = [name for _, name in closed_parts(archive)]
+    lines = [f"{one.file}: {one.records} records from {one.first_seq}" for one in sealed]
+    lines += [f"{name} is not sealed: it does not check; run tppkit audit verify {archive}" for name in left]
+    return Result({"sealed": shown, "not_sealed": left}, lines or ["nothing to seal"], _INCONSISTENT if left else 0)
+
+
+@audit.group()
+def log() -> None:
+    """The log of an archive: whether its records follow on, without their signatures."""
+
+
+_archive = click.argument("archive", type=click.Path(path_type=Path), metavar="ARCHIVE")
+
+
+@log.command("head")
+@_archive
+@json_option
+def log_head(archive: Path) -> Result:
+    """Print the head of ARCHIVE: three lines to give to another party, for --expect-head."""
+    report = _check_log(archive)
+    if report.head is None:
+        raise FormatError("head.unknown", f"the archive {archive} contains no record")
+    return Result(head_object(report.head), [Raw(line) for line in report.head.text.splitlines()])
+
+
+@log.command("verify")
+@_archive
+@json_option
+def log_verify(archive: Path) -> Result:
+    """Check that no record of ARCHIVE is missing, moved or changed."""
+    report = _check_log(archive)
+    errors = [finding for finding in report.findings if finding.severity is Severity.ERROR]
+    unreadable = [
+        finding for finding in errors if not finding.code.startswith("log.") and finding.code != "record.leaf"
+    ]
+    exit_code = _UNREADABLE if unreadable else _INCONSISTENT if errors else 0 if report.records else _NO_RECORD
+    shown = {
+        "records": report.records,
+        "findings": [finding_object(finding) for finding in report.findings],
+        "head": report.head and head_object(report.head),
+    }
+    lines = [Raw(colored(f"records {report.records}  findings {len(report.findings)}", holds=exit_code == 0))]
+    lines += [Raw(f"  {finding.severity}: {text_of(finding.message)} [{finding.code}]") for finding in report.findings]
+    if report.head is not None:
+        lines.append(
+            Raw(f"head: {report.head.records} records, leaf {report.head.leaf}, root {report.head.root or 'unknown'}")
+        )
+    return Result(shown, lines, exit_code)
+
+
+def _check_log(archive: Path) -> LogReport:
+    try:
+        return check_log(archive, now=present(None))
+    except ArchiveError as e:
+        say_error(e)
+        raise click.exceptions.Exit(_UNREADABLE) from None

@@ -23,10 +23,11 @@ from tppkit._clock import utc_now
 from tppkit._files import make_folder
 from tppkit._text import printable
 from tppkit.certificates import EidasCertificate
+from tppkit.cli.audit import ENDPOINTS
 from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, json_flag, print_json
 from tppkit.client import AccessKind, Identity, LegacyClient, Psd2Client, is_paid
 from tppkit.errors import ConfigurationError, TppkitError
-from tppkit.evidence import AuditSummary, Verdict, audit_archive
+from tppkit.evidence import AuditPlan, AuditResult, Verdict, audit_archives
 from tppkit.evidence.archive import RECORDS
 from tppkit.protocol.gateway import Order, OrderRequest, TransactionRequest
 from tppkit.protocol.legacy import PaymentOrder
@@ -47,7 +48,6 @@ from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT
 from tppkit.protocol.psd2.models import InstructedAmount
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Issued, Pki, make_pki, make_provider, write_pki
-from tppkit.trust import PathVerifier, load_anchors
 
 if TYPE_CHECKING:
     from tppkit.cli.demo_shop import Control, Shop
@@ -416,7 +416,7 @@ def _money(order: Order) -> str:
 
 def _audit(steps: Steps, folder: Path) -> None:
     with steps.step("Audit the signatures in the bank's archive") as lines:
-        summary = _run_audit(folder / "archive", folder / "pki")
+        summary = _run_audit(folder / "archive", folder / "pki", report=folder / "audit.html")
         passed = summary.verdicts[Verdict.PASSED]
         lines.append(f"{summary.records} records, {passed} passed, each verified at its time of receipt.")
         lines.append("The repeated payment got the stored answer, so the bank kept no second record of it.")
@@ -430,15 +430,12 @@ def _audit(steps: Steps, folder: Path) -> None:
         summary = _run_audit(altered, folder / "pki")
         failed = summary.verdicts[Verdict.FAILED]
         lines.append(f"Byte {offset} of {RECORDS} flipped: {failed} failed.")
-        lines += [f"Record {one.seq}: {one.message} [{one.code}]" for one in summary.first_failures]
+        lines += [f"Record {one['seq']}: {one['message']} [{one['code']}]" for one in summary.first_failures]
         expect((failed, summary.exit_code) == (1, 1), f"the audit missed it: {dict(summary.by_code)}")
 
 
-def _run_audit(archive: Path, trust: Path) -> AuditSummary:
-    summary = AuditSummary()
-    for row in audit_archive(archive, paths=PathVerifier(load_anchors(trust))):
-        summary.add(row)
-    return summary
+def _run_audit(archive: Path, trust: Path, *, report: Path | None = None) -> AuditResult:
+    return audit_archives([archive], AuditPlan(now=utc_now(), trust=str(trust), endpoints=ENDPOINTS), report=report)
 
 
 def _flip_one_byte(records: Path) -> int:
@@ -456,7 +453,8 @@ def _print_end(steps: Steps, folder: Path) -> int:
     tppkit = "tppkit" if shutil.which("tppkit") else started
     steps.print(f"\nAll files are in {folder}: pki/, archive/, archive-altered/, sandbox.sqlite, inbox.sqlite. Try")
     steps.print(f"  {tppkit} cert show {folder}/pki/qwac.pem")
-    steps.print(f"  {tppkit} audit verify {folder}/archive --trust {folder}/pki\n")
+    steps.print(f"  {tppkit} audit verify {folder}/archive --trust {folder}/pki")
+    steps.print(f"The report of the audit is {folder}/audit.html\n")
     if not steps.as_expected:
         steps.print(f"demo: {len(steps.done)} steps, 1 NOT as expected", fg="red", bold=True)
         return DOES_NOT_HOLD

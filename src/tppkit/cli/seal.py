@@ -44,7 +44,7 @@ from tppkit.cli.trust_options import (
     trust_options,
 )
 from tppkit.errors import FormatError, SignatureRejected
-from tppkit.evidence.integrity import verify_agreement
+from tppkit.evidence.checks import verify_agreement
 from tppkit.httpsig.components import Origin, parse_origin
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.httpsig.signing_string import is_field_name

@@ -15,7 +15,7 @@ from tppkit.cli.har_file import MAX_HAR_BYTES, parse_har
 from tppkit.cli.output import read_input
 from tppkit.errors import FormatError
 from tppkit.evidence.archive import RECORDS, load_certificate, read_lines
-from tppkit.evidence.integrity import verify_columns, verify_leaf
+from tppkit.evidence.checks import verify_columns
 from tppkit.evidence.record import EvidenceRecord
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, parse_request
 from tppkit.message import Message
@@ -67,7 +67,7 @@ def read_sealed_request(
     Raises:
         FormatError: as `parse_request`, `parse_har`, `parse_curl`, `EvidenceRecord.from_line`, `verify_columns` and
             `load_certificate`; `record.entry`, `record.certificate`.
-        SignatureRejected: as `verify_leaf` and `verify_columns`.
+        SignatureRejected: as `verify_columns`.
         ArchiveError: `archive.unreadable`.
     """
     path = Path(name)
@@ -109,7 +109,6 @@ def _pick(lines: Sequence[bytes], entry: int | None) -> bytes:
 
 def _record(line: bytes, certificates: Sequence[EidasCertificate], folder: Path | None) -> SealedInput:
     record = EvidenceRecord.from_line(line)
-    verify_leaf(record)
     profile = verify_columns(record)
     known = {certificate.sha256: certificate for certificate in certificates}
     seal = known.get(record.seal_cert)

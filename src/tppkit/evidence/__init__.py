@@ -6,9 +6,14 @@ for row in audit_archive(folder, paths=PathVerifier(anchors)): ...
 """
 
 from tppkit.evidence.archive import EvidenceArchive
-from tppkit.evidence.audit import AuditSummary, Head, RecordVerdict, Verdict, audit_archive
+from tppkit.evidence.audit import RecordVerdict, audit_archive, audit_archives
+from tppkit.evidence.heads import Head, parse_head
+from tppkit.evidence.merge import AuditResult
 from tppkit.evidence.record import EvidenceRecord, make_record
+from tppkit.evidence.runner import AuditPlan
+from tppkit.evidence.verdicts import Verdict
 
 __all__ = [
-    "AuditSummary", "EvidenceArchive", "EvidenceRecord", "Head", "RecordVerdict", "Verdict", "audit_archive", "make_record",
+    "AuditPlan", "AuditResult", "EvidenceArchive", "EvidenceRecord", "Head", "RecordVerdict", "Verdict", "audit_archive",
+    "audit_archives", "make_record", "parse_head",
 ]  # fmt: skip

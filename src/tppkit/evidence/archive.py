@@ -1,9 +1,10 @@
 """An append-only archive of records: a folder with one line of JSON for each record, and each certificate once.
 
-    records.jsonl          one record on each line, in sequence
-    certs/<sha256>.der     certificates that records name
+    records.jsonl                  the open part: one record on each line, in sequence
+    records-<first seq>.jsonl      parts that were closed and do not change any more
+    certs/<sha256>.der             certificates that records name
 
-One process appends; it holds a lock on the file. When `append` returns, the record and its certificates are on disk. A record that
+One process appends; it holds a lock on the folder. When `append` returns, the record and its certificates are on disk. A record that
 cannot be parsed again is rejected. If a crash cut off the last line, the next opening moves it to `records.torn-N`. Records contain
 bodies, so the files of a new archive are readable by their owner only.
 """
@@ -14,7 +15,10 @@ import fcntl
 import hashlib
 import logging
 import os
+import re
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from threading import Lock
@@ -38,6 +42,8 @@ from tppkit.evidence.columns import MAX_LINE_BYTES
 from tppkit.evidence.record import FIRST_PREVIOUS, EvidenceRecord
 
 RECORDS = "records.jsonl"
+MAX_PART_RECORDS = 65_536
+_CLOSED = re.compile(r"records-([0-9]{12})\.jsonl")
 CERTIFICATES = "certs"
 _LOG = logging.getLogger("tppkit.evidence")
 
@@ -83,9 +89,9 @@ class CertificateFolder:
         try:
             partial.unlink(missing_ok=True)
             write_new(partial, certificate.der)
-            _sync(partial)
+            sync(partial)
             partial.replace(path)
-            _sync(path.parent)
+            sync(path.parent)
         except ConfigurationError as e:
             raise ArchiveError("archive.unusable", e.message) from e
         except OSError as e:
@@ -115,24 +121,29 @@ class EvidenceArchive:
         self._one_at_a_time = Lock()
         self._process = os.getpid()
         self.certificates = CertificateFolder(folder)
-        try:
-            # Unbuffered: bytes that could not be written must not be written later from a buffer.
-            self._file = open(folder / RECORDS, "ab+", buffering=0, opener=_private)  # noqa: SIM115  # closed by close()
-            os.fsync(self._file.fileno())  # a killed writer may have left records that are not on disk yet
-            _sync(folder)
-            self._identity = identity_of(self._file.fileno())
-        except OSError as e:
-            raise ArchiveError("archive.unusable", f"the archive {folder} cannot be opened: {e.strerror}") from e
-        try:
-            self._lock()
+        self._lock = _lock(folder)
+        with ExitStack() as undo:
+            undo.callback(os.close, self._lock)
+            self._open()
+            undo.enter_context(self._file)
             self._repair_last_line()
-            last = next(self.newest(1), None)
-        except BaseException:
-            self._file.close()
-            raise
+            first, last = self._first(), next(self.newest(1), None) or _last_of_closed(folder)
+            undo.pop_all()
         self.stream_id = last.stream_id if last else stream_id
         self._seq = last.seq + 1 if last else 0
         self._previous = last.leaf if last else FIRST_PREVIOUS
+        self._part_seq = first.seq if first else self._seq
+        self._part_day = first.received_at.date() if first else None
+
+    def _open(self) -> None:
+        try:
+            # Unbuffered: bytes that could not be written must not be written later from a buffer.
+            self._file = open(self.folder / RECORDS, "ab+", buffering=0, opener=_private)  # noqa: SIM115  # closed by close()
+            os.fsync(self._file.fileno())  # a killed writer may have left records that are not on disk yet
+            sync(self.folder)
+            self._identity = identity_of(self._file.fileno())
+        except OSError as e:
+            raise ArchiveError("archive.unusable", f"the archive {self.folder} cannot be opened: {e.strerror}") from e
 
     def __enter__(self) -> Self:
         return self
@@ -143,7 +154,38 @@ class EvidenceArchive:
     def close(self) -> None:
         """Release the archive for another writer."""
         with self._one_at_a_time:
+            if not self._file.closed:
+                self._file.close()
+                os.close(self._lock)
+
+    def rotate(self, *, now: datetime) -> bool:
+        """Close the part if its first record is of an earlier UTC day, or if it has 65,536 records; begin a new one. Thread-safe.
+
+        Records that were appended are found by their place, not by their part, so call it between appends whenever it suits.
+
+        Args:
+            now: the present, aware.
+
+        Returns:
+            Whether a part was closed.
+
+        Raises:
+            ArchiveError: `archive.unusable`, `archive.locked`.
+        """
+        with self._one_at_a_time:
+            is_full = self._seq - self._part_seq >= MAX_PART_RECORDS
+            if self._part_day is None or not (is_full or self._part_day < now.astimezone(UTC).date()):
+                return False
+            self._require_open()
+            try:
+                (self.folder / RECORDS).rename(self.folder / f"records-{self._part_seq:012}.jsonl")
+                sync(self.folder)
+            except OSError as e:
+                raise ArchiveError("archive.unusable", f"a part of {self.folder} cannot be closed: {e.strerror}") from e
             self._file.close()
+            self._open()
+            self._part_seq, self._part_day = self._seq, None
+            return True
 
     def append(self, record: EvidenceRecord, *certificates: EidasCertificate) -> EvidenceRecord:
         """Append a record and the certificates it names, and wait until they are on disk. Thread-safe.
@@ -196,6 +238,7 @@ class EvidenceArchive:
             self._undo(size)
             raise ArchiveError("archive.unusable", f"{self.folder} cannot be written: {e.strerror}") from e
         self._seq, self._previous = seq, previous
+        self._part_day = self._part_day or placed[0].received_at.date()
         return tuple(placed)
 
     def newest(self, lines: int) -> Iterator[EvidenceRecord]:
@@ -256,11 +299,13 @@ class EvidenceArchive:
         except OSError:
             self._file.close()  # a partial line must stay the last one, so that the next opening can move it away
 
-    def _lock(self) -> None:
+    def _first(self) -> EvidenceRecord | None:
+        """Return the first record of the open part; None if there is none, or its line is damaged."""
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as e:
-            raise ArchiveError("archive.locked", f"another process writes to the archive {self.folder}") from e
+            self._file.seek(0)
+            return EvidenceRecord.from_line(self._file.readline(MAX_LINE_BYTES + 1))
+        except (OSError, FormatError):
+            return None
 
     def _repair_last_line(self) -> None:
         end = self._file.seek(0, os.SEEK_END)
@@ -288,18 +333,59 @@ class EvidenceArchive:
         aside = next(name for name in names if not name.exists())
         try:
             write_new(aside, self._file.read(end - start), mode=PRIVATE)
-            _sync(aside)
-            _sync(self.folder)
+            sync(aside)
+            sync(self.folder)
             self._file.truncate(start)
         except (OSError, ConfigurationError) as e:
             raise ArchiveError("archive.unusable", f"a partial line of {self.folder} cannot be moved away: {e}") from e
+
+
+def closed_parts(folder: Path) -> tuple[tuple[int, str], ...]:
+    """Return the place of the first record and the name of each closed part, in their order.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    return tuple(sorted((int(match[1]), name) for name in os.listdir(folder) if (match := _CLOSED.fullmatch(name))))
+
+
+def _last_of_closed(folder: Path) -> EvidenceRecord | None:
+    """Return the last record of the newest closed part, after which an empty open part continues."""
+    try:
+        parts = closed_parts(folder)
+        if not parts:
+            return None
+        with open(folder / parts[-1][1], "rb", opener=regular_only) as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(_last_line_start(file, max(end - 1, 0)))
+            return EvidenceRecord.from_line(file.read(MAX_LINE_BYTES + 1).rstrip(b"\n"))
+    except OSError as e:
+        raise ArchiveError("archive.unusable", f"the closed parts of {folder} cannot be read: {e.strerror}") from e
+    except FormatError as e:
+        raise ArchiveError(
+            "archive.damaged", f"the last record of {folder / parts[-1][1]} cannot be read: {e.message}"
+        ) from e
+
+
+def _lock(folder: Path) -> int:
+    """Take the lock of the writer, on the folder, because the open part is replaced; return its descriptor."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as e:
+        raise ArchiveError("archive.unusable", f"the archive {folder} cannot be opened: {e.strerror}") from e
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as e:
+        os.close(descriptor)
+        raise ArchiveError("archive.locked", f"another process writes to the archive {folder}") from e
+    return descriptor
 
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, PRIVATE)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Wait until a file's bytes, or the names in a folder, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -321,31 +407,38 @@ def _last_line_start(file: BinaryIO, end: int) -> int:
     return 0
 
 
-def read_lines(folder: FilePath) -> Iterator[tuple[int, bytes]]:
+def read_lines(folder: FilePath, *, name: str | None = None, end: int | None = None) -> Iterator[tuple[int, bytes]]:
     """Yield each line of an archive with its number, from 1, without the line feed, in bounded memory.
 
-    A last line without a line feed is included. An empty folder is an archive without records.
+    A last line without a line feed is included. An empty folder is an archive without records. Sealed parts have no lines.
+
+    Args:
+        folder: the archive.
+        name: the part to read; None: the closed parts, and then the open one.
+        end: where to stop reading a part, in bytes; None for its end.
 
     Raises:
         ArchiveError: `archive.unreadable`, also at a line that is too long, which ends the reading.
     """
     folder = as_path(folder)
+    number = 0
     try:
-        with open(folder / RECORDS, "rb", opener=regular_only) as file:
-            for number in count(1):
-                line = file.readline(MAX_LINE_BYTES + 1)
-                if not line:
-                    return
-                if len(line) > MAX_LINE_BYTES and not line.endswith(b"\n"):
-                    raise ArchiveError(
-                        "archive.unreadable",
-                        f"line {number} is longer than {MAX_LINE_BYTES} bytes; it and the rest of {folder} are not read",
-                    )
-                yield number, line.removesuffix(b"\n")
+        parts = [one for _, one in closed_parts(folder)] if name is None and folder.is_dir() else []
+        for part in [*parts, RECORDS] if name is None else [name]:
+            with open(folder / part, "rb", opener=regular_only) as file:
+                room = MAX_LINE_BYTES + 1
+                while line := file.readline(room if end is None else min(room, end - file.tell())):
+                    number += 1
+                    if len(line) > MAX_LINE_BYTES and not line.endswith(b"\n"):
+                        raise ArchiveError(
+                            "archive.unreadable",
+                            f"line {number} is longer than {MAX_LINE_BYTES} bytes; it and the rest of {folder} are not read",
+                        )
+                    yield number, line.removesuffix(b"\n")
     except OSError as e:
-        if isinstance(e, FileNotFoundError) and _is_empty(folder):
+        if isinstance(e, FileNotFoundError) and name is None and (parts or _is_empty(folder)):
             return
-        raise ArchiveError("archive.unreadable", f"{folder / RECORDS} cannot be read: {e.strerror}") from e
+        raise ArchiveError("archive.unreadable", f"{e.filename or folder} cannot be read: {e.strerror}") from e
 
 
 def _is_empty(folder: Path) -> bool:

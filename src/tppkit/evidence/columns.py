@@ -141,26 +141,27 @@ def encode_cbor(value: Value) -> bytes:
     match value:
         case str():  # first, because most values are texts
             raw = value.encode()
-            return (_TEXTS[len(raw)] if len(raw) < 256 else _head(3, len(raw))) + raw
+            return (_TEXTS[len(raw)] if len(raw) < 256 else encode_head(3, len(raw))) + raw
         case None:
             return b"\xf6"
         case bool():
             return b"\xf5" if value else b"\xf4"
         case int():
-            return _head(0, value) if value >= 0 else _head(1, -1 - value)
+            return encode_head(0, value) if value >= 0 else encode_head(1, -1 - value)
         case bytes():
-            return _head(2, len(value)) + value
+            return encode_head(2, len(value)) + value
         case Mapping():
             # No encoded name is a prefix of another, so this sorts by the encoded names.
             pairs = sorted(
                 [(_NAMES.get(name) or encode_cbor(name)) + encode_cbor(item) for name, item in value.items()]
             )
-            return _head(5, len(pairs)) + b"".join(pairs)
+            return encode_head(5, len(pairs)) + b"".join(pairs)
         case _:
-            return _head(4, len(value)) + b"".join(map(encode_cbor, value))
+            return encode_head(4, len(value)) + b"".join(map(encode_cbor, value))
 
 
-def _head(major: int, argument: int) -> bytes:
+def encode_head(major: int, argument: int) -> bytes:
+    """Return the head of an item: its major type with a length or value."""
     if argument < 24:
         return _BYTES[major << 5 | argument]
     if argument < 256:
@@ -171,5 +172,5 @@ def _head(major: int, argument: int) -> bytes:
     raise OverflowError(f"{argument} does not fit 64 bits")
 
 
-_TEXTS = tuple([_head(3, length) for length in range(256)])
+_TEXTS = tuple([encode_head(3, length) for length in range(256)])
 _NAMES: Mapping[str, bytes] = {name: encode_cbor(name) for name in FORMS}

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
+from datetime import datetime
 from threading import Lock
 from typing import Any
 from weakref import WeakSet
 
 from tppkit._cache import Cache
+from tppkit._clock import utc_now
 from tppkit._extras import needs_extra
 from tppkit._files import FilePath
 from tppkit.certificates import EidasCertificate
@@ -164,8 +166,30 @@ class Outbox:
         if batch:
             self._delete.run_many(db, [{"of_number": number, "of_id": row_id} for number, row_id, _ in batch])
 
-    def drain(self, engine: Engine) -> int:
-        """Move all committed records to the archive. Call it at start, and then regularly from one thread.
+    def rotate(self, batch: Batch, *, limit: int = MAX_BATCH, now: datetime) -> None:
+        """Close the part of the archive when its day is over. Call it after the commit of `remove`.
+
+        It does nothing after a full batch: archived rows may be left, and their ids are looked up in the open part.
+
+        Args:
+            batch: the batch that was removed.
+            limit: the maximum that `pending` was asked for.
+            now: the present, aware.
+
+        Raises:
+            ArchiveError: `archive.unusable`, `archive.locked`.
+        """
+        if self._archive is not None and len(batch) < min(limit, MAX_BATCH):
+            self._archive.rotate(now=now)
+
+    def drain(self, engine: Engine, *, now: datetime | None = None) -> int:
+        """Move all committed records to the archive, and close its part when the day is over.
+
+        Call it at start, and then regularly from one thread.
+
+        Args:
+            engine: the database.
+            now: the present, aware; None for the machine's clock.
 
         Returns:
             The number of deleted rows.
@@ -183,6 +207,7 @@ class Outbox:
             self.archive(batch)
             with engine.begin() as db:
                 self.remove(db, batch)
+            self.rotate(batch, now=now or utc_now())
             total += len(batch)
 
     def _record(self, number: int, row_id: str, raw: bytes) -> EvidenceRecord:

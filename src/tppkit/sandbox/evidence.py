@@ -10,6 +10,7 @@ from functools import partial
 
 from sqlalchemy import Column, Connection, Integer, LargeBinary, MetaData, String, Table, bindparam, insert, select
 
+from tppkit._clock import utc_now
 from tppkit._text import printable
 from tppkit.errors import ArchiveError, ConfigurationError, TransportError
 from tppkit.evidence import EvidenceArchive, make_record
@@ -145,6 +146,7 @@ class Evidence:
                 if batch:
                     await asyncio.to_thread(self._outbox.archive, batch)
                     await database.write(partial(self._outbox.remove, batch=batch))
+                    await asyncio.to_thread(self._outbox.rotate, batch, limit=_BATCH, now=utc_now())
                 self._failure = None
                 if not is_full and not self._added.is_set():
                     self._drained.set()

@@ -1,0 +1,366 @@
+"""Join the results of segments: counts, the log from its first record to its last, and one hash for the whole report."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tppkit._clock import format_time, from_microseconds
+from tppkit.errors import ArchiveError, Finding, FormatError, Severity
+from tppkit.evidence.heads import Head
+from tppkit.evidence.record import FIRST_PREVIOUS
+from tppkit.evidence.results import MAX_FIRST_FAILURES, Totals
+from tppkit.evidence.runner import COLUMNS, read_result
+from tppkit.evidence.segments import Segment, State
+from tppkit.evidence.stream import CLOCK_TOLERANCE, REMEMBERED, missing
+from tppkit.evidence.tree import HASH_BYTES, Frontier
+from tppkit.evidence.verdicts import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """What an audit found.
+
+        result = merge_results(segments, keys, work=work)
+        result.exit_code, result.totals.by("claimed_by", "verdict")
+
+    Attributes:
+        totals: counts over all records.
+        first_failures: the first records that do not hold or are out of place, followed by the first with findings only.
+        heads: the end of each archive's stream.
+        findings: what was found about logs and archives as a whole.
+        unreadable: what could not be read, `archive.unreadable`.
+        report_hash: a hash of every row, the findings and the plan: two audits of the same records by the same material have the
+            same, whatever the machine, the number of workers and the time.
+    """
+
+    totals: Totals
+    first_failures: tuple[Mapping[str, Any], ...] = ()
+    heads: tuple[Head, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    unreadable: tuple[Finding, ...] = ()
+    report_hash: str = ""
+
+    @property
+    def records(self) -> int:
+        """The number of records, and of lines that are not records."""
+        return self.totals.records
+
+    @property
+    def verdicts(self) -> Mapping[Verdict, int]:
+        """The number of records with each verdict."""
+        return {verdict: self.totals.verdict(verdict) for verdict in Verdict}
+
+    @property
+    def not_listed(self) -> int:
+        """The number of records that do not hold, are out of place or have findings, and are not in `first_failures`."""
+        return self.totals.to_list - len(self.first_failures)
+
+    @property
+    def inconsistent(self) -> int:
+        """The number of records out of place or changed, and of findings about logs except those about empty archives."""
+        return self.totals.inconsistent + sum(
+            one.severity is Severity.ERROR and one.code != "log.empty" for one in self.findings
+        )
+
+    @property
+    def by_code(self) -> Counter[str]:
+        """The number of records and findings with each code, sorted by code."""
+        counts = self.totals.by_code.copy()
+        counts.update(finding.code for finding in (*self.findings, *self.unreadable))
+        return Counter(dict(sorted(counts.items())))
+
+    @property
+    def exit_code(self) -> int:
+        """0: all passed; 5: unreadable lines or files; 4: log inconsistent; 1: some failed; 3: some indeterminate, or no record."""
+        verdicts = self.verdicts
+        if self.unreadable or verdicts[Verdict.UNREADABLE]:
+            return 5
+        if self.inconsistent:
+            return 4
+        if verdicts[Verdict.FAILED]:
+            return 1
+        is_empty = not self.records or any(finding.code == "log.empty" for finding in self.findings)
+        return 3 if is_empty or verdicts[Verdict.INDETERMINATE] else 0
+
+
+class _Part(NamedTuple):
+    """A segment in its log: by its manifest, else by what was found in it.
+
+    A manifest outranks the content: joined with the others to a head that is held elsewhere it is proven, whatever happened to its file.
+    """
+
+    segment: Segment
+    key: str | None
+    stream_id: str
+    first_seq: int
+    end_seq: int
+    previous: str
+    leaf: str
+    received_from: int
+    received_to: int
+    subtrees: Sequence[tuple[int, str]] | None
+    unusable: tuple[int, int] = (0, 0)  # lines before the first record and behind the last that may have been records
+
+
+@dataclass(slots=True)
+class _Log:
+    """A stream while its parts are joined in their order."""
+
+    frontier: Frontier | None = field(default_factory=Frontier)
+    end: _Part | None = None
+    latest: int | None = None
+
+
+def merge_results(
+    segments: Sequence[Segment], keys: Sequence[str | None], *, work: Path, plan_digest: str, heads: Iterable[str | Head] = (),
+    max_failures: int | None = MAX_FIRST_FAILURES, found: Iterable[Finding] = (), unreadable: Iterable[Finding] = (),
+) -> AuditResult:  # fmt: skip
+    """Join the results of segments.
+
+    Args:
+        segments: all of them, those of an archive in its order.
+        keys: their keys, in the same order; None for a sealed part without a file.
+        work: the folder of the results.
+        plan_digest: the digest of the plan.
+        heads: what was stored elsewhere as the end of a stream: a leaf, hexadecimal, or a head.
+        max_failures: how many failures to list; None for all.
+        found: what was found before about archives without segments.
+        unreadable: what could not be read before.
+
+    Raises:
+        ArchiveError: `archive.unreadable`, a result is missing.
+    """
+    totals, findings, unreadable = Totals(), [*found], [*unreadable]
+    hashing = hashlib.sha256(plan_digest.encode())
+    parts, tables, used = list[_Part](), dict[str, Segment](), set[Path]()
+    for segment, key in zip(segments, keys, strict=True):
+        result = None if key is None else read_result(work, key)
+        if segment.state is State.SEALED and segment.manifest is None:
+            message = f"the manifest of {segment.path} cannot be read, or is not one"
+            findings.append(Finding("log.manifest", Severity.ERROR, message))
+        if result is not None and key is not None:
+            part_totals = Totals.from_object(result["totals"])
+            for row in (*part_totals.failures, *part_totals.noted):
+                row["archive"] = str(segment.archive)
+            totals.join(part_totals, max_failures=max_failures)
+            hashing.update(_file_hash(work / f"{key}.csv"))
+            tables[key] = segment
+            if result["unreadable"]:
+                unreadable.append(Finding("archive.unreadable", Severity.ERROR, result["unreadable"]))
+            if part_totals.records or result["unreadable"]:
+                used.add(segment.archive)
+            findings += _compared(segment, result)
+        if segment.manifest is not None:
+            used.add(segment.archive)
+        part = _part(segment, key, result)
+        if part is not None:
+            parts.append(part)
+    leaves = {head for head in heads if isinstance(head, str)}
+    expected = [head for head in heads if isinstance(head, Head)]
+    found_heads: set[Head] = set()
+    logs: dict[str, _Log] = {}
+    ends: dict[Path, Head] = {}
+    # Archives of one stream may be given in any order.
+    for part in sorted(parts, key=lambda part: part.first_seq):
+        log = logs.setdefault(part.stream_id, _Log())
+        before = log.frontier and Frontier(log.frontier.size, log.frontier.hashes)
+        findings += _join(log, part, work)
+        root = None if log.frontier is None else log.frontier.root().hex()
+        archive = part.segment.archive
+        ends[archive] = Head(part.stream_id, part.end_seq, root, part.leaf, archive)
+        for head in expected:
+            if head.stream_id == part.stream_id and part.first_seq < head.records <= part.end_seq:
+                found_heads.add(head)
+                known = root if head.records == part.end_seq else _root_at(before, head.records, part, work)
+                if known != head.root:
+                    findings.append(Finding("log.head", Severity.ERROR, _other_root(head, archive)))
+    archives = dict.fromkeys(segment.archive for segment in segments)
+    for archive in archives:
+        if archive not in used:
+            findings.append(Finding("log.empty", Severity.ERROR, f"the archive {archive} contains no record"))
+    for head in expected:
+        if head not in found_heads:
+            findings.append(Finding("log.head", Severity.ERROR, _absent_head(head, ends.values())))
+    for leaf in sorted(leaves.difference(head.leaf for head in ends.values() if head.leaf)):
+        findings.append(Finding("log.head", Severity.ERROR, _lost_head(leaf, tables, ends, work)))
+    hashing.update(json.dumps([[one.code, one.severity.value] for one in findings]).encode())
+    ordered = tuple(ends[archive] for archive in archives if archive in ends)
+    listed = tuple([*totals.failures, *totals.noted][:max_failures])
+    return AuditResult(totals, listed, ordered, tuple(findings), tuple(unreadable), hashing.hexdigest())
+
+
+def _part(segment: Segment, key: str | None, result: Mapping[str, Any] | None) -> _Part | None:
+    manifest = segment.manifest
+    if manifest is not None:
+        return _Part(
+            segment, key, manifest.stream_id, manifest.first_seq, manifest.end, manifest.previous, manifest.leaf, manifest.received_from,
+            manifest.received_to, manifest.subtrees,
+        )  # fmt: skip
+    if result is None or result["first"] is None:
+        return None
+    first, end = result["first"], result["end"]
+    is_whole = result["leaves"] == end["seq"] - first["seq"]
+    return _Part(
+        segment, key, end["stream_id"], first["seq"], end["seq"], first["previous"], end["leaf"], first["received_at"], end["latest"],
+        result["subtrees"] if is_whole else None, (result["unusable_before"], end["unusable"]),
+    )  # fmt: skip
+
+
+def _compared(segment: Segment, result: Mapping[str, Any]) -> Iterator[Finding]:
+    """Compare what was found in a sealed part with its manifest."""
+    manifest = segment.manifest
+    if manifest is None or result["unreadable"]:
+        return
+    first, end, received = result["first"] or {}, result["end"], result["totals"]
+    same = segment.name.rpartition("/")[2] == manifest.file and (
+        result["sha256"], result["leaves"], tuple((level, node) for level, node in result["subtrees"]), first.get("previous"),
+        end["leaf"], received["received_from"], received["received_to"],
+    ) == (
+        manifest.sha256, manifest.records, manifest.subtrees, manifest.previous, manifest.leaf, manifest.received_from,
+        manifest.received_to,
+    )  # fmt: skip
+    if not same:
+        message = f"{segment.path} does not have the records that its manifest names"
+        yield Finding("log.segment-changed", Severity.ERROR, message)
+
+
+def _join(log: _Log, part: _Part, work: Path) -> Iterator[Finding]:
+    """Move a log on by one part, and report what is wrong between the two."""
+    last, path = log.end, part.segment.path
+    next_seq = 0 if last is None else last.end_seq
+    if part.first_seq < next_seq and last is not None:
+        message = (
+            f"{last.segment.path} and {path} both have the record {part.first_seq} of the stream {part.stream_id}: one is a copy or a"
+            " fork of the other"
+        )
+        yield Finding("log.same-stream", Severity.ERROR, message)
+        return
+    unusable = part.unusable[0] + (0 if last is None else last.unusable[1])
+    if part.first_seq > next_seq + unusable:
+        message = f"before {path}: {missing(next_seq, part.first_seq - 1, unusable)}"
+        yield Finding("log.gap", Severity.ERROR, message)
+    leaf = FIRST_PREVIOUS if last is None else last.leaf
+    if part.first_seq == next_seq and part.previous != leaf:
+        before = f"the leaf of record {next_seq - 1}" if next_seq else "zeros, as the first record has"
+        message = f"record {part.first_seq} of {path} names {part.previous} as the leaf before it, not {before}"
+        yield Finding("log.chain-broken", Severity.ERROR, message)
+    if log.latest is not None and log.latest - part.received_from > CLOCK_TOLERANCE.total_seconds() * 1_000_000:
+        times = [format_time(from_microseconds(at)) for at in (part.received_from, log.latest)]
+        message = f"the first record of {path} was received at {times[0]}, before an earlier record ({times[1]})"
+        yield Finding("log.time-back", Severity.ERROR, message)
+    if last is not None and last.key is not None and part.key is not None:
+        yield from _reused_ids(work / f"{last.key}.ids", work / f"{part.key}.ids", part.received_from)
+    yield from _grow(log, part)
+    log.end, log.latest = part, max(part.received_to, log.latest or part.received_to)
+
+
+def _grow(log: _Log, part: _Part) -> Iterator[Finding]:
+    """Add the leaves of a part to the tree. After damage the tree stays unknown: a forged part before it must not count."""
+    if log.frontier is None or part.first_seq != log.frontier.size or part.subtrees is None:
+        log.frontier = None
+        return
+    try:
+        if part.segment.manifest is not None:
+            part.segment.manifest.join(log.frontier)
+        else:
+            for level, node in part.subtrees:
+                log.frontier.join(level, bytes.fromhex(node))
+    except FormatError as e:
+        log.frontier = None
+        yield Finding("log.manifest", Severity.ERROR, e.message)
+
+
+def _reused_ids(before: Path, after: Path, boundary: int) -> Iterator[Finding]:
+    """Compare the accepted requests of the last hour before a part with those of its first hour."""
+    hour = int(REMEMBERED.total_seconds() * 1_000_000)
+    known: dict[tuple[str, str], tuple[int, str]] = {}
+    for at, organisation, request_id, content in _rows(before):
+        if int(at) > boundary - hour:
+            known.setdefault((organisation, request_id.lower()), (int(at), content))
+    for at, organisation, request_id, content in _rows(after) if known else ():
+        if int(at) > boundary + hour:
+            return
+        was = known.get((organisation, request_id.lower()))
+        if was is not None and was[1] != content and int(at) - was[0] < hour:
+            message = (
+                f"{organisation} got two requests with the X-Request-ID {request_id[:40]!r} accepted within an hour"
+            )
+            yield Finding("record.id-reused", Severity.WARNING, message)
+
+
+def table_lines(keys: Sequence[str | None], work: Path) -> Iterator[bytes]:
+    """Yield the table of all records, a line each, with the names of its columns first."""
+    yield (",".join(COLUMNS) + "\r\n").encode()
+    for key in filter(None, keys):
+        with open(work / f"{key}.csv", "rb") as file:
+            yield from file
+
+
+def _rows(path: Path) -> Iterator[list[str]]:
+    with open(path, encoding="utf-8", newline="") as file:
+        yield from csv.reader(file)
+
+
+def _file_hash(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError as e:
+        raise ArchiveError("archive.unreadable", f"the result {path} cannot be read: {e.strerror}") from e
+
+
+def _root_at(before: Frontier | None, records: int, part: _Part, work: Path) -> str | None:
+    """Return the root over the first records of a log, the last of which are in a part; None if it is not known."""
+    if before is None or part.key is None:
+        return None
+    if part.subtrees is None:
+        return None
+    frontier = Frontier(before.size, before.hashes)
+    for leaf in _leaves(work, part.key)[: records - part.first_seq]:
+        frontier.add(leaf)
+    return frontier.root().hex() if frontier.size == records else None
+
+
+def _leaves(work: Path, key: str) -> list[bytes]:
+    raw = (work / f"{key}.leaves").read_bytes()
+    return [raw[start : start + HASH_BYTES] for start in range(0, len(raw), HASH_BYTES)]
+
+
+def _other_root(head: Head, archive: Path) -> str:
+    return (
+        f"the first {head.records} records of {archive} are not those of the expected head: its root is {head.root}. They were"
+        " rewritten, or one of them is missing or damaged"
+    )
+
+
+def _absent_head(head: Head, ends: Iterable[Head]) -> str:
+    found = [end for end in ends if end.stream_id == head.stream_id]
+    if not found:
+        return f"the expected head is of the stream {head.stream_id}, which no archive has"
+    return (
+        f"the expected head has {head.records} records of the stream {head.stream_id}, but {found[-1].archive} ends after"
+        f" {found[-1].records}: records were cut off the end"
+    )
+
+
+def _lost_head(leaf: str, tables: Mapping[str, Segment], ends: Mapping[Path, Head], work: Path) -> str:
+    for key, segment in tables.items():
+        found = _leaves(work, key)
+        if bytes.fromhex(leaf) in found and segment.archive in ends:
+            end, first_seq = ends[segment.archive], read_result(work, key)["first"]["seq"]
+            return (
+                f"the expected head {leaf} is record {first_seq + found.index(bytes.fromhex(leaf))} of {segment.archive}, which now ends"
+                f" with record {end.records - 1}, leaf {end.leaf}: records were added after the head was kept"
+            )
+    known = "; ".join(f"{head.archive} ends with record {head.records - 1}, leaf {head.leaf}" for head in ends.values())
+    return (
+        f"the expected head {leaf} is not in any archive (found: {known or 'none'}): records were cut off the end,"
+        " the archive was rewritten, or it is another archive"
+    )

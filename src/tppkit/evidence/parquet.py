@@ -1,0 +1,137 @@
+"""Sealed parts of an archive: Parquet files with the columns of their records and the leaf of each.
+
+Needs the extra `audit`. Hashes are binary, times microseconds in UTC, lists of hashes comma-joined text, unknown columns JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, BinaryIO
+
+from tppkit._encoding import parse_json
+from tppkit._extras import needs_extra
+from tppkit.errors import ArchiveError, FormatError
+from tppkit.evidence.columns import FORMS, MAX_LINE_BYTES
+from tppkit.evidence.table import NAMES, Columns
+
+with needs_extra("audit"):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+GROUP_RECORDS = 8_192
+GROUP_BYTES = 64 * 1024 * 1024
+MAX_RECORDS = 65_536
+# A group may exceed GROUP_BYTES by one record, and the columns besides the body are small.
+_MAX_GROUP_BYTES = 2 * GROUP_BYTES + 2 * MAX_LINE_BYTES
+_LATEST = 253_402_300_799_999_999  # the end of the year 9999, in microseconds
+_HEX = MappingProxyType({
+    "stream_id": 16, "previous": 32, "signing_input_sha256": 32, "body_sha256": 32, "body_sha512": 64, "seal_cert": 32, "qwac_cert": 32,
+    "leaf": 32,
+})  # fmt: skip
+_BINARY = ("header_block", "signature_raw", "body")
+_NUMBERS = ("v", "kind", "seq", "body_state", "body_len", "http_status")
+
+
+def _type(name: str) -> pa.DataType:
+    if name in _HEX:
+        return pa.binary(_HEX[name])
+    if name == "received_at":
+        return pa.timestamp("us", tz="UTC")
+    if name in _BINARY:
+        return pa.binary()
+    return pa.int64() if name in _NUMBERS else pa.string()
+
+
+SCHEMA = pa.schema([
+    *(pa.field(name, _type(name), nullable=optional) for name, (_, optional, _) in FORMS.items()),
+    pa.field("extra", pa.string()),
+    pa.field("leaf", pa.binary(32), nullable=False),
+])  # fmt: skip
+
+
+def write_parquet(file: BinaryIO, batches: Iterable[Columns]) -> None:
+    """Write records, each with its leaf, in groups of bounded size."""
+    with pq.ParquetWriter(file, SCHEMA, compression="zstd", write_page_checksum=True) as writer:
+        for columns in batches:
+            writer.write_table(to_table(columns), row_group_size=GROUP_RECORDS)
+
+
+def to_table(columns: Columns) -> pa.Table:
+    """Return the Arrow table of readable records."""
+    arrays = [pa.array([_packed(field.name, value) for value in columns[field.name]], field.type) for field in SCHEMA]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def _packed(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if name in _HEX:
+        return bytes.fromhex(value)
+    if name == "chain":
+        return ",".join(value)
+    if name == "extra":
+        return json.dumps(dict(value), ensure_ascii=False, separators=(",", ":")) if value else None
+    return value
+
+
+def read_parquet(path: Path, opener: Callable[[str, int], int]) -> Iterator[Columns]:
+    """Read the records of a file, a group at a time. Sizes are compared with the limits before anything is read.
+
+    Raises:
+        ArchiveError: `archive.unreadable`, it is no such file, too large or damaged.
+    """
+    try:
+        with open(path, "rb", opener=opener) as raw, pq.ParquetFile(raw, page_checksum_verification=True) as file:
+            metadata = file.metadata
+            if metadata.num_rows > MAX_RECORDS or not file.schema_arrow.equals(SCHEMA):
+                raise ArchiveError(
+                    "archive.unreadable", f"{path} is not a sealed part: other columns, or too many records"
+                )
+            line = 1
+            for number in range(metadata.num_row_groups):
+                group = metadata.row_group(number)
+                sizes = [group.column(place).total_uncompressed_size for place in range(group.num_columns)]
+                if sum(sizes) > _MAX_GROUP_BYTES or group.num_rows > MAX_RECORDS:
+                    raise ArchiveError(
+                        "archive.unreadable", f"group {number} of {path} is larger than a sealed part may be"
+                    )
+                yield _columns(file.read_row_group(number), line)
+                line += group.num_rows
+    except (pa.ArrowException, OSError, ValueError, FormatError) as e:
+        raise ArchiveError("archive.unreadable", f"{path} cannot be read: {str(e)[:200]}") from e
+
+
+def _columns(table: pa.Table, line: int) -> Columns:
+    columns: dict[str, list[Any]] = {}
+    for field in SCHEMA:
+        column = table.column(field.name)
+        if column.null_count and not field.nullable:
+            raise FormatError("record.malformed", f"a record has no {field.name}")
+        if field.name == "received_at":
+            column = column.cast(pa.int64())
+        values = column.to_pylist()
+        if field.name == "received_at" and not all(0 <= value <= _LATEST for value in values):
+            raise FormatError("record.malformed", "a record's received_at is not a time")
+        if field.name in _HEX:
+            values = [None if value is None else value.hex() for value in values]
+        elif field.name == "chain":
+            known = {value: tuple(value.split(",")) if value else () for value in set(values)}
+            values = [known[value] for value in values]
+        elif field.name == "extra" and column.null_count < len(values):
+            values = [
+                None
+                if value is None
+                else parse_json(value.encode(), what="the record's extra columns", max_bytes=MAX_LINE_BYTES)
+                for value in values
+            ]
+        columns[field.name] = values
+    count = table.num_rows
+    columns |= {"line": list(range(line, line + count)), "fault": [None] * count}
+    return {name: columns[name] for name in NAMES}
+
+
+def _parse_extra(value: str) -> Any:
+    return parse_json(value.encode(), what="the record's extra columns", max_bytes=MAX_LINE_BYTES)

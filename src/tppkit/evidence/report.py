@@ -1,0 +1,299 @@
+"""The report of an audit as one HTML file without scripts or links to other servers, for a person to read and file.
+
+    write_report(result, "report.html", plan=plan, made_at=utc_now())
+
+Beside it are `report.json`, the same for programs, and `report.csv`, a row for each record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from html import escape
+from typing import Any
+
+from tppkit import __version__
+from tppkit._clock import format_time, optional_time
+from tppkit._files import FilePath, as_path, replace_file, replacing
+from tppkit.codes import CODES
+from tppkit.evidence.heads import Head, head_object
+from tppkit.evidence.merge import AuditResult
+from tppkit.evidence.results import Cause, finding_object
+from tppkit.evidence.runner import AuditPlan
+from tppkit.evidence.verdicts import Verdict, sub_indication
+
+_STYLE = """
+body{font:15px/1.45 system-ui,sans-serif;color:#1b1f24;max-width:64rem;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.5rem;margin-bottom:.2rem}
+h2{font-size:1.15rem;margin-top:2rem;border-bottom:1px solid #c8ced6;padding-bottom:.2rem}
+table{border-collapse:collapse;width:100%;margin:.6rem 0}
+th,td{text-align:left;padding:.25rem .6rem;overflow-wrap:anywhere;border-bottom:1px solid #e3e7ec;vertical-align:top}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
+code,pre{font:13px/1.4 ui-monospace,monospace;overflow-wrap:anywhere;white-space:pre-wrap}
+.verdict{font-size:1.15rem;padding:.6rem .8rem;border-left:6px solid;margin:1rem 0}
+.holds{border-color:#1a7f37;background:#eaf6ec}.open{border-color:#9a6700;background:#fdf6e3}
+.fails{border-color:#b42318;background:#fdecea}.numbers{display:flex;flex-wrap:wrap;gap:.6rem}
+.numbers div{border:1px solid #d5dae1;padding:.4rem .8rem;min-width:7rem}
+.numbers b{display:block;font-size:1.3rem;font-variant-numeric:tabular-nums}.small{color:#57606a;font-size:13px}
+details{margin:.4rem 0}svg{max-width:100%}@media print{body{margin:0;max-width:none;font-size:11pt}h2{break-after:avoid}
+tr{break-inside:avoid}}
+"""
+_NAMES = {
+    "revocation": "Revocation: no CRL and no OCSP response was given, so a revoked certificate is not recognised.",
+    "trusted_lists": "Qualified status: no trusted lists were given, so certificates are trusted by the given authorities only.",
+    "heads": "Completeness of the end: no head that another party keeps was given, so records cut off the end are not recognised.",
+    "time": "Time of receipt: it is a statement of the archive's owner; no time stamp of another party was given.",
+}
+
+
+def write_report(
+    result: AuditResult,
+    file: FilePath,
+    *,
+    plan: AuditPlan,
+    made_at: datetime,
+    heads: Sequence[str | Head] = (),
+    rows: Iterable[bytes] = (),
+) -> None:
+    """Write the report and what belongs to it; existing files are replaced.
+
+    Args:
+        result: what the audit found.
+        file: the HTML file; the others get its name with another ending.
+        plan: what records were judged by.
+        made_at: the present, aware UTC.
+        heads: the heads that were expected.
+        rows: the lines of the table of all records.
+
+    Raises:
+        ConfigurationError: `file.unwritable`.
+    """
+    path = as_path(file)
+    value = report_object(result, plan=plan, made_at=made_at, heads=heads)
+    replace_file(path, "\n".join(_page(result, value)).encode())
+    replace_file(path.with_suffix(".json"), (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+    with replacing(path.with_suffix(".csv")) as table:
+        table.writelines(rows)
+
+
+def not_checked(plan: AuditPlan, heads: Sequence[str | Head]) -> tuple[str, ...]:
+    """Return the names of what an audit by a plan cannot check."""
+    asked = {"revocation": plan.answers, "trusted_lists": plan.trusted_lists, "heads": heads, "time": None}
+    return tuple(name for name, given in asked.items() if not given)
+
+
+def report_object(
+    result: AuditResult, *, plan: AuditPlan, made_at: datetime, heads: Sequence[str | Head]
+) -> dict[str, Any]:
+    """Return the content of the report for JSON."""
+    totals = result.totals
+    times = (optional_time(totals.received_from), optional_time(totals.received_to))
+    return {
+        "made_at": format_time(made_at),
+        "software": f"tppkit/{__version__}",
+        "report_hash": result.report_hash,
+        "exit_code": result.exit_code,
+        "records": result.records,
+        **{verdict.value: number for verdict, number in result.verdicts.items()},
+        "inconsistent": result.inconsistent,
+        "received_from": times[0] and format_time(times[0]),
+        "received_to": times[1] and format_time(times[1]),
+        "judged_at": "recorded" if plan.at is None else format_time(plan.at),
+        "chosen": {
+            "from": plan.received_from and format_time(plan.received_from),
+            "to": plan.received_to and format_time(plan.received_to),
+            "organisations": list(plan.selected),
+        },
+        "not_checked": list(not_checked(plan, heads)),
+        "by_code": dict(result.by_code),
+        "findings": [finding_object(one) for one in (*result.findings, *result.unreadable)],
+        "heads": [head_object(head) for head in result.heads],
+        "groups": [{**group._asdict(), "records": number} for group, number in sorted(totals.groups.items())],
+        "causes": [
+            {
+                "codes": list(cause.codes), "claimed_by": cause.claimed_by, "records": cause.records, "first": cause.first,
+                "last": cause.last,
+            }
+            for cause in totals.causes.values()
+        ],
+    }  # fmt: skip
+
+
+def _page(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str]:
+    kind, sentence = _sentence(result)
+    yield "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+    yield f"<title>Audit of retained signatures</title><style>{_STYLE}</style>"
+    yield "<h1>Audit of retained signatures</h1>"
+    made = f"Made {_text(value['made_at'])} with {_text(value['software'])}"
+    yield f"<p class=small>{made}. Report hash <code>{_text(value['report_hash'])}</code></p>"
+    yield f"<p class='verdict {kind}'>{_text(sentence)}</p><div class=numbers>"
+    for name in ("records", "passed", "failed", "indeterminate", "inconsistent"):
+        yield f"<div><b>{value[name]:,}</b>{name}</div>"
+    yield "</div>"
+    yield from _codes(result, value)
+    yield from _scope(value)
+    yield from _completeness(result, value)
+    yield from _providers(result)
+    yield from _causes(result)
+    yield "</html>"
+
+
+def _sentence(result: AuditResult) -> tuple[str, str]:
+    verdicts, records = result.verdicts, result.records
+    if not records:
+        return "open", "There is no record, so nothing is proven."
+    parts = []
+    if number := len(result.unreadable) + verdicts[Verdict.UNREADABLE]:
+        parts.append(f"{_count(number, 'line or file', 'lines or files')} cannot be read")
+    if number := result.inconsistent:
+        parts.append(f"the log is inconsistent in {_count(number, 'place', 'places')}")
+    if number := verdicts[Verdict.FAILED]:
+        parts.append(f"{_count(number, 'record is', 'records are')} disproved")
+    if number := verdicts[Verdict.INDETERMINATE]:
+        parts.append(
+            f"{_count(number, 'record', 'records')} can be neither proven nor disproved with the material at hand"
+        )
+    if not parts:
+        return (
+            "holds",
+            f"Every signature holds: {records:,} of {records:,} records are proven, and none is missing before the last.",
+        )
+    sentence = f"{verdicts[Verdict.PASSED]:,} of {records:,} records are proven; {', '.join(parts)}."
+    return "open" if result.exit_code == 3 else "fails", sentence
+
+
+def _count(number: int, one: str, several: str) -> str:
+    return f"{number:,} {one if number == 1 else several}"
+
+
+def _codes(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str]:
+    yield "<h2>1. Results</h2>"
+    if result.by_code:
+        rows = []
+        for code, number in result.by_code.items():
+            known = CODES.get(code)
+            rows.append((code, _sub_indication(code), known.meaning if known else "", number))
+        yield _table(("Code", "EN 319 102-1", "Meaning", "Records"), rows)
+    else:
+        yield "<p>No failure, warning or notice.</p>"
+    months = result.totals.by("month", "verdict")
+    names = sorted({month for month, _ in months if month})
+    if names:
+        everything = [sum(number for (one, _), number in months.items() if one == month) for month in names]
+        failed = [
+            sum(number for (one, verdict), number in months.items() if one == month and verdict != "passed")
+            for month in names
+        ]
+        yield "<p class=small>Records by month of receipt</p>" + _columns(names, everything, "#3b6ea5")
+        if any(failed):
+            yield "<p class=small>Records that do not hold, by month</p>" + _columns(names, failed, "#b42318")
+
+
+def _sub_indication(code: str) -> str:
+    return "" if code.startswith(("log.", "archive.")) else sub_indication(code)
+
+
+def _columns(names: Sequence[str], numbers: Sequence[int], colour: str) -> str:
+    """Return a chart with a column for each month, its number above."""
+    width, height, top = 44, 120, max(numbers) or 1
+    parts = [f"<svg width={width * len(names)} height={height + 40} role=img>"]
+    for place, (name, number) in enumerate(zip(names, numbers, strict=True)):
+        tall = round(height * number / top)
+        x = place * width
+        parts.append(f"<rect x={x + 6} y={height + 16 - tall} width={width - 12} height={tall} fill='{colour}'/>")
+        parts.append(
+            f"<text x={x + width / 2} y={height + 12 - tall} font-size=10 text-anchor=middle>{number:,}</text>"
+        )
+        parts.append(f"<text x={x + width / 2} y={height + 30} font-size=9 text-anchor=middle>{_text(name)}</text>")
+    return "".join([*parts, "</svg>"])
+
+
+def _scope(value: Mapping[str, Any]) -> Iterator[str]:
+    yield "<h2>2. What was examined</h2>"
+    judged = "its time of receipt" if value["judged_at"] == "recorded" else value["judged_at"]
+    period = (
+        f"received {value['received_from']} to {value['received_to']}"
+        if value["received_from"]
+        else "without a time of receipt"
+    )
+    yield f"<p>{value['records']:,} records, {_text(period)}. Each was judged at {_text(judged)}.</p>"
+    if any(value["chosen"].values()):
+        chosen = {name: one for name, one in value["chosen"].items() if one}
+        words = "; ".join(f"{name} {', '.join(one) if isinstance(one, list) else one}" for name, one in chosen.items())
+        yield f"<p>Only these were examined: {_text(words)}. All others have only their places in the log.</p>"
+    yield "<p><b>Not checked:</b></p><ul>"
+    for name in value["not_checked"]:
+        yield f"<li>{_text(_NAMES[name])}</li>"
+    yield "</ul>"
+
+
+def _completeness(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str]:
+    yield "<h2>3. Completeness</h2>"
+    if value["findings"]:
+        yield "<ul>"
+        for one in value["findings"]:
+            yield f"<li>{_text(one['message'])} <code>{_text(one['code'])}</code></li>"
+        yield "</ul>"
+    elif result.inconsistent:
+        yield "<p>Records are missing, repeated, moved or changed; section 5 lists them.</p>"
+    else:
+        yield "<p>The records of each log follow on from the first to the last.</p>"
+    if "heads" in value["not_checked"]:
+        yield "<p>Without a head that another party keeps, an audit cannot know whether records were cut off the end, or all rewritten.</p>"
+    rows = [(head.archive, head.stream_id, head.records, head.leaf, head.root or "unknown") for head in result.heads]
+    yield _table(("Archive", "Stream", "Records", "Last leaf", "Root"), rows)
+
+
+def _providers(result: AuditResult) -> Iterator[str]:
+    yield "<h2>4. Providers and endpoints</h2>"
+    for name, title in (("claimed_by", "Organisation of the seal certificate"), ("endpoint", "Endpoint")):
+        counts = result.totals.by(name, "verdict")
+        rows = []
+        for one in sorted({key for key, _ in counts}):
+            numbers = {verdict: number for (key, verdict), number in counts.items() if key == one}
+            rows.append(
+                (one or "unknown", sum(numbers.values()), *(numbers.get(verdict.value, 0) for verdict in Verdict))
+            )
+        yield _table((title, "Records", *(verdict.value.capitalize() for verdict in Verdict)), rows)
+
+
+def _causes(result: AuditResult) -> Iterator[str]:
+    yield "<h2>5. Records that do not hold, by cause</h2>"
+    causes = sorted(result.totals.causes.values(), key=lambda cause: -cause.records)
+    if not causes:
+        yield "<p>None.</p>"
+    for cause in causes:
+        yield from _cause(cause)
+
+
+def _cause(cause: Cause) -> Iterator[str]:
+    first, last = cause.first, cause.last
+    title = ", ".join(cause.codes)
+    yield f"<details open><summary><b>{_text(title)}</b>: {cause.records:,} of {_text(cause.claimed_by or 'unknown')}</summary>"
+    where = [
+        f"{one['archive']} line {one['line']}" + (f", record {one['seq']}" if one["seq"] is not None else "")
+        for one in (first, last)
+    ]
+    yield f"<p class=small>First: {_text(where[0])}. Last: {_text(where[1])}.</p>"
+    failures = [
+        *first["failures"],
+        *([{"code": first["log_code"], "message": first["log_message"]}] if first["log_code"] else []),
+    ]
+    rows = [(one["code"], one["message"], CODES[one["code"]].hint if one["code"] in CODES else "") for one in failures]
+    yield _table(("Code", "The first record in full", "What to do"), rows)
+    judged = "" if first["at"] is None else f", judged at {_text(first['at'])}"
+    yield f"<p class=small>X-Request-ID <code>{_text(first['x_request_id'] or 'unknown')}</code>{judged}</p></details>"
+
+
+def _table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    numeric = "<td class=n>{:,}</td>"
+    lines = ["<table><tr>" + "".join(f"<th>{_text(name)}</th>" for name in names) + "</tr>"]
+    for row in rows:
+        cells = (numeric.format(cell) if isinstance(cell, int) else f"<td>{_text(cell)}</td>" for cell in row)
+        lines.append("<tr>" + "".join(cells) + "</tr>")
+    return "\n".join([*lines, "</table>"])
+
+
+def _text(value: object) -> str:
+    return escape(str(value))

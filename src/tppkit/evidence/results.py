@@ -1,0 +1,247 @@
+"""What the audit of records adds up to: counts by verdict, code, month, provider and endpoint, and failures by cause.
+
+Totals of segments are joined to those of archives, so each is found once, in any order, on any machine.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple, Self
+
+from tppkit._clock import format_time, from_microseconds
+from tppkit.errors import Finding, Severity
+from tppkit.evidence.checks import Row
+from tppkit.evidence.verdicts import Verdict, sub_indication
+
+MAX_FIRST_FAILURES = 20
+_MAX_GROUPS = 10_000
+_MAX_CAUSES = 1_000
+_HOUR = 3_600_000_000
+_OTHERS = "others"
+
+
+@dataclass(slots=True)
+class Cause:
+    """Records that do not hold for the same reason.
+
+    Attributes:
+        codes: every code of these records, the deciding one first.
+        claimed_by: the organisation that their seal certificate names, or None.
+        records: how many.
+        first: the first of them, as `row_object` shows it.
+        last: the last of them.
+    """
+
+    codes: tuple[str, ...]
+    claimed_by: str | None
+    records: int
+    first: dict[str, Any]
+    last: dict[str, Any]
+
+
+class Group(NamedTuple):
+    """What records have in common that are counted together.
+
+    Attributes:
+        month: of receipt, as `2026-06`; empty for lines that are not records.
+        claimed_by: the organisation that the seal certificate names; empty if it cannot be read.
+        endpoint: method and path.
+        verdict: the verdict.
+    """
+
+    month: str
+    claimed_by: str
+    endpoint: str
+    verdict: str
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts over any number of records.
+
+    Attributes:
+        groups: the number of records by month, organisation, endpoint and verdict; at most 10,000 groups.
+        by_code: the number with each code: failures, places in the log, warnings and notices.
+        inconsistent: the number with a wrong place in the log or a changed leaf.
+        causes: the records that do not hold, by codes and organisation; at most 1,000.
+        failures: the first records that do not hold or are out of place.
+        noted: the first records with warnings and notices only.
+        to_list: the number of both, also beyond the maximum.
+        received_from: the earliest time of receipt, in microseconds since 1970; None without records.
+        received_to: the latest.
+    """
+
+    groups: Counter[Group] = field(default_factory=Counter)
+    by_code: Counter[str] = field(default_factory=Counter)
+    inconsistent: int = 0
+    causes: dict[str, Cause] = field(default_factory=dict)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    noted: list[dict[str, Any]] = field(default_factory=list)
+    to_list: int = 0
+    received_from: int | None = None
+    received_to: int | None = None
+
+    @property
+    def records(self) -> int:
+        """The number of records."""
+        return self.groups.total()
+
+    def by(self, *names: str) -> dict[tuple[str, ...], int]:
+        """Return the number of records by fields of `Group`, sorted."""
+        counts: Counter[tuple[str, ...]] = Counter()
+        for group, number in self.groups.items():
+            counts[tuple(getattr(group, name) for name in names)] += number
+        return dict(sorted(counts.items()))
+
+    def verdict(self, verdict: Verdict) -> int:
+        """Return the number of records with a verdict."""
+        return self.by("verdict").get((verdict.value,), 0)
+
+    def add(
+        self, row: Row, *, archive: str, endpoint: str, at: datetime | None, place: Finding | None, reused: Finding | None,
+        max_failures: int | None,
+    ) -> None:  # fmt: skip
+        """Count one record.
+
+        Args:
+            row: the record.
+            archive: the name of its archive.
+            endpoint: its endpoint.
+            at: the time that all records were judged at; None for the time of receipt.
+            place: what is wrong with its place in the log.
+            reused: what is wrong with its id.
+            max_failures: how many failures to list; None for all.
+        """
+        month = ""
+        if row.received_at is not None:
+            month = _month(row.received_at // _HOUR)
+            self.received_from = (
+                row.received_at if self.received_from is None else min(row.received_at, self.received_from)
+            )
+            self.received_to = row.received_at if self.received_to is None else max(row.received_at, self.received_to)
+        self._count(Group(month, row.claimed_by or "", endpoint, row.verdict.value), 1)
+        if row.code is None and place is None and reused is None and not row.findings:
+            return
+        shown = row_object(archive, row, at=at, place=place, reused=reused)
+        codes = tuple(
+            dict.fromkeys(code for code in (row.code, *(code for code, _ in row.failures), shown["log_code"]) if code)
+        )
+        self.by_code.update({*codes, *(one["code"] for one in shown["findings"])})
+        self.inconsistent += shown["log_code"] is not None or "record.leaf" in codes
+        if codes:
+            self._add_cause(Cause(codes, row.claimed_by, 1, shown, shown))
+        self.to_list += 1
+        _extend(self.failures if codes else self.noted, [shown], max_failures)
+
+    def _count(self, group: Group, number: int) -> None:
+        if group not in self.groups and len(self.groups) >= _MAX_GROUPS:
+            group = Group(_OTHERS, _OTHERS, _OTHERS, group.verdict)
+        self.groups[group] += number
+
+    def join(self, other: Totals, *, max_failures: int | None) -> None:
+        """Add the totals of records that follow."""
+        for group, number in other.groups.items():
+            self._count(group, number)
+        self.by_code.update(other.by_code)
+        self.inconsistent += other.inconsistent
+        for cause in other.causes.values():
+            self._add_cause(cause)
+        self.to_list += other.to_list
+        _extend(self.failures, other.failures, max_failures)
+        _extend(self.noted, other.noted, max_failures)
+        self.received_from = min(
+            (at for at in (self.received_from, other.received_from) if at is not None), default=None
+        )
+        self.received_to = max((at for at in (self.received_to, other.received_to) if at is not None), default=None)
+
+    def _add_cause(self, cause: Cause) -> None:
+        key = " ".join((*cause.codes, cause.claimed_by or ""))
+        known = self.causes.get(key)
+        if known is None and len(self.causes) >= _MAX_CAUSES:
+            known = self.causes.setdefault(_OTHERS, Cause((_OTHERS,), None, 0, cause.first, cause.last))
+        if known is None:
+            self.causes[key] = Cause(cause.codes, cause.claimed_by, cause.records, cause.first, cause.last)
+        else:
+            known.records += cause.records
+            known.last = cause.last
+
+    def to_object(self) -> dict[str, Any]:
+        """Return the totals for JSON."""
+        return {
+            "groups": [[*group, number] for group, number in self.groups.items()],
+            "by_code": dict(self.by_code),
+            "inconsistent": self.inconsistent,
+            "causes": {key: asdict(cause) for key, cause in self.causes.items()},
+            "failures": self.failures,
+            "noted": self.noted,
+            "to_list": self.to_list,
+            "received_from": self.received_from,
+            "received_to": self.received_to,
+        }
+
+    @classmethod
+    def from_object(cls, value: Mapping[str, Any]) -> Self:
+        """Read what `to_object` returned."""
+        groups = Counter({Group(*group): number for *group, number in value["groups"]})
+        causes = {key: Cause(**{**cause, "codes": tuple(cause["codes"])}) for key, cause in value["causes"].items()}
+        return cls(**{**value, "groups": groups, "by_code": Counter(value["by_code"]), "causes": causes})
+
+
+def _extend(rows: list[dict[str, Any]], more: list[dict[str, Any]], maximum: int | None) -> None:
+    rows += more if maximum is None else more[: max(maximum - len(rows), 0)]
+
+
+@lru_cache(maxsize=64)
+def _month(hour: int) -> str:
+    return format_time(from_microseconds(hour * _HOUR))[:7]
+
+
+def row_object(
+    archive: str, row: Row, *, at: datetime | None, place: Finding | None, reused: Finding | None
+) -> dict[str, Any]:
+    """Return one record for JSON.
+
+    Args:
+        archive: the archive's name.
+        row: the record.
+        at: the time that it was judged at; None for its time of receipt.
+        place: what is wrong with its place in the log.
+        reused: what is wrong with its id.
+    """
+    log = place if place is not None and place.severity is not Severity.NOTICE else None
+    judged = None if row.received_at is None else at or from_microseconds(row.received_at)
+    findings = [found for found in dict.fromkeys((place if log is None else None, *row.findings, reused)) if found]
+    return {
+        "verdict": "holds" if row.verdict is Verdict.PASSED else "fails",
+        "status": row.verdict.value,
+        "sub_indication": None if row.code is None else sub_indication(row.code),
+        "code": row.code,
+        "message": next((message for code, message in row.failures if code == row.code), None),
+        "failures": [{"code": code, "message": message} for code, message in row.failures],
+        "log_code": log and log.code,
+        "log_message": log and log.message,
+        "findings": [finding_object(found) for found in findings],
+        "archive": archive,
+        "line": row.line,
+        "seq": row.seq,
+        "x_request_id": row.x_request_id,
+        "organization_identifier": row.organization_identifier,
+        "claimed_by": row.claimed_by,
+        "at": judged and format_time(judged),
+    }
+
+
+def finding_object(finding: Finding) -> dict[str, Any]:
+    """Return a finding for JSON."""
+    found: dict[str, Any] = {
+        "code": finding.code, "severity": finding.severity.value, "clause": finding.clause, "message": finding.message,
+    }  # fmt: skip
+    if finding.values:
+        found["values"] = dict(finding.values)
+    if finding.offset is not None:
+        found["offset"] = finding.offset
+    return found

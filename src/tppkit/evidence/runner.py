@@ -1,0 +1,320 @@
+"""The audit of segments, each alone, in any order, in any process. A result file is the mark that a segment is done.
+
+keys = run_audit(list_segments("evidence"), plan, work=Path("work"))
+result = merge_results(segments, keys, work=Path("work"))
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache, partial
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Any
+
+from tppkit import __version__
+from tppkit._clock import format_time, from_microseconds, optional_microseconds
+from tppkit.certificates import OrganizationPolicy
+from tppkit.errors import ArchiveError, Finding
+from tppkit.evidence.archive import load_certificate
+from tppkit.evidence.checks import EVERYTHING, Checks, Row, Selection
+from tppkit.evidence.results import MAX_FIRST_FAILURES, Totals
+from tppkit.evidence.segments import Segment
+from tppkit.evidence.stream import NOT_IN_STREAM, AcceptedRequests, Stream
+from tppkit.evidence.tree import subtrees
+from tppkit.evidence.verdicts import sub_indication
+from tppkit.seals.policy import Paths
+from tppkit.trust import TrustMaterial, load_revocation, load_trust
+
+COLUMNS = (
+    "stream_id", "seq", "received_at", "x_request_id", "payment_ref", "organization_identifier", "claimed_by", "method", "target",
+    "http_status", "profile", "verdict", "sub_indication", "code", "codes", "log_code", "findings",
+)  # fmt: skip
+"""The columns of `results.csv`."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_CHUNK = 1 << 20
+Progress = Callable[[int], None]
+"""Called with the number of records that were verified since the last call."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPlan:
+    """What records are judged by. It can be sent to other processes and machines that have the same files.
+
+        plan = AuditPlan(trust="pki", now=utc_now(), endpoints=endpoints_of(PSD2))
+
+    Attributes:
+        now: the present, aware UTC, after which no record can have been received.
+        trust: authorities, a file or folder.
+        trusted_lists: a folder of trusted lists, by which certificates must be qualified.
+        answers: files of CRLs and OCSP responses.
+        at: the time to judge at, aware UTC; None for the time of receipt of each record.
+        organizations: the accepted organizationIdentifiers.
+        endpoints: method, path and role of each endpoint; a path has parameters as `{name}`.
+        max_failures: how many failed records to list; None for all.
+        received_from: examine only records received at this time or later, aware UTC.
+        received_to: examine only records received before this time, aware UTC.
+        selected: examine only records whose seal certificate names one of these organizationIdentifiers; empty for all.
+    """
+
+    now: datetime
+    trust: str | None = None
+    trusted_lists: str | None = None
+    answers: tuple[str, ...] = ()
+    at: datetime | None = None
+    organizations: OrganizationPolicy = OrganizationPolicy()  # noqa: RUF009  # frozen
+    endpoints: tuple[tuple[str, str, str | None], ...] = ()
+    max_failures: int | None = MAX_FIRST_FAILURES
+    received_from: datetime | None = None
+    received_to: datetime | None = None
+    selected: tuple[str, ...] = ()
+
+    @property
+    def selection(self) -> Selection:
+        """The records to examine."""
+        times = optional_microseconds(self.received_from), optional_microseconds(self.received_to)
+        return Selection(*times, frozenset(self.selected))
+
+    def digest(self) -> str:
+        """Return a hash of all that decides about records: the content of the files, not their paths, and no time of day."""
+        files = {
+            name: _content(path)
+            for name, path in (("trust", self.trust), ("trusted_lists", self.trusted_lists))
+            if path
+        }
+        answers = sorted(digest for path in self.answers for digest in _content(path))
+        plan = {
+            "version": __version__, "files": files, "answers": answers, "at": optional_microseconds(self.at),
+            "schemes": sorted(self.organizations.schemes), "match_authority": self.organizations.match_authority,
+            "endpoints": self.endpoints, "max_failures": self.max_failures,
+            "selection": [self.selection.received_from, self.selection.received_to, sorted(self.selected)],
+        }  # fmt: skip
+        return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+
+    def load(self) -> TrustMaterial:
+        """Read the files.
+
+        Raises:
+            ConfigurationError, FormatError, VerificationError: as `trust.load_trust` and `trust.load_revocation`.
+        """
+        answers = load_revocation(self.answers) if self.answers else None
+        now = max(self.now, self.at or self.now)
+        return load_trust(trust=self.trust, trusted_lists=self.trusted_lists, answers=answers, now=now)
+
+
+def _content(path: str) -> list[str]:
+    files = [path] if os.path.isfile(path) else [
+        os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names
+    ]  # fmt: skip
+    found = []
+    for name in files:
+        with suppress(OSError), open(name, "rb") as file:  # what cannot be read is reported when it is loaded
+            found.append(hashlib.file_digest(file, "sha256").hexdigest())
+    return sorted(found)
+
+
+@lru_cache(maxsize=1)
+def _material(plan: AuditPlan) -> TrustMaterial:
+    return plan.load()
+
+
+class Endpoints:
+    """Finds the endpoint of a request, and the role that it needs."""
+
+    def __init__(self, rows: Iterable[tuple[str, str, str | None]]) -> None:
+        self._rows: dict[tuple[str, int], list[tuple[list[str], str, str | None]]] = {}
+        for method, path, role in rows:
+            self._rows.setdefault((method, path.count("/")), []).append((path.split("/"), path, role))
+        self.find = lru_cache(maxsize=4_096)(self._find)
+
+    def _find(self, method: str, target: str) -> tuple[str, str | None]:
+        path = target.partition("?")[0]
+        parts = path.split("/")
+        for pattern, name, role in self._rows.get((method, len(parts) - 1), ()):
+            if all(one == other or (one.startswith("{") and other) for one, other in zip(pattern, parts, strict=True)):
+                return f"{method} {name}", role
+        return f"{method[:20]} (other)", None
+
+    def role(self, method: str, target: str) -> str | None:
+        """Return the role that a QWAC needs for a request, or None."""
+        return self.find(method, target)[1]
+
+
+def _hash_of(segment: Segment) -> str:
+    try:
+        return segment.sha256()
+    except ArchiveError:  # its result says so, and is not used again when it can be read
+        return f"unreadable {segment.name}"
+
+
+def _key_of(content: str, plan_digest: str) -> str:
+    """Return the name of a segment's result: a hash of its bytes, of the plan and of this version."""
+    return hashlib.sha256(f"{content} {plan_digest} {__version__}".encode()).hexdigest()
+
+
+def audit_segment(
+    segment: Segment,
+    plan: AuditPlan,
+    work: Path,
+    *,
+    material: Paths | None = None,
+    progress: Progress | None = None,
+) -> str:
+    """Verify the records of one segment, and write what was found into `work`.
+
+    Args:
+        segment: the segment.
+        plan: what records are judged by.
+        work: a folder for the results.
+        material: what `plan.load` returned; None to load it once in this process.
+        progress: is called while records are verified.
+
+    Returns:
+        The key: `<key>.csv` has a row for each record, `<key>.ids` the accepted requests, `<key>.leaves` the leaves of the log, and
+        `<key>.json`, which is written last, counts, places and subtrees.
+
+    Raises:
+        ConfigurationError, FormatError, VerificationError: as `AuditPlan.load`.
+    """
+    archive = str(segment.archive)
+    endpoints = Endpoints(plan.endpoints)
+    checks = Checks(
+        material or _material(plan), certificate=partial(load_certificate, segment.archive), at=plan.at, organizations=plan.organizations,
+        role_of=endpoints.role, selection=plan.selection if plan.selection != Selection() else EVERYTHING,
+    )  # fmt: skip
+    content = _hash_of(segment)
+    key = _key_of(content, plan.digest())
+    totals, accepted, leaves = Totals(), AcceptedRequests(), list[bytes]()
+    stream = Stream(now=plan.now, next_seq=None, previous=None)  # the merge compares the ends of segments
+    unreadable: str | None = None
+    first: Row | None = None
+    unusable_before = 0
+    partial_csv, partial_ids = _new(work, "csv"), _new(work, "ids")
+    with (
+        open(partial_csv, "w", encoding="utf-8", newline="") as rows,
+        open(partial_ids, "w", encoding="utf-8", newline="") as ids,
+    ):
+        table, requests = csv.writer(rows), csv.writer(ids)
+        try:
+            for columns in segment.read():
+                found = checks.rows(columns)
+                for row in found:
+                    if stream.stream_id is None:
+                        unusable_before = stream.unusable
+                    place, reused = stream.add(row), accepted.add(row)
+                    if row.is_intact and row.leaf and (place is None or place.code not in NOT_IN_STREAM):
+                        leaves.append(bytes.fromhex(row.leaf))
+                        first = first or row
+                    if not row.is_selected and row.is_intact and place is None:
+                        continue
+                    endpoint = (
+                        "" if row.method is None or row.target is None else endpoints.find(row.method, row.target)[0]
+                    )
+                    totals.add(
+                        row, archive=archive, endpoint=endpoint, at=plan.at, place=place, reused=reused, max_failures=plan.max_failures
+                    )  # fmt: skip
+                    table.writerow(_cells(row, place, reused))
+                    if row.organization_identifier and 200 <= (row.http_status or 0) < 300:
+                        requests.writerow((row.received_at, row.organization_identifier, row.x_request_id, row.content))
+                if progress is not None:
+                    progress(len(found))
+        except ArchiveError as e:
+            unreadable = e.message
+    partial_leaves = _new(work, "leaves")
+    partial_leaves.write_bytes(b"".join(leaves))
+    os.replace(partial_leaves, work / f"{key}.leaves")
+    os.replace(partial_csv, work / f"{key}.csv")
+    os.replace(partial_ids, work / f"{key}.ids")
+    value = {
+        "segment": segment.name,
+        "sha256": content,
+        "first": first and {"seq": first.seq, "previous": first.previous, "received_at": first.received_at},
+        "end": {
+            "stream_id": stream.stream_id, "seq": stream.next_seq, "leaf": stream.previous, "latest": stream.latest,
+            "unusable": stream.unusable,
+        },
+        "unusable_before": unusable_before,
+        "leaves": len(leaves),
+        "subtrees": [] if first is None else [[level, node.hex()] for level, node in subtrees(first.seq or 0, leaves)],
+        "unreadable": unreadable,
+        "totals": totals.to_object(),
+    }  # fmt: skip
+    partial_json = _new(work, "json")
+    partial_json.write_text(json.dumps(value), "utf-8")
+    os.replace(partial_json, work / f"{key}.json")
+    return key
+
+
+def _new(work: Path, suffix: str) -> Path:
+    """Return a new file with a random name: an engine may run a task twice at a time."""
+    descriptor, name = mkstemp(dir=work, prefix="part-", suffix=f".{suffix}")
+    os.close(descriptor)
+    return Path(name)
+
+
+def _cells(row: Row, place: Finding | None, reused: Finding | None) -> list[object]:
+    codes = " ".join(dict.fromkeys(code for code, _ in row.failures))
+    findings = " ".join(found.code for found in (*row.findings, reused) if found)
+    at = None if row.received_at is None else format_time(from_microseconds(row.received_at))
+    cells = (
+        row.stream_id, row.seq, at, row.x_request_id, row.payment_ref, row.organization_identifier, row.claimed_by, row.method, row.target,
+        row.http_status, row.profile, row.verdict.value, row.code and sub_indication(row.code), row.code, codes, place and place.code,
+        findings,
+    )  # fmt: skip
+    # A peer chooses ids and targets, and a spreadsheet would carry out a formula.
+    return [f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell for cell in cells]
+
+
+def run_audit(
+    segments: Sequence[Segment],
+    plan: AuditPlan,
+    *,
+    work: Path,
+    resume: bool = False,
+    material: Paths | None = None,
+    progress: Progress | None = None,
+) -> tuple[str | None, ...]:
+    """Audit segments, and return their keys in the same order; None for a sealed part without a file.
+
+    Args:
+        segments: of any number of archives.
+        plan: what records are judged by.
+        work: a folder outside of the archives, for the results.
+        resume: use the results that are there.
+        material: verifies certificates, such as what `plan.load` returned; None to load it.
+        progress: is called while records are verified.
+
+    Raises:
+        ConfigurationError, FormatError, VerificationError: as `AuditPlan.load`.
+        ArchiveError: `archive.unreadable`.
+    """
+    digest, keys = plan.digest(), list[str | None]()
+    for segment in segments:
+        if segment.size is None:
+            keys.append(None)
+            continue
+        key = _key_of(_hash_of(segment), digest)
+        if not (resume and (work / f"{key}.json").exists()):
+            key = audit_segment(segment, plan, work, material=material, progress=progress)
+        keys.append(key)
+    return tuple(keys)
+
+
+def read_result(work: Path, key: str) -> Mapping[str, Any]:
+    """Read the JSON of a segment's result.
+
+    Raises:
+        ArchiveError: `archive.unreadable`.
+    """
+    try:
+        value: Mapping[str, Any] = json.loads((work / f"{key}.json").read_text("utf-8"))
+    except (OSError, ValueError) as e:
+        raise ArchiveError("archive.unreadable", f"the result {key} of {work} cannot be read: {e}") from e
+    return value

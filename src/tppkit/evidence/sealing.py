@@ -1,0 +1,136 @@
+"""Seal the closed parts of an archive: into Parquet files with manifests, which take a quarter of the space.
+
+    for name in seal_archive("evidence"):
+        print(name)
+
+The writer may go on meanwhile: it appends to the open part only. A part that does not check stays as it is, for the audit to report.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from tppkit._clock import from_microseconds
+from tppkit._files import PRIVATE, FilePath, as_path, regular_only, replace_file
+from tppkit.errors import ArchiveError, FormatError
+from tppkit.evidence.archive import closed_parts, read_lines, sync
+from tppkit.evidence.manifest import Manifest
+from tppkit.evidence.parquet import read_parquet, write_parquet
+from tppkit.evidence.record import FIRST_PREVIOUS
+from tppkit.evidence.segments import SEGMENTS, list_manifests, read_manifest
+from tppkit.evidence.table import Columns, batches, leaves
+from tppkit.evidence.tree import Frontier, subtrees
+
+_LOGGER = logging.getLogger("tppkit.evidence")
+
+
+def seal_archive(archive: FilePath) -> Iterator[Manifest]:
+    """Seal the closed parts of an archive, the oldest first; yield the manifest of each when it is on disk.
+
+    It stops at a part that does not check, which it logs. Run it again after a crash: what was begun is done again.
+
+    Raises:
+        ArchiveError: `archive.unreadable`; `archive.unusable`, a file cannot be written.
+        FormatError: `manifest.malformed`, an earlier manifest does not follow on.
+        ConfigurationError: `file.unwritable`; `extra.missing`.
+    """
+    folder = as_path(archive)
+    try:
+        (folder / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
+        parts = closed_parts(folder)
+    except OSError as e:
+        raise ArchiveError("archive.unusable", f"{e.filename} cannot be used: {e.strerror}") from e
+    frontier, stream_id, previous = Frontier(), None, FIRST_PREVIOUS
+    for path in list_manifests(folder):
+        manifest = read_manifest(path)
+        manifest.join(frontier)
+        stream_id, previous = manifest.stream_id, manifest.leaf
+    for first_seq, name in parts:
+        if first_seq < frontier.size:  # a manifest covers it: a crash came before it was removed
+            _remove(folder / name)
+            continue
+        try:
+            manifest = _seal_part(folder, name, first_seq, frontier, stream_id, previous)
+        except FormatError as e:
+            _LOGGER.error("%s is not sealed, and the parts after it wait: %s", folder / name, e.message)
+            return
+        stream_id, previous = manifest.stream_id, manifest.leaf
+        _remove(folder / name)
+        yield manifest
+
+
+def _seal_part(
+    folder: Path, name: str, first_seq: int, frontier: Frontier, stream_id: str | None, previous: str
+) -> Manifest:
+    part = [*batches(read_lines(folder, name=name))]
+    found = _check(part, first_seq, stream_id, previous)
+    received = [at for columns in part for at in columns["received_at"]]
+    month = f"{from_microseconds(received[0]):%Y-%m}"
+    file = folder / SEGMENTS / f"{month}-{first_seq:012}.parquet"
+    partial = file.with_suffix(".part")
+    try:
+        with open(partial, "wb", opener=_private) as raw:
+            write_parquet(raw, part)
+            raw.flush()
+            os.fsync(raw.fileno())
+        again = [leaf for columns in read_parquet(partial, regular_only) for leaf in leaves(columns)]
+        if again != found:
+            raise ArchiveError("archive.unusable", f"{partial} does not have the records that were written to it")
+        with open(partial, "rb") as raw:
+            digest = hashlib.file_digest(raw, "sha256").hexdigest()
+        partial.replace(file)
+        sync(file.parent)
+    except OSError as e:
+        raise ArchiveError("archive.unusable", f"{partial} cannot be written: {e.strerror}") from e
+    pieces = subtrees(first_seq, [bytes.fromhex(leaf) for leaf in found])
+    for level, node in pieces:
+        frontier.join(level, node)
+    manifest = Manifest(
+        part[0]["stream_id"][0], first_seq, len(found), min(received), max(received), previous, found[-1],
+        tuple((level, node.hex()) for level, node in pieces), frontier.root().hex(), file.name, digest,
+    )  # fmt: skip
+    replace_file(file.with_suffix(".json"), manifest.to_bytes(), mode=PRIVATE)
+    sync(file.parent)
+    return manifest
+
+
+def _check(part: list[Columns], first_seq: int, stream_id: str | None, previous: str) -> list[str]:
+    """Return the leaves of a part whose records are intact and follow on.
+
+    Raises:
+        FormatError: the fault of the first record that is not.
+    """
+    found: list[str] = []
+    for columns in part:
+        for leaf, fault, line, kept, stream, seq, before in zip(
+            leaves(columns),
+            *(columns[name] for name in ("fault", "line", "leaf", "stream_id", "seq", "previous")),
+            strict=True,
+        ):
+            if fault is not None:
+                raise FormatError(fault.code, f"line {line}: {fault.message}")
+            if leaf is None or kept != leaf:
+                raise FormatError("record.leaf", f"line {line}: the record was changed after it was written")
+            stream_id = stream_id or stream
+            if (stream, seq, before) != (stream_id, first_seq + len(found), found[-1] if found else previous):
+                raise FormatError("log.chain-broken", f"line {line}: the record does not follow on from the one before")
+            found.append(leaf)
+    if not found:
+        raise FormatError("log.empty", "it contains no record")
+    return found
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink()
+        sync(path.parent)
+    except OSError as e:
+        raise ArchiveError("archive.unusable", f"{path} is sealed but cannot be removed: {e.strerror}") from e
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, PRIVATE)

@@ -1,0 +1,143 @@
+"""The parts of an archive that are audited one by one, in the order of their records.
+
+    for segment in list_segments("evidence"):
+        for columns in segment.read(): ...
+
+An archive has one open part, to which its writer appends, and closed ones that do not change any more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from tppkit._files import FilePath, as_path, read_bounded, regular_only
+from tppkit.errors import ArchiveError, FormatError
+from tppkit.evidence.archive import RECORDS, closed_parts, read_lines
+from tppkit.evidence.manifest import MAX_MANIFEST_BYTES, Manifest, parse_manifest
+from tppkit.evidence.table import Columns, batches
+
+SEGMENTS = "segments"
+_CHUNK = 1 << 20
+_MANIFEST = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{12}\.json")
+
+
+class State(StrEnum):
+    """What may still happen to a segment."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    SEALED = "sealed"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of an archive.
+
+    Attributes:
+        archive: the archive's folder.
+        name: the file in it.
+        state: what may still happen to it.
+        first_seq: the place of its first record, by its name; None for the open part.
+        size: the bytes to read, so that records that are appended later are not read; None if a sealed part has no file.
+        manifest: the manifest of a sealed part; None for others, and if the manifest cannot be read.
+    """
+
+    archive: Path
+    name: str
+    state: State
+    first_seq: int | None
+    size: int | None
+    manifest: Manifest | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.archive / self.name
+
+    def read(self) -> Iterator[Columns]:
+        """Read its records in batches of bounded size.
+
+        Raises:
+            ArchiveError: `archive.unreadable`.
+            ConfigurationError: `extra.missing`, a sealed part needs the extra `audit`.
+        """
+        if self.state is State.SEALED:
+            from tppkit.evidence.parquet import read_parquet  # an archive that was never sealed needs no pyarrow
+
+            return read_parquet(self.path, regular_only)
+        return batches(read_lines(self.archive, name=self.name, end=self.size))
+
+    def sha256(self) -> str:
+        """Return the hash of its bytes, hexadecimal.
+
+        Raises:
+            ArchiveError: `archive.unreadable`.
+        """
+        hashing, rest = hashlib.sha256(), self.size or 0
+        try:
+            with open(self.path, "rb", opener=regular_only) as file:
+                while rest and (chunk := file.read(min(rest, _CHUNK))):
+                    hashing.update(chunk)
+                    rest -= len(chunk)
+        except OSError as e:
+            raise ArchiveError("archive.unreadable", f"{self.path} cannot be read: {e.strerror}") from e
+        return hashing.hexdigest()
+
+
+def list_segments(archive: FilePath) -> tuple[Segment, ...]:
+    """List the parts of an archive in the order of their records. An empty folder has none.
+
+    Raises:
+        ArchiveError: `archive.unreadable`.
+    """
+    folder = as_path(archive)
+    try:
+        names = os.listdir(folder)
+        found = [_sealed(folder, path) for path in list_manifests(folder)]
+        end = max((one.manifest.end for one in found if one.manifest is not None), default=0)
+        found += [
+            Segment(folder, name, State.CLOSED, first_seq, (folder / name).stat().st_size)
+            for first_seq, name in closed_parts(folder)
+            if first_seq >= end  # a part that is sealed, and was not removed because of a crash
+        ]
+        if names and (RECORDS in names or not found):
+            found.append(Segment(folder, RECORDS, State.OPEN, None, (folder / RECORDS).stat().st_size))
+    except OSError as e:
+        raise ArchiveError("archive.unreadable", f"{e.filename or folder} cannot be read: {e.strerror}") from e
+    return tuple(found)
+
+
+def list_manifests(archive: Path) -> tuple[Path, ...]:
+    """List the manifests of an archive in the order of their records.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    folder = archive / SEGMENTS
+    names = os.listdir(folder) if folder.is_dir() else []
+    return tuple(folder / name for name in sorted(names, key=lambda name: name[8:]) if _MANIFEST.fullmatch(name))
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read a manifest.
+
+    Raises:
+        FormatError: `file.unreadable`, `file.too-large`, `manifest.malformed`, `json.*`.
+    """
+    return parse_manifest(read_bounded(path, max_bytes=MAX_MANIFEST_BYTES, opener=regular_only))
+
+
+def _sealed(folder: Path, path: Path) -> Segment:
+    manifest = None
+    with suppress(FormatError):  # the merge reports it
+        manifest = read_manifest(path)
+    file = path.with_suffix(".parquet")
+    size = file.lstat().st_size if os.path.lexists(file) else None
+    return Segment(folder, f"{SEGMENTS}/{file.name}", State.SEALED, int(path.stem[8:]), size, manifest)

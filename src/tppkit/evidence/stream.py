@@ -1,0 +1,120 @@
+"""The place of records in their stream: gaps, repetitions, the chain of leaves, the order of time, and reused ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from tppkit._cache import Cache
+from tppkit._clock import format_time, from_microseconds
+from tppkit.errors import Finding, Severity
+from tppkit.evidence.checks import Row
+from tppkit.evidence.record import FIRST_PREVIOUS
+
+# Concurrent requests and clock corrections put times of receipt out of order by seconds. A larger step backwards can hide a seal
+# that was made after the revocation of its certificate.
+CLOCK_TOLERANCE = timedelta(minutes=5)
+# Records with these codes are not part of the stream, which continues after the record before them.
+NOT_IN_STREAM = frozenset({"log.repeated", "log.other-stream"})
+# PSD2 document, part A section 4, payment initiation headers: the same id with another body is rejected within an hour.
+REMEMBERED = timedelta(hours=1)
+_MAX_REQUESTS = 10_000
+
+
+@dataclass(slots=True)
+class Stream:
+    """Where a stream has come to.
+
+        stream = Stream(now=utc_now())
+        findings = [stream.add(row) for row in rows]
+
+    Attributes:
+        now: the present, aware, after which no record can have been received.
+        stream_id: the stream; None before its first record.
+        next_seq: the place of the next record; None if it is not known, at the start of a part.
+        previous: the leaf of the last record; None if it is not known.
+        latest: the latest time of receipt so far, in microseconds since 1970.
+        unusable: the lines since the last record of the stream; each may have been one of its records.
+    """
+
+    now: datetime
+    stream_id: str | None = None
+    next_seq: int | None = 0
+    previous: str | None = FIRST_PREVIOUS
+    latest: int | None = None
+    unusable: int = 0
+
+    def add(self, row: Row) -> Finding | None:
+        """Move on by one record, and return what is wrong with its place.
+
+        A record that is repeated, of another stream or not intact does not move the stream, so one fault makes one finding.
+        """
+        if row.seq is None or row.received_at is None or not row.is_intact:
+            self.unusable += 1  # any column of a changed record may be wrong, its place and time included
+            return None
+        found = self._misplaced(row, row.seq, row.received_at, row.seq if self.next_seq is None else self.next_seq)
+        if found is None or found.code not in NOT_IN_STREAM:
+            self.stream_id, self.next_seq, self.previous = row.stream_id, row.seq + 1, row.leaf
+            self.unusable = 0
+            is_step = found is not None and found.code == "log.time-back" and found.severity is Severity.ERROR
+            # Report a step of the clock once, not for each later record.
+            self.latest = row.received_at if is_step else max(row.received_at, self.latest or row.received_at)
+        return found
+
+    def _misplaced(self, row: Row, seq: int, received_at: int, next_seq: int) -> Finding | None:
+        last = next_seq - 1
+        if self.stream_id is not None and row.stream_id != self.stream_id:
+            message = f"the record belongs to the stream {row.stream_id}, not to {self.stream_id}"
+            return Finding("log.other-stream", Severity.ERROR, message)
+        if seq < next_seq:
+            message = f"record {seq} comes after record {last}: it is repeated or moved"
+            return Finding("log.repeated", Severity.ERROR, message)
+        if seq > next_seq + self.unusable:
+            return Finding("log.gap", Severity.ERROR, missing(next_seq, seq - 1, self.unusable))
+        if seq == next_seq and self.previous not in (None, row.previous):
+            before = f"the leaf of record {last}" if last >= 0 else "zeros, as the first record has"
+            message = f"record {seq} names {row.previous} as the leaf before it, not {before}"
+            return Finding("log.chain-broken", Severity.ERROR, message)
+        at = from_microseconds(received_at)
+        if at > self.now.astimezone(UTC) + CLOCK_TOLERANCE:
+            message = f"received at {format_time(at)}, which is after the audit"
+            return Finding("log.time-future", Severity.ERROR, message)
+        if self.latest is not None and received_at < self.latest:
+            latest = from_microseconds(self.latest)
+            severity = Severity.ERROR if latest - at > CLOCK_TOLERANCE else Severity.NOTICE
+            message = f"received at {format_time(at)}, {latest - at} before an earlier record ({format_time(latest)})"
+            return Finding("log.time-back", severity, message)
+        return None
+
+
+def missing(first: int, last: int, unusable: int = 0) -> str:
+    """Return which records are missing, in words."""
+    if unusable:
+        lines = "1 line" if unusable == 1 else f"{unusable} lines"
+        missing = f"at least {last - first + 1 - unusable} of records {first} to {last} are missing"
+        return f"{missing}; {lines} before this one may contain the others"
+    if first == last:
+        return f"record {first} is missing (1 record)"
+    return f"records {first} to {last} are missing ({last - first + 1} records)"
+
+
+class AcceptedRequests:
+    """The last accepted requests by organisation and request id, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._requests = Cache[tuple[str, str], tuple[int, str]](_MAX_REQUESTS)
+
+    def add(self, row: Row) -> Finding | None:
+        """Add a proven record; return `record.id-reused` if its id was accepted for another request within the hour."""
+        organisation, request_id, received_at = row.organization_identifier, row.x_request_id, row.received_at
+        if not organisation or not request_id or received_at is None or not 200 <= (row.http_status or 0) < 300:
+            return None
+        key, content = (organisation, request_id.lower()), row.content or ""
+        at, before = self._requests.get(key) or (received_at, content)
+        # The hour begins with the first request; a repetition does not prolong it.
+        is_bound = timedelta(microseconds=abs(received_at - at)) < REMEMBERED
+        self._requests.put(key, (at, before) if is_bound else (received_at, content))
+        if before == content or not is_bound:
+            return None
+        message = f"{organisation} got two requests with the X-Request-ID {request_id[:40]!r} accepted within an hour"
+        return Finding("record.id-reused", Severity.WARNING, message)

@@ -1,0 +1,118 @@
+"""Records by column: what is read from lines, and the leaf hash of every record computed column by column.
+
+The audit works on columns, because making an object of each record would take longer than its leaf. A column is a list with a value
+for each record, in the types of `EvidenceRecord`; `received_at` is in microseconds since 1970. Further columns:
+
+    line      the number of the line, from 1
+    leaf      the leaf hash that was stored with the record, or None
+    fault     the error of a line that is not a record, or None; all other columns of that line are None
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from tppkit._clock import to_microseconds
+from tppkit.errors import ArchiveError, FormatError
+from tppkit.evidence.columns import BYTES, FORMS, encode_cbor, encode_head, parse_object, read_columns, read_hash
+
+Columns = Mapping[str, list[Any]]
+
+MAX_BATCH = 64
+_MAX_BATCH_BYTES = 16 * 1024 * 1024
+_NOT_HASHED = ("body", "body_state")
+# In the order of deterministic CBOR, in which a map is sorted by its encoded names.
+_HASHED = sorted((name for name in FORMS if name not in _NOT_HASHED), key=encode_cbor)
+_OPTIONAL = tuple(name for name in _HASHED if FORMS[name][1])
+# Columns with a value of their own in each record; the values of all others repeat.
+_UNIQUE = frozenset({
+    "seq", "previous", "received_at", "x_request_id", "payment_ref", "header_block", "signature_raw", "signing_input_sha256", "body_len",
+    "body_sha256", "body_sha512",
+})  # fmt: skip
+NAMES = (*FORMS, "extra", "leaf", "line", "fault")
+
+
+def columns_of_lines(lines: Iterable[tuple[int, bytes]]) -> Columns:
+    """Read numbered lines of an archive. A line that is not a record has its error in the column `fault`."""
+    columns: dict[str, list[Any]] = {name: [] for name in NAMES}
+    for number, line in lines:
+        try:
+            values = parse_object(line)
+            leaf = values.pop("leaf", None)
+            known: dict[str, Any] = read_columns(values)
+            known["received_at"] = to_microseconds(known["received_at"])
+            known |= {"leaf": read_hash("leaf", leaf), "line": number}
+        except FormatError as e:
+            known = {"line": number, "fault": e}
+        for name, column in columns.items():
+            column.append(known.get(name))
+    return columns
+
+
+def batches(lines: Iterable[tuple[int, bytes]]) -> Iterator[Columns]:
+    """Read lines in batches of bounded size. If the reading ends with an error, what was read before comes first.
+
+    Raises:
+        ArchiveError: as the lines.
+    """
+    batch: list[tuple[int, bytes]] = []
+    size = 0
+    try:
+        for number, line in lines:
+            batch.append((number, line))
+            size += len(line)
+            if len(batch) == MAX_BATCH or size > _MAX_BATCH_BYTES:
+                yield columns_of_lines(batch)
+                batch, size = [], 0
+    except ArchiveError:
+        if batch:
+            yield columns_of_lines(batch)
+        raise
+    if batch:
+        yield columns_of_lines(batch)
+
+
+def leaves(columns: Columns) -> list[str | None]:
+    """Return the leaf hash of each record, hexadecimal, as `EvidenceRecord.leaf` computes it; None for a line that is not one."""
+    readable = [fault is None for fault in columns["fault"]]
+    counts = [len(_HASHED)] * len(readable)
+    for name in _OPTIONAL:
+        for place, value in enumerate(columns[name]):
+            if value is None:
+                counts[place] -= 1
+    heads = [b"\x00" + encode_head(5, count) for count in range(len(_HASHED) + 1)]
+    encoded = [_encoded(name, columns[name]) for name in _HASHED]
+    found: list[str | None] = []
+    for is_readable, count, extra, *parts in zip(readable, counts, columns["extra"], *encoded, strict=True):
+        if not is_readable:
+            found.append(None)
+        elif extra:
+            found.append(_with_extra(columns, len(found), extra))
+        else:
+            found.append(hashlib.sha256(heads[count] + b"".join(parts)).hexdigest())
+    return found
+
+
+def _encoded(name: str, values: list[Any]) -> list[bytes]:
+    key, kind = encode_cbor(name), FORMS[name][0]
+    if name not in _UNIQUE:
+        known = {value: b"" if value is None else key + encode_cbor(value) for value in set(values)}
+        return [known[value] for value in values]
+    if kind is str and name not in (*BYTES, "received_at"):
+        raw = [b"" if value is None else value.encode() for value in values]
+        heads = {length: key + encode_head(3, length) for length in set(map(len, raw))}
+        return [
+            heads[len(text)] + text if text else _single(key, value) for text, value in zip(raw, values, strict=True)
+        ]
+    return [_single(key, value) for value in values]
+
+
+def _single(key: bytes, value: Any) -> bytes:
+    return b"" if value is None else key + encode_cbor(value)
+
+
+def _with_extra(columns: Columns, place: int, extra: Mapping[str, Any]) -> str:
+    values = {name: columns[name][place] for name in _HASHED if columns[name][place] is not None}
+    return hashlib.sha256(b"\x00" + encode_cbor({**values, **extra})).hexdigest()

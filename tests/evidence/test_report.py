@@ -1,0 +1,127 @@
+"""The report: what a person reads first, what was not checked, and that nothing of a record becomes markup or a formula."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tppkit.evidence import AuditPlan, EvidenceRecord, audit_archives
+from tppkit.evidence.log import check_log
+from tppkit.evidence.runner import COLUMNS
+
+RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+NOW = datetime(2026, 6, 2, tzinfo=UTC)
+
+
+@pytest.fixture
+def report_of(filled, paths, tmp_path):
+    """Writes the report of the archive with these lines; returns the page, the JSON and the rows of the table."""
+
+    def made(*lines: bytes, **options):
+        if lines:
+            (filled / "records.jsonl").write_bytes(b"".join(lines))
+        file = tmp_path / "report.html"
+        audit_archives([filled], AuditPlan(now=NOW), report=file, material=paths, **options)
+        with open(file.with_suffix(".csv"), newline="", encoding="utf-8") as table:
+            return (
+                file.read_text("utf-8"),
+                json.loads(file.with_suffix(".json").read_text("utf-8")),
+                list(csv.reader(table)),
+            )
+
+    return made
+
+
+def lines_of(folder) -> list[bytes]:
+    return (folder / "records.jsonl").read_bytes().splitlines(keepends=True)
+
+
+def test_a_report_begins_with_the_verdict_and_names_what_was_not_checked(report_of):
+    page, value, rows = report_of()
+    assert "Every signature holds: 3 of 3 records are proven" in page
+    assert page.index("Every signature holds") < page.index("<h2>1.")
+    for text in (
+        "no CRL and no OCSP response",
+        "no trusted lists",
+        "no head that another party keeps",
+        "no time stamp",
+    ):
+        assert text in page, text
+    assert value["not_checked"] == ["revocation", "trusted_lists", "heads", "time"]
+    assert (value["records"], value["passed"], rows[0], len(rows)) == (3, 3, list(COLUMNS), 4)
+
+
+def test_records_that_do_not_hold_are_grouped_by_cause(report_of, filled):
+    lines = lines_of(filled)
+    page, value, _ = report_of(lines[0], b"{}\n", b"{}\n")
+    assert "1 of 3 records are proven; 2 lines or files cannot be read." in page
+    (cause,) = value["causes"]
+    assert (cause["codes"], cause["records"], cause["first"]["line"], cause["last"]["line"]) == (
+        ["record.version"],
+        2,
+        2,
+        3,
+    )
+
+
+def test_what_a_peer_chose_is_neither_markup_nor_a_formula(report_of, filled):
+    lines = [json.loads(line) for line in lines_of(filled)]
+    lines[1] |= {"x_request_id": "=cmd|' /C calc'!A0", "target": "<script>alert(1)</script>"}
+    lines[2] |= {"x_request_id": "<img src=x onerror=alert(1)>"}
+    page, value, rows = report_of(*[json.dumps(line).encode() + b"\n" for line in lines])
+    assert "<script" not in page
+    assert "<img" not in page
+    assert rows[2][COLUMNS.index("x_request_id")] == "'=cmd|' /C calc'!A0"
+    assert value["failed"] == 2
+
+
+def test_the_hash_of_a_report_depends_on_records_and_material_alone(report_of, filled, tmp_path, paths):
+    _, first, _ = report_of()
+    later = audit_archives([filled], AuditPlan(now=datetime(2027, 1, 1, tzinfo=UTC)), material=paths)
+    assert later.report_hash == first["report_hash"]
+    moved = filled.rename(tmp_path / "moved")
+    assert audit_archives([moved], AuditPlan(now=NOW), material=paths).report_hash == first["report_hash"]
+    assert audit_archives([moved], AuditPlan(now=NOW, at=NOW), material=paths).report_hash != first["report_hash"]
+    (moved / "records.jsonl").write_bytes(b"".join(lines_of(moved)[:2]))
+    assert audit_archives([moved], AuditPlan(now=NOW), material=paths).report_hash != first["report_hash"]
+
+
+def test_an_audit_that_is_resumed_has_the_same_result(filled, paths, tmp_path):
+    plan, work = AuditPlan(now=NOW), tmp_path / "work"
+    whole = audit_archives([filled], plan, material=paths)
+    assert audit_archives([filled], plan, work=work, material=paths).report_hash == whole.report_hash
+    results = sorted(work.iterdir())
+    before = [file.stat().st_mtime_ns for file in results]
+    again = audit_archives([filled], plan, work=work, resume=True, material=paths)
+    assert (again.report_hash, again.records) == (whole.report_hash, 3)
+    assert [file.stat().st_mtime_ns for file in results] == before
+    assert {file.suffix for file in results} == {".csv", ".ids", ".json", ".leaves"}
+
+
+def test_records_that_are_not_chosen_make_no_gaps(filled, paths, report_of, pki):
+    second = RECEIVED + timedelta(seconds=1)
+    for options, records in (
+        ({"received_from": second}, 2),
+        ({"received_to": second}, 1),
+        ({"received_from": second, "received_to": second + timedelta(seconds=1)}, 1),
+        ({"selected": (pki.provider.organization_identifier.text,)}, 3),
+        ({"selected": ("PSDLT-BL-OTHER",)}, 0),
+    ):
+        plan = AuditPlan(now=NOW, **options)
+        head = check_log(filled, now=NOW).head
+        early = replace(head, records=1, root=EvidenceRecord.from_line(lines_of(filled)[0]).leaf)
+        result = audit_archives([filled], plan, heads=[head, early], material=paths)
+        assert (result.records, result.exit_code, result.heads[0].records) == (records, 0 if records else 3, 3), options
+
+
+def test_a_record_that_is_not_chosen_but_changed_is_reported(filled, paths):
+    lines = lines_of(filled)
+    (filled / "records.jsonl").write_bytes(
+        lines[0].replace(b'"http_status":201', b'"http_status":202') + lines[1] + lines[2]
+    )
+    plan = AuditPlan(now=NOW, received_from=RECEIVED + timedelta(seconds=2))
+    assert audit_archives([filled], plan, material=paths).exit_code == 4

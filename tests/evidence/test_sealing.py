@@ -1,0 +1,134 @@
+"""Sealed parts: what they contain, what an audit finds in damaged ones, and that sealing hides no damage."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tppkit.evidence import AuditPlan, EvidenceArchive, audit_archives
+from tppkit.evidence.log import check_log
+from tppkit.evidence.sealing import seal_archive
+from tppkit.evidence.segments import State, list_segments
+
+RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+NEXT_DAY = RECEIVED + timedelta(days=1)
+PLAN = AuditPlan(now=NEXT_DAY)
+STREAM = "5a" * 16
+
+
+@pytest.fixture(scope="session")
+def sealed_once(tmp_path_factory, append):
+    """An archive with two sealed parts (0 to 2, 3 to 5) and an open one (6), and its head."""
+    folder = tmp_path_factory.mktemp("sealed") / "archive"
+    with EvidenceArchive(folder, stream_id=STREAM) as archive:
+        for numbers in ((0, 1, 2), (3, 4, 5)):
+            append(archive, *numbers)
+            archive.rotate(now=NEXT_DAY)
+        append(archive, 6)
+    head = check_log(folder, now=NEXT_DAY).head
+    assert [one.records for one in seal_archive(folder)] == [3, 3]
+    return folder, head
+
+
+@pytest.fixture
+def sealed(sealed_once, tmp_path):
+    folder, head = sealed_once
+    return shutil.copytree(folder, tmp_path / "archive"), head
+
+
+def test_a_sealed_archive_has_the_records_and_the_head_that_it_had(sealed, paths):
+    folder, head = sealed
+    assert [one.state for one in list_segments(folder)] == [State.SEALED, State.SEALED, State.OPEN]
+    assert sorted(path.name for path in folder.iterdir()) == ["certs", "records.jsonl", "segments"]
+    result = audit_archives([folder], PLAN, heads=[head], material=paths)
+    assert (result.exit_code, result.records, result.heads[0].root) == (0, 7, head.root)
+    assert check_log(folder, now=NEXT_DAY).head == head
+
+
+def test_sealing_again_changes_nothing(sealed):
+    folder, _ = sealed
+    before = {path.name: path.read_bytes() for path in (folder / "segments").iterdir()}
+    assert list(seal_archive(folder)) == []
+    assert {path.name: path.read_bytes() for path in (folder / "segments").iterdir()} == before
+
+
+def test_a_part_that_does_not_check_is_not_sealed(tmp_path, append, paths, caplog):
+    with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
+        for numbers in ((0, 1), (2, 3)):
+            append(archive, *numbers)
+            archive.rotate(now=NEXT_DAY)
+    first = tmp_path / "records-000000000000.jsonl"
+    first.write_bytes(first.read_bytes().replace(b'"http_status":201', b'"http_status":202', 1))
+    assert list(seal_archive(tmp_path)) == []
+    assert "line 1: the record was changed after it was written" in caplog.text
+    result = audit_archives([tmp_path], PLAN, material=paths)
+    assert (result.exit_code, result.by_code["record.leaf"]) == (4, 1)
+
+
+def test_no_flipped_bit_of_a_sealed_archive_passes_with_its_head(sealed, paths):
+    folder, head = sealed
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    unnoticed = []
+    for file in files:
+        raw = file.read_bytes()
+        for position in range(7, len(raw), max(len(raw) // 20, 1)):
+            changed = bytearray(raw)
+            changed[position] ^= 1 << position % 8
+            file.write_bytes(changed)
+            if audit_archives([folder], PLAN, heads=[head], material=paths).exit_code == 0:
+                unnoticed.append((file.name, position))
+        file.write_bytes(raw)
+    # An authority of the chain that the trust material has too is not needed.
+    assert [one for one in unnoticed if not one[0].endswith(".der")] == []
+    assert audit_archives([folder], PLAN, heads=[head], material=paths).exit_code == 0
+
+
+def test_a_damaged_part_leaves_the_others_proven(sealed, paths):
+    folder, head = sealed
+    file = folder / "segments/2026-06-000000000000.parquet"
+    file.write_bytes(b"PAR1" + file.read_bytes()[4:-4][::-1] + b"PAR1")
+    result = audit_archives([folder], PLAN, heads=[head], material=paths)
+    assert (result.exit_code, dict(result.by_code), result.records) == (5, {"archive.unreadable": 1}, 4)
+    assert result.heads[0].root == head.root
+
+
+def test_a_forged_part_before_a_damaged_one_does_not_pass(sealed, paths, tmp_path, append):
+    folder, head = sealed
+    with EvidenceArchive(
+        tmp_path / "forged", stream_id=STREAM
+    ) as archive:  # the provider's true seals, in another order
+        append(archive, 2, 1, 0)
+        archive.rotate(now=NEXT_DAY)
+    list(seal_archive(tmp_path / "forged"))
+    for path in (tmp_path / "forged/segments").iterdir():
+        shutil.copy(path, folder / "segments")
+    file = folder / "segments/2026-06-000000000003.parquet"
+    file.write_bytes(b"")
+    result = audit_archives([folder], PLAN, heads=[head], material=paths)
+    codes = [finding.code for finding in result.findings]
+    assert (result.exit_code, result.heads[0].root) == (5, None)
+    assert "log.head" in codes
+    assert codes.count("log.manifest") == 1  # the first that does not follow on
+
+
+@pytest.mark.parametrize("change", ["absent", "cut", "another count", "not JSON", "link"])
+def test_a_manifest_that_is_not_the_archives_is_reported(change, sealed, paths):
+    folder, head = sealed
+    path = folder / "segments/2026-06-000000000003.json"
+    raw = path.read_bytes()
+    path.unlink()
+    if change == "cut":
+        path.write_bytes(raw[:-20])
+    elif change == "another count":
+        path.write_bytes(
+            json.dumps(json.loads(raw) | {"records": 2}, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+        )
+    elif change == "not JSON":
+        path.write_bytes(b"\xff" * 100)
+    elif change == "link":
+        path.symlink_to("/dev/zero")
+    assert audit_archives([folder], PLAN, material=paths).exit_code in (4, 5)
+    assert audit_archives([folder], PLAN, heads=[head], material=paths).exit_code in (4, 5)
