@@ -76,3 +76,13 @@ def test_only_one_writer_at_a_time_also_after_a_rotation(rotated):
         EvidenceArchive(rotated.folder, stream_id=STREAM)
     rotated.close()
     EvidenceArchive(rotated.folder, stream_id=STREAM).close()
+
+
+def test_a_writer_that_cannot_undo_a_write_leaves_no_lock(rotated, append):
+    rotated.close()
+    archive = EvidenceArchive(rotated.folder, stream_id=STREAM)
+    archive._undo(-1)  # a size to which no file can be cut
+    with refused(ArchiveError, "archive.unusable"):
+        append(archive, 5)
+    with EvidenceArchive(rotated.folder, stream_id=STREAM) as again:
+        append(again, 5)

@@ -23,6 +23,7 @@ from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, Self
+from weakref import finalize
 
 from tppkit._files import (
     FOLDER,
@@ -121,9 +122,9 @@ class EvidenceArchive:
         self._one_at_a_time = Lock()
         self._process = os.getpid()
         self.certificates = CertificateFolder(folder)
-        self._lock = _lock(folder)
+        self._release = finalize(self, os.close, _lock(folder))  # at the latest with this object
         with ExitStack() as undo:
-            undo.callback(os.close, self._lock)
+            undo.callback(self._release)
             self._open()
             undo.enter_context(self._file)
             self._repair_last_line()
@@ -154,9 +155,8 @@ class EvidenceArchive:
     def close(self) -> None:
         """Release the archive for another writer."""
         with self._one_at_a_time:
-            if not self._file.closed:
-                self._file.close()
-                os.close(self._lock)
+            self._file.close()
+            self._release()
 
     def rotate(self, *, now: datetime) -> bool:
         """Close the part if its first record is of an earlier UTC day, or if it has 65,536 records; begin a new one. Thread-safe.
@@ -298,6 +298,7 @@ class EvidenceArchive:
             self._file.truncate(size)
         except OSError:
             self._file.close()  # a partial line must stay the last one, so that the next opening can move it away
+            self._release()
 
     def _first(self) -> EvidenceRecord | None:
         """Return the first record of the open part; None if there is none, or its line is damaged."""
