@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Any
 
 from tppkit._text import printable
 from tppkit.codes import CODES
@@ -63,6 +64,20 @@ class Finding:
     clause: str | None = None
     values: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False)
     offset: int | None = None
+
+    def to_object(self) -> dict[str, Any]:
+        """Return the finding for JSON."""
+        found: dict[str, Any] = {
+            "code": self.code,
+            "severity": self.severity.value,
+            "clause": self.clause,
+            "message": self.message,
+        }
+        if self.values:
+            found["values"] = dict(self.values)
+        if self.offset is not None:
+            found["offset"] = self.offset
+        return found
 
     def __reduce__(self) -> tuple[object, ...]:
         # Read-only mappings cannot be pickled, and findings travel between worker processes.

@@ -26,7 +26,6 @@ from tppkit.cli.output import (
     Result,
     colored,
     failure,
-    finding_object,
     json_option,
     parsed,
     present,
@@ -210,7 +209,7 @@ def _result_object(
         "revocation_asked": bool(plan.answers),
         "not_checked": [name for name in not_checked(plan, heads) if name in _NOT_GIVEN],
         "by_code": result.by_code,
-        "findings": [finding_object(finding) for finding in result.findings],
+        "findings": [finding.to_object() for finding in result.findings],
         "first_failures": list(result.first_failures),
         "not_listed": result.not_listed,
         "heads": [head_object(head) for head in result.heads],
@@ -295,7 +294,7 @@ def log_verify(archive: Path) -> Result:
     exit_code = _UNREADABLE if unreadable else _INCONSISTENT if errors else 0 if report.records else _NO_RECORD
     shown = {
         "records": report.records,
-        "findings": [finding_object(finding) for finding in report.findings],
+        "findings": [finding.to_object() for finding in report.findings],
         "head": report.head and head_object(report.head),
     }
     lines = [Raw(colored(f"records {report.records}  findings {len(report.findings)}", holds=exit_code == 0))]

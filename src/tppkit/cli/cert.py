@@ -48,7 +48,6 @@ from tppkit.cli.output import (
     combine,
     fact_lines,
     finding_line,
-    finding_object,
     json_option,
     present,
     read_input,
@@ -249,7 +248,7 @@ def _read_answers(name: str, data: bytes, *, is_expected: bool) -> Iterator[Resu
 
 
 def _shown(name: str, entry: dict[str, Any], findings: Sequence[Finding]) -> Result:
-    object_ = {"file": name, **entry, "findings": [finding_object(one) for one in findings]}
+    object_ = {"file": name, **entry, "findings": [one.to_object() for one in findings]}
     return Result(object_, _entry_lines(name, entry, findings))
 
 

@@ -247,7 +247,7 @@ def colored(text: str, *, holds: bool) -> str:
 
 def verdict_object(code: str | None, findings: Iterable[Finding], **proven: Any) -> dict[str, Any]:
     """Return a verdict as a JSON object; it fails if there is a code."""
-    shown = [finding_object(finding) for finding in findings]
+    shown = [finding.to_object() for finding in findings]
     return {"verdict": "fails" if code else "holds", "code": code, **proven, "findings": shown}
 
 
@@ -357,21 +357,6 @@ def exit_code_of(error: TppkitError) -> int:
     if isinstance(error, ConfigurationError) and error.code not in _UNREADABLE_KEYS:
         return WRONG_USAGE
     return DOES_NOT_HOLD if isinstance(error, VerificationError) else UNREADABLE
-
-
-def finding_object(finding: Finding) -> dict[str, Any]:
-    """Return a finding as a JSON object."""
-    found: dict[str, Any] = {
-        "code": finding.code,
-        "severity": finding.severity.value,
-        "clause": finding.clause,
-        "message": finding.message,
-    }
-    if finding.values:
-        found["values"] = dict(finding.values)
-    if finding.offset is not None:
-        found["offset"] = finding.offset
-    return found
 
 
 def finding_line(finding: Finding) -> str:

@@ -19,7 +19,7 @@ from tppkit._files import FilePath, as_path, replace_file, replacing
 from tppkit.codes import CODES
 from tppkit.evidence.heads import Head, head_object
 from tppkit.evidence.merge import AuditResult
-from tppkit.evidence.results import Cause, finding_object
+from tppkit.evidence.results import Cause
 from tppkit.evidence.runner import AuditPlan
 from tppkit.evidence.verdicts import Verdict, sub_indication
 
@@ -107,7 +107,7 @@ def report_object(
         },
         "not_checked": list(not_checked(plan, heads)),
         "by_code": dict(result.by_code),
-        "findings": [finding_object(one) for one in (*result.findings, *result.unreadable)],
+        "findings": [one.to_object() for one in (*result.findings, *result.unreadable)],
         "heads": [head_object(head) for head in result.heads],
         "groups": [{**group._asdict(), "records": number} for group, number in sorted(totals.groups.items())],
         "causes": [

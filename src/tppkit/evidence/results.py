@@ -224,7 +224,7 @@ def row_object(
         "failures": [{"code": code, "message": message} for code, message in row.failures],
         "log_code": log and log.code,
         "log_message": log and log.message,
-        "findings": [finding_object(found) for found in findings],
+        "findings": [found.to_object() for found in findings],
         "archive": archive,
         "line": row.line,
         "seq": row.seq,
@@ -233,15 +233,3 @@ def row_object(
         "claimed_by": row.claimed_by,
         "at": judged and format_time(judged),
     }
-
-
-def finding_object(finding: Finding) -> dict[str, Any]:
-    """Return a finding for JSON."""
-    found: dict[str, Any] = {
-        "code": finding.code, "severity": finding.severity.value, "clause": finding.clause, "message": finding.message,
-    }  # fmt: skip
-    if finding.values:
-        found["values"] = dict(finding.values)
-    if finding.offset is not None:
-        found["offset"] = finding.offset
-    return found
