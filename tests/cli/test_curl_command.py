@@ -67,7 +67,15 @@ SHELL_COPIES = {
      -H "Digest: SHA-256=a/b=" -H "Accept:" -H "PSU-ID;" -d "{ \"a\": \"\$1 \\ \`\", \
 \"b\": 1 }" """,
 }
+WINDOWS_COPIES = {
+    "Chrome": 'curl ^"https://bank.example/a?b=1^&c=^%^2F^" ^\r\n  -X ^"PUT^" ^\r\n  -H ^"X-A: b ^\\^"c^\\^"^" ^\r\n'
+    '  --data-raw ^"^{^\\^"a^\\^":^\\^"C:^\\^\\x^\\^",^\r\n\r\n^\\^"b^\\^":^\\^"50^% é^\\^"^}^" ^\r\n  --insecure',
+    "older Chrome and Firefox": 'curl "https://bank.example/a?b=1&c="%"2F" -X PUT -H "X-A: b ""c""" ^\n'
+    '  --data-binary "{""a"":""C:\\\\x"","^\n\n"""b"":""50"%" é""}"',
+}
 OPTIONS = [
+    """--json '{"a":' --json '1}'""", "-u me:secret", "-A agent -e 'http://ref;auto'", "-u a:b -H Authorization:", "-u a:b -u c:d", "-A x -A y",
+    "-A x -H 'User-Agent: z'", "-f -N -4 -w '%{http_code}' -D /dev/null --retry 1 --connect-timeout 5", "-u a:b -H 'Authorization: X'",
     "-d a=1 -d $'b\\nc'", "-X PUT --data-raw @x", "--data-urlencode q=ä/b~-._", "--data-urlencode =a --data-urlencode b",
     "-H Accept: -H 'X-Empty;' -H 'X-A:  b '", "-I", "-X DELETE", "-d ''", "-b a=b -H 'Cookie: c=d'", "-b a=b -b 'c=d; e=f'", "--compressed",
     "--compressed -H 'Accept-Encoding: x'", "-X get", "-H Content-Type: -d x", "-sSXPUT -kd'a b'", "-d\\\n=a\\ b\"c\\\nd\"'e\\\nf'",
@@ -75,7 +83,7 @@ OPTIONS = [
 ]  # fmt: skip
 # What none of the sources writes, although it changes the request or where it goes.
 UNSUPPORTED = [
-    "-F a=b", "-T file", "-K config", "-G", "-u me:secret", "-A agent", "-e http://ref", "--json 1", "--data-ascii a", "--user a:b",
+    "-F a=b", "-T file", "-K config", "-G", "-u me", "--data-ascii a",
     "--get", "--form a=b", "--url-query a=b", "--request-target /b", "--proxy http://a", "-x a", "--next", "--", "--unknown", "-s-get",
     "--head=1", "--reque PUT", "--data=a",
 ]  # fmt: skip
@@ -131,6 +139,14 @@ def test_bash_and_curl_send_the_same_request(command):
     )
 
 
+@pytest.mark.parametrize("command", WINDOWS_COPIES.values(), ids=WINDOWS_COPIES)
+def test_a_command_that_a_browser_copied_for_cmd_is_read(command):
+    message = parse(command)
+    end = "\r\n" if "\r" in command else "\n"
+    assert (message.method, message.target) == ("PUT", "/a?b=1&c=%2F")
+    assert (header(message, "x-a"), message.body.decode()) == ('b "c"', f'{{"a":"C:\\\\x",{end}"b":"50% é"}}')
+
+
 def test_a_command_saved_by_an_editor_of_windows_is_read():
     message = parse(f"\ufeff$ curl {URL} \\\r\n -d 'a\r\nb'\r\n")
     assert (message.target, message.body) == ("/psd2/v1?x=%2F", b"a\r\nb")
@@ -178,8 +194,8 @@ def test_what_curl_would_not_send_so_or_has_an_unknown_effect_is_rejected(code):
     for command in REJECTED[code]:
         with refused(FormatError, code, row=command):
             parse(command)
-    with refused(FormatError, "curl.option", match='"--json" is not supported'):
-        parse(f"curl {URL} --json 1")
+    with refused(FormatError, "curl.option", match='"--form" is not supported'):
+        parse(f"curl {URL} --form a=1")
 
 
 def test_the_brackets_of_an_ipv6_address_are_accepted():

@@ -1,7 +1,9 @@
-r"""Parse a `curl` command into the request that curl would send, as browsers (Copy as cURL, bash), Postman and bank portals copy it.
+r"""Parse a `curl` command into the request that curl would send, as browsers, Postman and bank portals copy it.
 
-The command is split into words without a shell. What a shell would expand, redirect or run is rejected, and so is each option that
-none of these write. Texts here have one character for each byte of the command (Latin-1). Source: curl's manual page.
+The command is split into words without a shell, by the rules of a POSIX shell or, if it has a caret before a quote or a line end, by
+those of cmd.exe and the C runtime of Windows. What a shell would expand, redirect or run is rejected, and so is each option that none
+of these write. Texts here have one character for each byte of the command (Latin-1). Source: curl's manual page; Microsoft, "Parsing
+C command-line arguments".
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from urllib.parse import quote_from_bytes
 
-from tppkit._encoding import shown
+from tppkit._encoding import encode_base64, shown
 from tppkit.errors import FormatError
 from tppkit.httpsig.signing_string import is_field_name, require_field_value, require_start_line
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, check_length, split_address
@@ -34,20 +36,33 @@ _SHELL = re.compile(
 _IN_DOUBLE = re.compile(r'\\(?:([$`"\\])|\r?\n)')
 _ANSI = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 _ANSI_LETTERS = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
-_FOR_CMD = re.compile(r"""[^'\\]*?[ \t]\^["\r\n]""")
+_IS_CMD = re.compile(r"""[^'\\]*?[ \t]\^["\r\n]""")
+_CARET = re.compile(
+    r'\^(?:\r?\n(?P<next>\r?\n|.)?|(?P<escaped>.))|(?P<quoted>"[^"\r\n]*")|(?P<special>[\^"&|<>\r\n])', re.DOTALL
+)
+_VARIABLE = re.compile("%[A-Za-z_][A-Za-z0-9_]*%")
+_WINDOWS = re.compile(
+    r'"(?P<double>(?:[^"\\]|\\.|"")*)"|(?P<space>[ \t]+)|(?P<plain>(?:[^ \t"\\]|\\++(?!"))+)|(?P<special>\\*")',
+    re.DOTALL,
+)
+_BEFORE_QUOTE = re.compile(r'(?<!\\)(\\*)(""|"|\Z)')
 
-_DATA = ("--data", "--data-raw", "--data-binary", "--data-urlencode")
+_DATA = ("--data", "--data-raw", "--data-binary", "--data-urlencode", "--json")
 _LETTERS = {
     "X": "--request", "H": "--header", "d": "--data", "b": "--cookie", "I": "--head", "g": "--globoff", "E": "--cert", "m": "--max-time",
     "o": "--output", "k": "--insecure", "s": "--silent", "S": "--show-error", "v": "--verbose", "i": "--include", "L": "--location",
+    "u": "--user", "A": "--user-agent", "e": "--referer", "w": "--write-out", "D": "--dump-header", "f": "--fail", "N": "--no-buffer",
+    "4": "--ipv4", "6": "--ipv6",
 }  # fmt: skip
 _WITH_VALUE = frozenset({
-    *_DATA, "--request", "--header", "--cookie", "--url", "--cert", "--cert-type", "--key", "--key-type", "--pass", "--cacert",
-    "--max-time", "--output",
+    *_DATA, "--request", "--header", "--cookie", "--url", "--user", "--user-agent", "--referer",
+    # These change the connection or what is shown.
+    "--cert", "--cert-type", "--key", "--key-type", "--pass", "--cacert", "--max-time", "--output", "--write-out", "--dump-header",
+    "--retry", "--connect-timeout", "--resolve",
 })  # fmt: skip
 _FLAGS = frozenset({
     "--head", "--compressed", "--globoff", "--path-as-is", "--insecure", "--silent", "--show-error", "--verbose", "--include", "--location",
-    "--http1.1", "--http2", "--tlsv1.2",
+    "--http1.1", "--http2", "--tlsv1.2", "--fail", "--fail-with-body", "--no-buffer", "--ipv4", "--ipv6", "--ssl-no-revoke",
 })  # fmt: skip
 
 _CREDENTIALS = re.compile(r"[^/?#]*://[^/?#]*@")
@@ -81,33 +96,50 @@ def parse_curl(raw: bytes, *, read_file: ReadFile | None = None, as_found: bool 
 
 
 def split_command(text: str) -> list[str]:
-    """Return the words of one command, as a POSIX shell would pass them to the program.
+    """Return the words of one command, as the program would get them.
 
     Args:
-        text: one command, on one line or on several that are joined by a backslash.
+        text: one command, on one line or on several that are joined by a backslash (shell) or a caret (cmd.exe).
 
     Raises:
         FormatError: `curl.shell`.
     """
     if len(text) > MAX_COMMAND_LENGTH:
         raise FormatError("curl.shell", f"the command has more than {MAX_COMMAND_LENGTH} bytes")
-    if _FOR_CMD.match(text):
-        raise FormatError(
-            "curl.shell", "the command is quoted for cmd.exe: choose Copy as cURL (bash), or save a HAR file"
-        )
+    is_cmd = _IS_CMD.match(text) is not None
+    if is_cmd and _VARIABLE.search(text):
+        raise FormatError("curl.shell", "cmd.exe would replace %NAME% with a variable: write its value")
     words: list[list[str]] = [[]]
-    for match in _SHELL.finditer(text):
-        if match["special"]:
-            found = f"{shown(match['special'])} at byte {match.start()}"
-            raise FormatError("curl.shell", f"{found} is not quoted, or is a quote that is not closed")
-        if not match["space"]:
-            words[-1] += () if match["joined"] else (_piece(match),)
-        elif words[-1]:
-            words.append([])
+    for match in _WINDOWS.finditer(_CARET.sub(_caret, text)) if is_cmd else _SHELL.finditer(text):
+        _reject_special(match)
+        if match["space"]:
+            words += [[]] if words[-1] else []
+        elif is_cmd:
+            words[-1].append(_windows_piece(match))
+        elif not match["joined"]:
+            words[-1].append(_piece(match))
     joined = ["".join(pieces) for pieces in words if pieces]
     if "\0" in "".join(joined):
         raise FormatError("curl.shell", "the command contains a NUL, which no argument can contain")
     return joined
+
+
+def _reject_special(match: re.Match[str]) -> None:
+    if match["special"]:
+        found = f"{shown(match['special'])} at byte {match.start()}"
+        raise FormatError("curl.shell", f"{found} is not quoted, or is a quote that is not closed")
+
+
+def _caret(match: re.Match[str]) -> str:
+    """What the C runtime gets of a part that cmd.exe reads: a caret before two line ends stands for one."""
+    _reject_special(match)
+    return match["quoted"] or match["escaped"] or match["next"] or ""
+
+
+def _windows_piece(match: re.Match[str]) -> str:
+    if match["double"] is None:
+        return match["plain"]
+    return _BEFORE_QUOTE.sub(lambda found: found[1][1::2] + found[2][:1], match["double"])
 
 
 def _piece(match: re.Match[str]) -> str:
@@ -196,11 +228,12 @@ def _body(options: Options, read_file: ReadFile | None) -> bytes | None:
     parts, size = list[bytes](), 0
     for name, value in options:
         if name in _DATA:
-            parts.append(_data(name, value, read_file))
-            size += len(parts[-1]) + 1
+            joint = b"&" if parts and name != "--json" else b""
+            parts.append(joint + _data(name, value, read_file))
+            size += len(parts[-1])
             if size > MAX_MESSAGE_BYTES:
                 raise FormatError("message.too-large", f"the body has more than {MAX_MESSAGE_BYTES} bytes")
-    return b"&".join(parts) if parts else None
+    return b"".join(parts) if parts else None
 
 
 def _data(option: str, value: str, read_file: ReadFile | None) -> bytes:
@@ -244,16 +277,26 @@ def _header(text: str) -> tuple[str, str | None]:
 
 def _own_headers(options: Options, host: str, body: bytes | None) -> Iterator[Header]:
     """The headers that curl adds by itself or for an option."""
+    last = dict(options)
+    is_json = "--json" in last
     yield "Host", host
-    yield "Accept", "*/*"
+    for option, name in (("--user-agent", "User-Agent"), ("--referer", "Referer")):
+        if value := last.get(option, "").removesuffix(";auto"):
+            require_field_value(name, value)
+            yield name, value
+    if "--user" in last:
+        if ":" not in last["--user"]:
+            raise FormatError("curl.option", "curl asks for the password of --user: write it after a colon")
+        yield "Authorization", f"Basic {encode_base64(last['--user'].encode('latin-1'))}"
+    yield "Accept", "application/json" if is_json else "*/*"
     cookies = [cookie for cookie in _values(options, "--cookie") if cookie]
     if any("=" not in cookie for cookie in cookies):
         raise FormatError("curl.file", "--cookie names a file: write the cookies into the command")
     if cookies:
         require_field_value("Cookie", ";".join(cookies))
         yield "Cookie", ";".join(cookies).strip(" \t")
-    if "--compressed" in dict(options):
+    if "--compressed" in last:
         yield "Accept-Encoding", "deflate, gzip, br, zstd"  # of the usual builds
     if body is not None:
-        yield "Content-Type", "application/x-www-form-urlencoded"
+        yield "Content-Type", "application/json" if is_json else "application/x-www-form-urlencoded"
         yield "Content-Length", str(len(body))
