@@ -236,7 +236,7 @@ def test_reading_does_not_fill_the_memory(long_archive):
 def test_auditing_does_not_fill_the_memory(long_archive, paths):
     # The certificates are not at hand, so every record is indeterminate: what is measured is the reading.
     rows = audit_archive(long_archive, paths=paths)
-    assert peak(lambda: sum(row.stream_code is None for row in rows)) < 2_000_000
+    assert peak(lambda: sum(row.place is None for row in rows)) < 2_000_000
 
 
 def test_what_is_not_an_archive_cannot_be_read(tmp_path):

@@ -27,7 +27,6 @@ from tppkit.evidence import (
     make_record,
 )
 from tppkit.evidence.archive import read_lines
-from tppkit.evidence.checks import Row
 from tppkit.evidence.record import BodyState
 from tppkit.evidence.stream import AcceptedRequests
 from tppkit.seals import SealPolicy, VerifiedRequest, verify_request
@@ -58,7 +57,7 @@ def audit_one(
 
 def test_every_record_of_an_archive_in_order_passes_and_an_empty_one_proves_nothing(filled, paths, pki, tmp_path):
     rows = list(audit_archive(filled, paths=paths))
-    assert [(row.line, row.seq, row.verdict, row.code, row.stream_code) for row in rows] == [
+    assert [(row.line, row.seq, row.verdict, row.code, row.place and row.place.code) for row in rows] == [
         (seq + 1, seq, Verdict.PASSED, None, None) for seq in range(3)
     ]
     assert {row.organization_identifier for row in rows} == {pki.provider.organization_identifier.text}
@@ -127,7 +126,7 @@ def test_a_redacted_body_leaves_the_chain_whole(filled, paths):
     (filled / "records.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
     rows = list(audit_archive(filled, paths=paths))
     assert [row.code for row in rows] == [None, "record.body-redacted", None]
-    assert [row.stream_code for row in rows] == [None] * 3
+    assert [row.place and row.place.code for row in rows] == [None] * 3
 
 
 def test_a_record_verified_after_its_certificate_expired_is_indeterminate(audit_one):
@@ -237,7 +236,7 @@ def test_a_record_that_was_received_after_the_audit_is_inconsistent(filled, path
     # The records were received 0, 1 and 2 seconds after RECEIVED.
     for now, codes in ((RECEIVED - timedelta(minutes=5), ["log.time-future"] * 2), (RECEIVED, [])):
         rows = audit_archive(filled, paths=paths, at=RECEIVED, now=now)
-        assert [row.stream_code for row in rows if row.stream_code] == codes
+        assert [row.place.code for row in rows if row.place] == codes
 
 
 @pytest.mark.parametrize(
@@ -263,7 +262,7 @@ def test_a_request_id_that_was_accepted_with_two_bodies_is_reported(
 
 
 def test_the_hour_of_a_request_id_begins_with_its_first_request():
-    first = Row(
+    first = RecordVerdict(
         1, Verdict.PASSED, None, (), received_at=0, x_request_id="a", http_status=201, organization_identifier="PSDLT-X", content="one"
     )  # fmt: skip
     other = first._replace(content="another", x_request_id="A")

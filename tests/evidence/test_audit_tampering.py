@@ -43,7 +43,7 @@ class Kept:
 
     def stream_codes(self, *lines: bytes) -> list[str | None]:
         (self.folder / "records.jsonl").write_bytes(b"".join(lines))
-        return [row.stream_code for row in audit_archive(self.folder, paths=self.paths)]
+        return [row.place and row.place.code for row in audit_archive(self.folder, paths=self.paths)]
 
 
 @pytest.fixture
@@ -316,10 +316,7 @@ def test_a_time_of_receipt_that_goes_back_is_reported(
             archive.append(received, *verified.chain, pki.qwac.certificate)
     rows, summary = list(audit_archive(tmp_path, paths=paths)), audit_of(tmp_path, paths)
     assert [row.verdict for row in rows] == [Verdict.PASSED] * len(rows)
-    seen = [
-        "error" if row.stream_code == "log.time-back" else row.findings[0].severity if row.findings else None
-        for row in rows
-    ]
+    seen = ["error" if row.place else row.findings[0].severity if row.findings else None for row in rows]
     assert seen == back
     assert (summary.exit_code, summary.by_code["log.time-back"]) == (exit_code, len(back) - back.count(None))
     assert all(finding.severity is Severity.NOTICE for row in rows for finding in row.findings)
@@ -329,6 +326,7 @@ def test_how_far_a_time_of_receipt_goes_back_is_reported(tmp_path, append, paths
     with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
         append(archive, 7200, 0)
     _, row = audit_archive(tmp_path, paths=paths)
-    assert row.stream_message == (
+    assert row.place
+    assert row.place.message == (
         "received at 2026-06-01T12:00:00Z, 2:00:00 before an earlier record (2026-06-01T14:00:00Z)"
     )

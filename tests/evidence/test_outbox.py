@@ -116,7 +116,7 @@ def test_committed_records_are_moved_to_the_archive_in_order(bank, paths):
     assert (bank.outbox.drain(bank.engine), bank.outbox.drain(bank.engine), bank.pending()) == (3, 0, 0)
     assert bank.recorded() == ["a", "b", "c"]
     kept = [EvidenceRecord.from_line(line) for _, line in read_lines(bank.folder)]
-    assert len({record.extra["outbox_id"] for record in kept}) == 3
+    assert len({record.outbox_id for record in kept}) == 3
     assert kept[0] == bank.record("a", stream_id="5a" * 16, extra=kept[0].extra)
     assert audit_of(bank.folder, paths).exit_code == 0
 

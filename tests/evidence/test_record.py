@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from refusals import refused
 from tppkit.errors import FormatError
 from tppkit.evidence import EvidenceRecord, make_record
-from tppkit.evidence.columns import MAX_LINE_BYTES, encode_cbor
+from tppkit.evidence.columns import FORMS, MAX_LINE_BYTES, encode_cbor
 from tppkit.evidence.record import BodyState
 from tppkit.seals import VerifiedRequest
 from tppkit.seals.profiles import PSD2_V1
@@ -39,7 +39,7 @@ JSON = st.recursive(
     max_leaves=10,
 )
 COLUMNS = frozenset(EvidenceRecord.__slots__) - {"extra", "kept_leaf", "_written"}
-OPTIONAL = frozenset({"session_id", "payment_ref", "body", "qwac_cert", "http_status", "error_code"})
+OPTIONAL = frozenset(name for name, (_, optional, _) in FORMS.items() if optional and name != "seal_cert")
 RECORDS = st.builds(
     EvidenceRecord,
     v=st.just(1), kind=NUMBER, stream_id=hexadecimal(32), seq=NUMBER, previous=hexadecimal(64),
@@ -49,6 +49,8 @@ RECORDS = st.builds(
     body_state=NUMBER, body_len=NUMBER, body_sha256=hexadecimal(64), body_sha512=hexadecimal(128), seal_cert=hexadecimal(64),
     qwac_cert=st.none() | hexadecimal(64), chain=st.lists(hexadecimal(64), max_size=4).map(tuple), profile=TEXT, verdict=TEXT,
     software=TEXT, http_status=st.none() | NUMBER, error_code=st.none() | TEXT,
+    answers=st.none() | st.lists(hexadecimal(64), max_size=2).map(tuple), lists=st.none() | st.lists(hexadecimal(64), max_size=2).map(tuple),
+    consent_ref=st.none() | TEXT, key_name=st.none() | TEXT, public_key=st.none() | st.binary(max_size=100), direction=st.none() | TEXT,
     extra=st.dictionaries(TEXT.filter(lambda name: name not in COLUMNS), JSON, max_size=3).map(MappingProxyType),
 )  # fmt: skip
 
@@ -83,7 +85,7 @@ def test_an_unplaced_record_is_read_without_its_place(record):
     line = known.placed(stream_id=record.stream_id, seq=record.seq, previous=record.previous).to_line()
     again = EvidenceRecord.from_unplaced(raw, outbox_id="1")
     assert (raw, known) == (record.unplaced()[0], again)
-    placed = replace(record, extra={**record.extra, "outbox_id": "1"})
+    placed = replace(record, outbox_id="1")
     assert (EvidenceRecord.from_line(line), json.loads(line)) == (placed, json.loads(placed.to_line()))
     read = EvidenceRecord.from_unplaced(raw)
     assert read.placed(stream_id=record.stream_id, seq=record.seq, previous=record.previous) == record

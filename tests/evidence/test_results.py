@@ -7,31 +7,27 @@ import json
 import pytest
 
 from tppkit.errors import Finding, Severity
-from tppkit.evidence import AuditResult, Verdict
-from tppkit.evidence.checks import Row
+from tppkit.evidence import AuditResult, RecordVerdict, Verdict
 from tppkit.evidence.results import Totals
 
 JUNE = 1_780_315_200_000_000  # 2026-06-01
-ROW = Row(1, Verdict.PASSED, None, (), 0, "5a" * 16, JUNE, "id", claimed_by="PSDLT-BL-1", is_intact=True)
+ROW = RecordVerdict(1, Verdict.PASSED, None, (), 0, "5a" * 16, JUNE, x_request_id="id", claimed_by="PSDLT-BL-1", is_intact=True)
 FAILED = ROW._replace(
     verdict=Verdict.FAILED, code="signature.invalid", failures=(("signature.invalid", "it does not verify"),)
 )
 INDETERMINATE = ROW._replace(
     verdict=Verdict.INDETERMINATE, code="trust.no-path", failures=(("trust.no-path", "no chain"),)
 )
-UNREADABLE = Row(1, Verdict.UNREADABLE, "json.malformed", (("json.malformed", "not JSON"),))
+UNREADABLE = RecordVerdict(1, Verdict.UNREADABLE, "json.malformed", (("json.malformed", "not JSON"),))
 GAP = Finding("log.gap", Severity.ERROR, "record 1 is missing")
-BACK = Finding("log.time-back", Severity.NOTICE, "back by a second")
+GAP_ROW = ROW._replace(place=GAP)
+BACK_ROW = ROW._replace(findings=(Finding("log.time-back", Severity.NOTICE, "back by a second"),))
 
 
-def totals(*rows: Row | tuple[Row, Finding], max_failures: int | None = 20) -> Totals:
+def totals(*rows: RecordVerdict, max_failures: int | None = 20) -> Totals:
     counted = Totals()
-    for number, one in enumerate(rows, start=1):
-        row, place = (one, None) if isinstance(one, Row) else one
-        counted.add(
-            row._replace(line=number), archive="archive", endpoint="POST /payments", at=None, place=place, reused=None,
-            max_failures=max_failures,
-        )  # fmt: skip
+    for number, row in enumerate(rows, start=1):
+        counted.add(row._replace(line=number), archive="archive", endpoint="POST /payments", max_failures=max_failures)
     return counted
 
 
@@ -41,17 +37,17 @@ def test_the_worst_record_gives_the_exit_code():
         ([ROW], 0),
         ([ROW, INDETERMINATE], 3),
         ([INDETERMINATE, FAILED, ROW], 1),
-        ([(ROW, GAP)], 4),
-        ([(ROW, GAP), FAILED, INDETERMINATE], 4),
-        ([(ROW, GAP), FAILED, INDETERMINATE, UNREADABLE], 5),
+        ([GAP_ROW], 4),
+        ([GAP_ROW, FAILED, INDETERMINATE], 4),
+        ([GAP_ROW, FAILED, INDETERMINATE, UNREADABLE], 5),
         ([UNREADABLE], 5),
-        ([(ROW, BACK)], 0),
+        ([BACK_ROW], 0),
     ):
         assert AuditResult(totals(*rows)).exit_code == exit_code, rows
 
 
 def test_codes_of_records_and_of_the_log_are_both_counted():
-    counted = totals((FAILED, GAP), FAILED, (ROW, BACK))
+    counted = totals(FAILED._replace(place=GAP), FAILED, BACK_ROW)
     assert counted.by_code == {"signature.invalid": 2, "log.gap": 1, "log.time-back": 1}
     assert (counted.inconsistent, counted.records) == (1, 3)
 
@@ -74,22 +70,18 @@ def test_the_first_failures_are_kept_and_the_others_counted():
 
 
 def test_records_with_findings_only_are_kept_apart_from_failures():
-    counted = totals((ROW, BACK), ROW, (ROW, BACK), FAILED, (ROW, BACK), FAILED, max_failures=3)
+    counted = totals(BACK_ROW, ROW, BACK_ROW, FAILED, BACK_ROW, FAILED, max_failures=3)
     assert [row["line"] for row in counted.failures] == [4, 6]
     assert ([row["line"] for row in counted.noted], counted.to_list) == ([1, 3, 5], 5)
 
 
 def test_totals_of_parts_join_to_those_of_the_whole():
-    rows = [ROW, FAILED, (ROW, GAP), UNREADABLE, INDETERMINATE, (ROW, BACK), FAILED._replace(claimed_by="PSDLT-BL-2")]
+    rows = [ROW, FAILED, GAP_ROW, UNREADABLE, INDETERMINATE, BACK_ROW, FAILED._replace(claimed_by="PSDLT-BL-2")]
     whole = totals(*rows)
     joined = Totals()
     for number, row in enumerate(rows, start=1):
-        one = row if isinstance(row, tuple) and not isinstance(row, Row) else (row, None)
         part = Totals()
-        part.add(
-            one[0]._replace(line=number), archive="archive", endpoint="POST /payments", at=None, place=one[1], reused=None,
-            max_failures=20,
-        )  # fmt: skip
+        part.add(row._replace(line=number), archive="archive", endpoint="POST /payments", max_failures=20)
         joined.join(Totals.from_object(json.loads(json.dumps(part.to_object()))), max_failures=20)
     assert joined == whole
 

@@ -111,12 +111,13 @@ def _record(line: bytes, certificates: Sequence[EidasCertificate], folder: Path 
     record = EvidenceRecord.from_line(line)
     profile = verify_columns(record)
     known = {certificate.sha256: certificate for certificate in certificates}
-    seal = known.get(record.seal_cert)
+    name = record.seal_cert or ""
+    seal = known.get(name)
     if seal is None and folder is not None:
-        seal = load_certificate(folder, record.seal_cert)
+        seal = load_certificate(folder, name)
     if seal is None:
         raise FormatError(
             "record.certificate",
-            f"the record needs its seal certificate {record.seal_cert[:16]}…: give it with --cert",
+            f"the record needs its seal certificate {name[:16]}…: give it with --cert",
         )
     return SealedInput(record.to_message(seal, profile=profile), profile, (seal,), record)

@@ -6,7 +6,8 @@ for row in audit_archive(folder, paths=PathVerifier(anchors)): ...
 """
 
 from tppkit.evidence.archive import EvidenceArchive
-from tppkit.evidence.audit import RecordVerdict, audit_archive, audit_archives
+from tppkit.evidence.audit import audit_archive, audit_archives
+from tppkit.evidence.checks import RecordVerdict
 from tppkit.evidence.heads import Head, parse_head
 from tppkit.evidence.merge import AuditResult
 from tppkit.evidence.record import EvidenceRecord, make_record

@@ -7,66 +7,26 @@ the available material). The stream is checked too: no gaps, no repetitions, eac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tppkit._clock import as_utc, from_microseconds, utc_now
+from tppkit._clock import as_utc, utc_now
 from tppkit._files import FilePath, as_path, make_folder
 from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import ArchiveError, Finding, Severity
 from tppkit.evidence.archive import load_certificate
-from tppkit.evidence.checks import Checks, Row
+from tppkit.evidence.checks import Checks, RecordVerdict
 from tppkit.evidence.heads import Head
 from tppkit.evidence.merge import AuditResult, merge_results, table_lines
 from tppkit.evidence.report import write_report
 from tppkit.evidence.runner import AuditPlan, Progress, run_audit
 from tppkit.evidence.segments import Segment, list_segments
-from tppkit.evidence.stream import AcceptedRequests, Stream
-from tppkit.evidence.verdicts import Verdict
+from tppkit.evidence.stream import AcceptedRequests, Stream, in_stream
 from tppkit.seals.policy import Paths
 
 _ORGANIZATIONS = OrganizationPolicy()
-
-
-@dataclass(frozen=True, slots=True)
-class RecordVerdict:
-    """The verdict on one line of an archive.
-
-    Attributes:
-        archive: the archive's folder.
-        line: line number from 1.
-        seq: the record's place in its stream, None if the line cannot be read.
-        x_request_id: the request's id, None if the line cannot be read.
-        verdict: the result.
-        code: the code of the first failure, or None.
-        message: the message of that failure, or None.
-        stream_code: the fault in its place in the stream (`log.*`), or None.
-        stream_message: the message of that fault, or None.
-        findings: warnings and notices, which do not change the verdict and the exit code.
-        organization_identifier: the organisation that made the seal, None unless passed.
-        at: the time of verification, None if the line cannot be read.
-        stream_id: the stream of the record, None if the line cannot be read.
-        leaf: the record's leaf hash, None if the line cannot be read or the hash next to the record differs.
-    """
-
-    archive: Path
-    line: int
-    seq: int | None
-    x_request_id: str | None
-    verdict: Verdict
-    code: str | None = None
-    message: str | None = None
-    stream_code: str | None = None
-    stream_message: str | None = None
-    findings: tuple[Finding, ...] = ()
-    organization_identifier: str | None = None
-    at: datetime | None = None
-    stream_id: str | None = None
-    leaf: str | None = None
 
 
 def audit_archive(
@@ -103,24 +63,7 @@ def audit_archive(
     stream, accepted = Stream(now=as_utc(now or utc_now())), AcceptedRequests()
     for columns in chain.from_iterable(segment.read() for segment in list_segments(folder)):
         for row in checks.rows(columns):
-            place, reused = stream.add(row), accepted.add(row)
-            yield _verdict(folder, row, at, place, reused)
-
-
-def _verdict(
-    folder: Path, row: Row, at: datetime | None, place: Finding | None, reused: Finding | None
-) -> RecordVerdict:
-    misplaced = place if place is not None and place.severity is not Severity.NOTICE else None
-    notice = place if misplaced is None else None
-    message = next((message for code, message in row.failures if code == row.code), None)
-    findings = tuple(dict.fromkeys([found for found in (notice, *row.findings, reused) if found is not None]))
-    received_at = None if row.received_at is None else from_microseconds(row.received_at)
-    return RecordVerdict(
-        folder, row.line, row.seq, row.x_request_id, row.verdict, row.code, message,
-        None if misplaced is None else misplaced.code, None if misplaced is None else misplaced.message, findings,
-        row.organization_identifier, None if received_at is None else at or received_at, row.stream_id,
-        row.leaf if row.is_intact else None,
-    )  # fmt: skip
+            yield in_stream(row, stream, accepted)
 
 
 def audit_archives(

@@ -14,14 +14,14 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from tppkit._cache import Cache
 from tppkit._clock import from_microseconds
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import Finding, FormatError, SignatureRejected, TppkitError
 from tppkit.evidence.record import KINDS, BodyState, EvidenceRecord, read_header_block
-from tppkit.evidence.table import Columns, leaves
+from tppkit.evidence.table import Columns, Entry, entries, leaves
 from tppkit.evidence.verdicts import Verdict, verdict_of
 from tppkit.message import Header, Message
 from tppkit.seals import PROFILES, SealPolicy, SealProfile, VerifiedHead, verify_request, verify_request_head
@@ -32,35 +32,41 @@ _ORGANIZATIONS = OrganizationPolicy()
 _REMEMBERED = 4_096
 Failure = tuple[str, str]
 """A code with its message."""
-CHANGED = "the record was changed after it was written: its stored hash differs"
+CHANGED: Failure = ("record.leaf", "the record was changed after it was written: its stored hash differs")
+_NO_SEAL: Failure = ("record.certificate", "no seal certificate was stored")
 _NO_QWAC: Failure = ("record.no-qwac", "no QWAC was stored, so the provider of the seal is not proven")
 
 
-class Row(NamedTuple):
+class RecordVerdict(NamedTuple):
     """What was found about one record.
 
+        for row in audit_archive("evidence", paths=PathVerifier(anchors)):
+            print(row.seq, row.verdict, row.code)
+
     Attributes:
-        line: the number of the line, from 1.
-        seq: its place in the stream; None for a line that is not a record, as all that follows but `verdict` and `failures`.
+        line: the number of the line in its part, from 1.
+        verdict: the result.
+        code: the failure that decides the verdict, or None.
+        failures: every failure, code and message, in the order of the checks.
+        seq: its place in the stream; None for a line that is not a record, as all that follows.
         stream_id: its stream.
         received_at: when the request arrived, in microseconds since 1970.
+        at: the time that it was judged at, aware UTC.
         x_request_id: the request's id.
         payment_ref: its payment, or None.
         method: as on the wire.
         target: path and query as on the wire.
         http_status: the status of the answer, or None.
         profile: the dialect of the seal.
-        verdict: the result.
-        code: the failure that decides the verdict, or None.
-        failures: every failure, in the order of the checks.
-        findings: warnings and notices about revocation and trust, which do not change the verdict.
-        organization_identifier: whose seal it is, proven; None unless the signature holds under a trusted certificate.
+        findings: warnings and notices, which do not change the verdict and the exit code.
+        organization_identifier: whose seal it is, proven; None unless the record passed.
         claimed_by: the organisation that the stored seal certificate names, proven or not; None if it cannot be read.
         previous: the leaf hash that it names as that of the record before.
         leaf: the leaf hash of its columns, hexadecimal.
         is_intact: whether that hash is the one stored with the record.
         content: what makes the request another one under the same id: a hash of method, target and body.
         is_selected: whether the record was to be examined; if not, it has only its place in the log, and the verdict says nothing.
+        place: what is wrong with its place in the log, an error `log.*`, or None.
     """
 
     line: int
@@ -70,6 +76,7 @@ class Row(NamedTuple):
     seq: int | None = None
     stream_id: str | None = None
     received_at: int | None = None
+    at: datetime | None = None
     x_request_id: str | None = None
     payment_ref: str | None = None
     method: str | None = None
@@ -84,6 +91,24 @@ class Row(NamedTuple):
     is_intact: bool = False
     content: str | None = None
     is_selected: bool = True
+    place: Finding | None = None
+
+    @property
+    def message(self) -> str | None:
+        """The message of the failure that decides the verdict, or None."""
+        return next((message for code, message in self.failures if code == self.code), None)
+
+
+def unverified(leaf: str | None, entry: Entry) -> RecordVerdict:
+    """Return what an entry shows without its signature: its place in the log, and whether it is intact."""
+    if entry.fault is not None:
+        fault = entry.fault
+        return RecordVerdict(entry.line, Verdict.UNREADABLE, fault.code, ((fault.code, fault.message),))
+    is_intact = entry.leaf in (None, leaf)
+    return RecordVerdict(
+        entry.line, Verdict.PASSED, None, () if is_intact else (CHANGED,), entry.seq, entry.stream_id, entry.received_at,
+        previous=entry.previous, leaf=leaf, is_intact=is_intact, is_selected=False,
+    )  # fmt: skip
 
 
 class Selection(NamedTuple):
@@ -158,85 +183,63 @@ class Checks:
         self._organizations = organizations
         self._role_of = role_of
         self._certificate = lru_cache(maxsize=1024)(certificate)
-        self._material = Cache[tuple[str, str | None, tuple[str, ...]], _Material](_REMEMBERED)
+        self._material = Cache[tuple[str | None, str | None, tuple[str, ...]], _Material](_REMEMBERED)
         self._policies: dict[str, SealPolicy] = {}  # by the names of dialects
         self._carried = Cache[tuple[str, str], tuple[Header, ...]](_REMEMBERED)  # by dialect and seal
 
-    def rows(self, columns: Columns) -> list[Row]:
+    def rows(self, columns: Columns) -> list[RecordVerdict]:
         """Return what was found about each record, in the order of the columns."""
-        found = leaves(columns)
-        names = (
-            "fault", "line", "leaf", "seq", "stream_id", "previous", "received_at", "x_request_id", "payment_ref", "method", "target",
-            "http_status", "kind", "profile", "verdict", "header_block", "signature_raw", "signing_input_sha256", "body", "body_state",
-            "body_len", "body_sha256", "body_sha512", "seal_cert", "qwac_cert", "chain",
-        )  # fmt: skip
-        return [
-            self._row(leaf, *values) for leaf, *values in zip(found, *(columns[name] for name in names), strict=True)
-        ]
+        return [self._row(leaf, entry) for leaf, entry in zip(leaves(columns), entries(columns), strict=True)]
 
-    def _row(
-        self, leaf: str | None, fault: FormatError | None, line: int, kept_leaf: str | None, seq: int, stream_id: str, previous: str,
-        received_at: int, x_request_id: str, payment_ref: str | None, method: str, target: str, http_status: int | None, kind: int,
-        profile: str, verdict: str, header_block: bytes, signature_raw: bytes, signing_input: str, body: bytes | None, body_state: int,
-        body_len: int, body_sha256: str, body_sha512: str, seal_cert: str, qwac_cert: str | None, chain: tuple[str, ...],
-    ) -> Row:  # fmt: skip
+    def _row(self, leaf: str | None, entry: Entry) -> RecordVerdict:
         # 1. The leaf is that of the columns.
         # 2. The body is the one that was hashed.
         # 3. Seal and QWAC fit their use, chain, are qualified and not revoked at the time.
         # 4. The seal holds for the request.
         # 5. The columns are what was signed.
         # 6. The QWAC has the role of the endpoint, unless the request was rejected.
-        if fault is not None:
-            return Row(line, Verdict.UNREADABLE, fault.code, ((fault.code, fault.message),))
-        is_intact = kept_leaf is None or kept_leaf == leaf
-        if is_intact and self._selection is not EVERYTHING and not self._selects(received_at, seal_cert):
-            return Row(
-                line, Verdict.PASSED, None, (), seq, stream_id, received_at, previous=previous, leaf=leaf, is_intact=is_intact,
-                is_selected=False,
-            )  # fmt: skip
-        at = self._at or from_microseconds(received_at)
+        if entry.fault is not None:
+            return unverified(leaf, entry)
+        is_intact = entry.leaf in (None, leaf)
+        if is_intact and self._selection is not EVERYTHING and not self._selects(entry):
+            return unverified(leaf, entry)
+        at = self._at or from_microseconds(entry.received_at)
         failures: list[Failure] = []
         if not is_intact:  # 1
-            failures.append(("record.leaf", CHANGED))
-        content = body or b""
-        is_redacted = body is None and body_state == BodyState.REDACTED
-        if fault_of_body := _body_failure(content, is_redacted, body_state, body_len, body_sha256, body_sha512):  # 2
-            failures.append(fault_of_body)
-        material = self._trusted(seal_cert, qwac_cert, chain, at)  # 3
+            failures.append(CHANGED)
+        if fault := _body_failure(entry):  # 2
+            failures.append(fault)
+        material = self._trusted(entry.seal_cert, entry.qwac_cert, entry.chain, at)  # 3
         failures += material.failures
-        dialect = PROFILES.get(profile)
-        if dialect is None or kind != KINDS[dialect.format]:
-            failures.append(_unknown_dialect(kind, profile, dialect))
+        dialect = PROFILES.get(entry.profile)
+        if dialect is None or entry.kind != KINDS[dialect.format]:
+            failures.append(_unknown_dialect(entry, dialect))
         elif material.seal is not None:
             try:  # 4, 5
-                if verdict != "holds":
-                    raise FormatError("record.malformed", f"the record's verdict is {verdict[:40]!r}, not 'holds'")
-                self._verify_seal(
-                    dialect, material.seal, material.qwac, at, Message(method, target, (), content), header_block, signature_raw,
-                    is_redacted, signing_input, x_request_id,
-                )  # fmt: skip
+                _require_verdict(entry)
+                self._verify_seal(entry, dialect, material, at)
             except TppkitError as e:
                 failures.append((e.code, e.message))
-        if material.qwac is not None and (role := self._missing_role(material.qwac, method, target, http_status)):  # 6
+        if material.qwac is not None and (role := self._missing_role(material.qwac, entry)):  # 6
             failures.append(role)
         claimed = None if material.seal is None else material.seal.organization_identifier
         name = None if claimed is None else claimed.text
-        result, deciding = verdict_of([code for code, _ in failures])
-        return Row(
-            line, result, deciding, tuple(dict.fromkeys(failures)), seq, stream_id, received_at, x_request_id, payment_ref, method, target,
-            http_status, profile, material.findings, None if failures else name, name, previous, leaf, is_intact,
-            f"{method} {target} {body_sha256}",
+        verdict, deciding = verdict_of([code for code, _ in failures])
+        return RecordVerdict(
+            entry.line, verdict, deciding, tuple(dict.fromkeys(failures)), entry.seq, entry.stream_id, entry.received_at, at,
+            entry.x_request_id, entry.payment_ref, entry.method, entry.target, entry.http_status, entry.profile, material.findings,
+            None if failures else name, name, entry.previous, leaf, is_intact, f"{entry.method} {entry.target} {entry.body_sha256}",
         )  # fmt: skip
 
-    def _selects(self, received_at: int, seal_cert: str) -> bool:
+    def _selects(self, entry: Entry) -> bool:
         claimed = None
         if self._selection.organisations:
             with suppress(FormatError):
-                identifier = self._certificate(seal_cert).organization_identifier
+                identifier = self._certificate(entry.seal_cert or "").organization_identifier
                 claimed = None if identifier is None else identifier.text
-        return self._selection.includes(received_at, claimed)
+        return self._selection.includes(entry.received_at, claimed)
 
-    def _trusted(self, seal_cert: str, qwac_cert: str | None, chain: tuple[str, ...], at: datetime) -> _Material:
+    def _trusted(self, seal_cert: str | None, qwac_cert: str | None, chain: tuple[str, ...], at: datetime) -> _Material:
         key = seal_cert, qwac_cert, chain
         known = self._material.get(key)
         if known is not None and all(window.not_before <= at <= window.not_after for window in known.windows):
@@ -252,7 +255,7 @@ class Checks:
         for place, (stored, use) in enumerate(uses):
             try:
                 if stored is None:
-                    raise SignatureRejected(*_NO_QWAC)
+                    raise SignatureRejected(*(_NO_QWAC if use is Use.QWAC else _NO_SEAL))
                 certificates[place] = certificate = self._certificate(stored)
                 paths.append(self._paths.verify_use(certificate, as_=use, at=at, intermediates=above))
             except TppkitError as e:
@@ -264,23 +267,21 @@ class Checks:
             self._material.put(key, made)
         return made
 
-    def _verify_seal(
-        self, dialect: SealProfile, seal: EidasCertificate, qwac: EidasCertificate | None, at: datetime, message: Message,
-        header_block: bytes, signature_raw: bytes, is_redacted: bool, signing_input: str, x_request_id: str,
-    ) -> None:  # fmt: skip
+    def _verify_seal(self, entry: Entry, dialect: SealProfile, material: _Material, at: datetime) -> None:
         policy = self._policy(dialect)
+        seal = cast("EidasCertificate", material.seal)
         carried = self._carried.get((dialect.name, seal.sha256))
         if carried is None:
             carried = policy.profile.certificate_headers(seal)
             self._carried.put((dialect.name, seal.sha256), carried)
-        block = read_header_block(header_block)
+        block = read_header_block(entry.header_block)
         # If the seal covers the header of its certificate, use the stored certificate instead.
         replaced = carried and carried[0][0].lower()
         kept = [header for header in block if header[0].lower() != replaced]
-        headers = (*kept, (policy.profile.carrier, signature_raw.decode("latin-1")), *carried)
-        verify = verify_request_head if is_redacted else verify_request
-        verified = verify(message._replace(headers=headers), qwac=qwac, at=at, policy=policy)
-        _require_agreement(verified, block, signing_input, x_request_id)
+        headers = (*kept, (policy.profile.carrier, entry.signature_raw.decode("latin-1")), *carried)
+        message = Message(entry.method, entry.target, headers, entry.body or b"")
+        verify = verify_request_head if _is_redacted(entry) else verify_request
+        _require_agreement(entry, verify(message, qwac=material.qwac, at=at, policy=policy), block)
 
     def _policy(self, profile: SealProfile) -> SealPolicy:
         policy = self._policies.get(profile.name)
@@ -291,20 +292,12 @@ class Checks:
             )
         return policy
 
-    def _missing_role(
-        self, qwac: EidasCertificate, method: str, target: str, http_status: int | None
-    ) -> Failure | None:
-        role = self._role_of(method, target)
-        if role is None or role in qwac.roles or 400 <= (http_status or 0) < 500:
+    def _missing_role(self, qwac: EidasCertificate, entry: Entry) -> Failure | None:
+        role = self._role_of(entry.method, entry.target)
+        if role is None or role in qwac.roles or 400 <= (entry.http_status or 0) < 500:
             return None
         has = ", ".join(qwac.roles)[:200] or "none"
         return "role.missing", f"the request needs the role {role}, but the QWAC has {has}"
-
-
-def _unknown_dialect(kind: int, profile: str, dialect: SealProfile | None) -> Failure:
-    if dialect is None and kind in KINDS.values():
-        return "record.unknown-profile", f"the record names the profile {profile[:40]!r}"
-    return "record.unknown-kind", f"the record is of kind {kind}, which this version cannot verify"
 
 
 def verify_columns(record: EvidenceRecord) -> SealProfile:
@@ -318,17 +311,12 @@ def verify_columns(record: EvidenceRecord) -> SealProfile:
         SignatureRejected: `record.leaf`, `record.body-redacted`, `record.body`, `record.no-qwac`.
     """
     if record.kept_leaf not in (None, record.leaf):
-        raise SignatureRejected("record.leaf", CHANGED)
+        raise SignatureRejected(*CHANGED)
     dialect = PROFILES.get(record.profile)
     if dialect is None or record.kind != KINDS[dialect.format]:
-        raise FormatError(*_unknown_dialect(record.kind, record.profile, dialect))
-    if record.verdict != "holds":
-        raise FormatError("record.malformed", f"the record's verdict is {record.verdict[:40]!r}, not 'holds'")
-    is_redacted = record.body is None and record.body_state == BodyState.REDACTED
-    fault = _body_failure(
-        record.body or b"", is_redacted, record.body_state, record.body_len, record.body_sha256, record.body_sha512
-    )
-    if fault is not None:
+        raise FormatError(*_unknown_dialect(record, dialect))
+    _require_verdict(record)
+    if fault := _body_failure(record):
         raise SignatureRejected(*fault)
     if record.qwac_cert is None:
         raise SignatureRejected(*_NO_QWAC)
@@ -342,28 +330,40 @@ def verify_agreement(record: EvidenceRecord, verified: VerifiedHead) -> None:
         FormatError: `record.malformed`.
         SignatureRejected: `record.signing-input`.
     """
-    _require_agreement(
-        verified, read_header_block(record.header_block), record.signing_input_sha256, record.x_request_id
-    )
+    _require_agreement(record, verified, read_header_block(record.header_block))
 
 
-def _body_failure(
-    body: bytes, is_redacted: bool, body_state: int, body_len: int, body_sha256: str, body_sha512: str
-) -> Failure | None:
-    if is_redacted:
+def _require_verdict(record: Entry | EvidenceRecord) -> None:
+    if record.verdict != "holds":
+        raise FormatError("record.malformed", f"the record's verdict is {record.verdict[:40]!r}, not 'holds'")
+
+
+def _unknown_dialect(record: Entry | EvidenceRecord, dialect: SealProfile | None) -> Failure:
+    if dialect is None and record.kind in KINDS.values():
+        return "record.unknown-profile", f"the record names the profile {record.profile[:40]!r}"
+    return "record.unknown-kind", f"the record is of kind {record.kind}, which this version cannot verify"
+
+
+def _is_redacted(record: Entry | EvidenceRecord) -> bool:
+    return record.body is None and record.body_state == BodyState.REDACTED
+
+
+def _body_failure(record: Entry | EvidenceRecord) -> Failure | None:
+    if _is_redacted(record):
         return "record.body-redacted", "the body was redacted, so its digest cannot be recomputed"
+    body = record.body or b""
     if (
-        hashlib.sha256(body).hexdigest() == body_sha256
-        and hashlib.sha512(body).hexdigest() == body_sha512
-        and len(body) == body_len
-        and body_state == (BodyState.INLINE if body else BodyState.NONE)
+        hashlib.sha256(body).hexdigest() == record.body_sha256
+        and hashlib.sha512(body).hexdigest() == record.body_sha512
+        and len(body) == record.body_len
+        and record.body_state == (BodyState.INLINE if body else BodyState.NONE)
     ):
         return None
     return "record.body", "the stored body is not the body that was received"
 
 
-def _require_agreement(verified: VerifiedHead, block: Sequence[Header], signing_input: str, x_request_id: str) -> None:
-    if hashlib.sha256(verified.signing_string).hexdigest() != signing_input:
+def _require_agreement(record: Entry | EvidenceRecord, verified: VerifiedHead, block: Sequence[Header]) -> None:
+    if hashlib.sha256(verified.signing_string).hexdigest() != record.signing_input_sha256:
         raise SignatureRejected("record.signing-input", "the signing string is not the one that was recorded")
     covered = frozenset(verified.parameters.headers)
     profile = verified.profile
@@ -374,7 +374,7 @@ def _require_agreement(verified: VerifiedHead, block: Sequence[Header], signing_
             raise FormatError("record.malformed", f"the seal does not cover the record's {lower[:200]}")
         if lower == profile.request_id and lower in covered:
             signed_id = value
-    if signed_id.strip() != x_request_id:
+    if signed_id.strip() != record.x_request_id:
         raise FormatError("record.malformed", "the record's x_request_id is not the one that was signed")
 
 

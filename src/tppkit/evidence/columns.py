@@ -21,7 +21,8 @@ SCHEMA = 1
 MAX_LINE_BYTES = 8 * 1024 * 1024
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-BYTES = ("header_block", "signature_raw", "body")
+UNCERTIFIED = frozenset({3, 6})  # the kinds that are signed without a certificate: callbacks and logins
+BYTES = ("header_block", "signature_raw", "body", "public_key")
 _BYTES = tuple(bytes((number,)) for number in range(256))
 
 Value = None | bool | int | bytes | str | Sequence["Value"] | Mapping[str, "Value"]
@@ -76,9 +77,13 @@ FORMS: Mapping[str, tuple[type, bool, Callable[[str, Any], Any] | None]] = Mappi
     "method": (str, False, None), "target": (str, False, None), "header_block": (str, False, _read_bytes),
     "signature_raw": (str, False, _read_bytes), "signing_input_sha256": (str, False, read_hash), "body": (str, True, _read_bytes),
     "body_state": (int, False, _read_number), "body_len": (int, False, _read_number), "body_sha256": (str, False, read_hash),
-    "body_sha512": (str, False, _HEX_128), "seal_cert": (str, False, read_hash), "qwac_cert": (str, True, read_hash),
+    "body_sha512": (str, False, _HEX_128), "seal_cert": (str, True, read_hash), "qwac_cert": (str, True, read_hash),
     "chain": (list, False, _read_chain), "profile": (str, False, None), "verdict": (str, False, None), "software": (str, False, None),
     "http_status": (int, True, _read_number), "error_code": (str, True, None),
+    # Columns that the first records of this schema do not have.
+    "answers": (list, True, _read_chain), "lists": (list, True, _read_chain), "consent_ref": (str, True, None),
+    "outbox_id": (str, True, None), "key_name": (str, True, None), "public_key": (str, True, _read_bytes), "url_form": (str, True, None),
+    "direction": (str, True, None),
 })  # fmt: skip
 
 
@@ -120,6 +125,8 @@ def read_columns(values: Mapping[str, Any]) -> dict[str, Any]:
             raise FormatError("record.malformed", f"the record has no {name}")
         else:
             raise _malformed(name)
+    if known["seal_cert"] is None and known["kind"] not in UNCERTIFIED:
+        raise FormatError("record.malformed", "the record has no seal_cert")
     extra = {}
     if not values.keys() <= FORMS.keys():
         extra = {name: value for name, value in values.items() if name not in FORMS}

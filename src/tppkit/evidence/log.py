@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
 from tppkit._files import FilePath
 from tppkit.errors import Finding, Severity
-from tppkit.evidence.checks import CHANGED, Row
+from tppkit.evidence.checks import unverified
 from tppkit.evidence.heads import Head
 from tppkit.evidence.segments import list_segments
 from tppkit.evidence.stream import Stream
-from tppkit.evidence.table import Columns, leaves
+from tppkit.evidence.table import entries, leaves
 from tppkit.evidence.tree import Frontier
-from tppkit.evidence.verdicts import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,9 @@ def check_log(archive: FilePath, *, now: datetime) -> LogReport:
     stream, frontier, records = Stream(now=now), Frontier(), 0
     findings = list[Finding]()
     for segment in list_segments(archive):
-        for row in (row for columns in segment.read() for row in _rows(columns)):
+        for row in chain.from_iterable(
+            map(unverified, leaves(columns), entries(columns)) for columns in segment.read()
+        ):
             records += row.seq is not None
             misplaced = stream.add(row)
             found = [Finding(code, Severity.ERROR, message) for code, message in row.failures]
@@ -63,18 +64,3 @@ def check_log(archive: FilePath, *, now: datetime) -> LogReport:
         return LogReport(records, None, tuple(findings))
     root = frontier.root().hex() if frontier.size == stream.next_seq else None
     return LogReport(records, Head(stream.stream_id, stream.next_seq, root, stream.previous), tuple(findings))
-
-
-def _rows(columns: Columns) -> Iterator[Row]:
-    names = ("line", "fault", "leaf", "seq", "stream_id", "previous", "received_at")
-    for leaf, line, fault, kept, seq, stream_id, previous, received_at in zip(
-        leaves(columns), *(columns[name] for name in names), strict=True
-    ):
-        if fault is not None:
-            yield Row(line, Verdict.UNREADABLE, fault.code, ((fault.code, fault.message),))
-            continue
-        is_intact = kept in (None, leaf)
-        yield Row(
-            line, Verdict.PASSED, None, () if is_intact else (("record.leaf", CHANGED),), seq, stream_id, received_at,
-            previous=previous, leaf=leaf, is_intact=is_intact,
-        )  # fmt: skip

@@ -78,7 +78,7 @@ class Outbox:
         if isinstance(archive, EvidenceArchive):
             self._archive: EvidenceArchive | None = archive
             self._certificates = archive.certificates
-            newest = [str(record.extra.get("outbox_id")) for record in archive.newest(_REMEMBERED)]
+            newest = [str(record.outbox_id) for record in archive.newest(_REMEMBERED)]
         else:
             self._archive, self._certificates, newest = None, CertificateFolder(archive), []
         self._archived = deque(reversed(newest), maxlen=_REMEMBERED)  # ids, oldest first

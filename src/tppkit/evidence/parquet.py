@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from tppkit._encoding import parse_json
 from tppkit._extras import needs_extra
 from tppkit.errors import ArchiveError, FormatError
-from tppkit.evidence.columns import FORMS, MAX_LINE_BYTES
+from tppkit.evidence.columns import BYTES, FORMS, MAX_LINE_BYTES
 from tppkit.evidence.table import NAMES, Columns
 
 with needs_extra("audit"):
@@ -31,7 +31,7 @@ _HEX = MappingProxyType({
     "stream_id": 16, "previous": 32, "signing_input_sha256": 32, "body_sha256": 32, "body_sha512": 64, "seal_cert": 32, "qwac_cert": 32,
     "leaf": 32,
 })  # fmt: skip
-_BINARY = ("header_block", "signature_raw", "body")
+_LISTS = ("chain", "answers", "lists")
 _NUMBERS = ("v", "kind", "seq", "body_state", "body_len", "http_status")
 
 
@@ -40,7 +40,7 @@ def _type(name: str) -> pa.DataType:
         return pa.binary(_HEX[name])
     if name == "received_at":
         return pa.timestamp("us", tz="UTC")
-    if name in _BINARY:
+    if name in BYTES:
         return pa.binary()
     return pa.int64() if name in _NUMBERS else pa.string()
 
@@ -70,7 +70,7 @@ def _packed(name: str, value: Any) -> Any:
         return None
     if name in _HEX:
         return bytes.fromhex(value)
-    if name == "chain":
+    if name in _LISTS:
         return ",".join(value)
     if name == "extra":
         return json.dumps(dict(value), ensure_ascii=False, separators=(",", ":")) if value else None
@@ -117,8 +117,9 @@ def _columns(table: pa.Table, line: int) -> Columns:
             raise FormatError("record.malformed", "a record's received_at is not a time")
         if field.name in _HEX:
             values = [None if value is None else value.hex() for value in values]
-        elif field.name == "chain":
-            known = {value: tuple(value.split(",")) if value else () for value in set(values)}
+        elif field.name in _LISTS:
+            known = {value: value and tuple(value.split(",")) for value in set(values)}
+            known |= {"": ()}
             values = [known[value] for value in values]
         elif field.name == "extra" and column.null_count < len(values):
             values = [

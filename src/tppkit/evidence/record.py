@@ -91,7 +91,7 @@ class EvidenceRecord:
         body_len: its length in bytes.
         body_sha256: its SHA-256, hexadecimal.
         body_sha512: its SHA-512, hexadecimal.
-        seal_cert: SHA-256 of the seal certificate, hexadecimal.
+        seal_cert: SHA-256 of the seal certificate, hexadecimal; None if the message is signed without a certificate.
         qwac_cert: SHA-256 of the website certificate, hexadecimal, or None.
         chain: SHA-256 of the authorities of the seal, the issuer first, then of those of the QWAC; hexadecimal.
         profile: name of the seal profile it was verified with.
@@ -99,6 +99,14 @@ class EvidenceRecord:
         software: the software that verified it.
         http_status: the status of the answer, or None.
         error_code: the code of the answer, or None.
+        answers: SHA-256 of the CRLs and OCSP responses that proved the certificates good at receipt, hexadecimal, or None.
+        lists: SHA-256 of the trusted lists by which they were qualified, hexadecimal, or None.
+        consent_ref: the consent of the request, or None.
+        outbox_id: the row of the outbox it came from, or None.
+        key_name: the name of the service's key that signed a callback, or None.
+        public_key: that key, SubjectPublicKeyInfo in DER, or None.
+        url_form: the form of the receiver's address that a callback was signed for, or None.
+        direction: `sent` for a request of this provider's own; None for a received one.
         extra: columns of a later version, which are stored and hashed.
         kept_leaf: the leaf hash that the line contains; None if the record was not parsed from a line.
     """
@@ -123,7 +131,7 @@ class EvidenceRecord:
     body_len: int
     body_sha256: str
     body_sha512: str
-    seal_cert: str
+    seal_cert: str | None
     qwac_cert: str | None
     chain: tuple[str, ...]
     profile: str
@@ -131,7 +139,15 @@ class EvidenceRecord:
     software: str
     http_status: int | None
     error_code: str | None
-    extra: Mapping[str, Any]
+    answers: tuple[str, ...] | None = None
+    lists: tuple[str, ...] | None = None
+    consent_ref: str | None = None
+    outbox_id: str | None = None
+    key_name: str | None = None
+    public_key: bytes | None = None
+    url_form: str | None = None
+    direction: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     kept_leaf: str | None = field(default=None, compare=False)
     # The columns as `unplaced` wrote them; `replace` drops it.
     _written: bytes | None = field(default=None, init=False, compare=False, repr=False)
@@ -184,14 +200,14 @@ class EvidenceRecord:
         values = {"leaf": leaf or self.leaf}
         if self._written is None:
             return write_object(self._values() | values) + b"\n"
-        place = {name: getattr(self, name) for name in _UNPLACED}
-        return self._written[:-1] + b"," + write_object({**place, **self.extra, **values})[1:] + b"\n"
+        place = {name: getattr(self, name) for name in (*_UNPLACED, "outbox_id") if getattr(self, name) is not None}
+        return self._written[:-1] + b"," + write_object({**place, **values})[1:] + b"\n"
 
-    def unplaced(self, **extra: str) -> tuple[bytes, EvidenceRecord]:
+    def unplaced(self, *, outbox_id: str | None = None) -> tuple[bytes, EvidenceRecord]:
         """Return the columns as JSON, without the place in a stream and without the leaf hash, which covers the place.
 
         Args:
-            extra: see `from_unplaced`.
+            outbox_id: see `from_unplaced`.
 
         Returns:
             The JSON, and the record that `from_unplaced` would read from it, without parsing it.
@@ -201,7 +217,7 @@ class EvidenceRecord:
         """
         try:
             values = self._values()
-            for name in _UNPLACED:
+            for name in (*_UNPLACED, "outbox_id"):
                 values.pop(name, None)
             columns, raw = read_columns({**values, **_UNPLACED}), write_object(values)
             if self.extra or len(raw) > _MAX_UNPLACED_BYTES:
@@ -209,15 +225,16 @@ class EvidenceRecord:
         except (AttributeError, TypeError, ValueError, RecursionError) as e:
             raise FormatError("record.malformed", "the record has a value that cannot be written") from e
         if self.extra:  # values may change when they are parsed from JSON
-            return raw, EvidenceRecord.from_unplaced(raw, **extra)
-        record = EvidenceRecord(**{**columns, "extra": MappingProxyType(extra)})
+            return raw, EvidenceRecord.from_unplaced(raw, outbox_id=outbox_id)
+        record = EvidenceRecord(**{**columns, "outbox_id": outbox_id})
         object.__setattr__(record, "_written", raw)
         return raw, record
 
     def _values(self) -> dict[str, Any]:
         values = dict(zip(FORMS, _COLUMNS(self), strict=True))
         values["received_at"] = format_time(self.received_at)
-        values["chain"] = list(self.chain)
+        for name in ("chain", "answers", "lists"):
+            values[name] = None if values[name] is None else list(values[name])
         for name in BYTES:
             values[name] = None if values[name] is None else encode_base64(values[name])
         return {name: value for name, value in values.items() if value is not None} | dict(self.extra)
@@ -234,17 +251,17 @@ class EvidenceRecord:
         return cls(**read_columns(values), kept_leaf=read_hash("leaf", leaf))
 
     @classmethod
-    def from_unplaced(cls, raw: bytes, **extra: str) -> Self:
+    def from_unplaced(cls, raw: bytes, *, outbox_id: str | None = None) -> Self:
         """Read the bytes of `unplaced`.
 
         Args:
             raw: the bytes.
-            extra: further columns to add.
+            outbox_id: the row of the outbox that has them, or None.
 
         Raises:
             FormatError: see `from_line`.
         """
-        return cls(**read_columns({**parse_object(raw), **extra, **_UNPLACED}))
+        return cls(**read_columns({**parse_object(raw), **_UNPLACED, "outbox_id": outbox_id}))
 
 
 def make_record(

@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 from tppkit._clock import format_time, from_microseconds
-from tppkit.errors import Finding, Severity
-from tppkit.evidence.checks import Row
+from tppkit.evidence.checks import RecordVerdict
 from tppkit.evidence.verdicts import Verdict, sub_indication
 
 MAX_FIRST_FAILURES = 20
@@ -101,19 +99,13 @@ class Totals:
         """Return the number of records with a verdict."""
         return self.by("verdict").get((verdict.value,), 0)
 
-    def add(
-        self, row: Row, *, archive: str, endpoint: str, at: datetime | None, place: Finding | None, reused: Finding | None,
-        max_failures: int | None,
-    ) -> None:  # fmt: skip
+    def add(self, row: RecordVerdict, *, archive: str, endpoint: str, max_failures: int | None) -> None:
         """Count one record.
 
         Args:
             row: the record.
             archive: the name of its archive.
             endpoint: its endpoint.
-            at: the time that all records were judged at; None for the time of receipt.
-            place: what is wrong with its place in the log.
-            reused: what is wrong with its id.
             max_failures: how many failures to list; None for all.
         """
         month = ""
@@ -124,9 +116,9 @@ class Totals:
             )
             self.received_to = row.received_at if self.received_to is None else max(row.received_at, self.received_to)
         self._count(Group(month, row.claimed_by or "", endpoint, row.verdict.value), 1)
-        if row.code is None and place is None and reused is None and not row.findings:
+        if row.code is None and row.place is None and not row.findings:
             return
-        shown = row_object(archive, row, at=at, place=place, reused=reused)
+        shown = row_object(archive, row)
         codes = tuple(
             dict.fromkeys(code for code in (row.code, *(code for code, _ in row.failures), shown["log_code"]) if code)
         )
@@ -200,36 +192,28 @@ def _month(hour: int) -> str:
     return format_time(from_microseconds(hour * _HOUR))[:7]
 
 
-def row_object(
-    archive: str, row: Row, *, at: datetime | None, place: Finding | None, reused: Finding | None
-) -> dict[str, Any]:
+def row_object(archive: str, row: RecordVerdict) -> dict[str, Any]:
     """Return one record for JSON.
 
     Args:
         archive: the archive's name.
         row: the record.
-        at: the time that it was judged at; None for its time of receipt.
-        place: what is wrong with its place in the log.
-        reused: what is wrong with its id.
     """
-    log = place if place is not None and place.severity is not Severity.NOTICE else None
-    judged = None if row.received_at is None else at or from_microseconds(row.received_at)
-    findings = [found for found in dict.fromkeys((place if log is None else None, *row.findings, reused)) if found]
     return {
         "verdict": "holds" if row.verdict is Verdict.PASSED else "fails",
         "status": row.verdict.value,
         "sub_indication": None if row.code is None else sub_indication(row.code),
         "code": row.code,
-        "message": next((message for code, message in row.failures if code == row.code), None),
+        "message": row.message,
         "failures": [{"code": code, "message": message} for code, message in row.failures],
-        "log_code": log and log.code,
-        "log_message": log and log.message,
-        "findings": [found.to_object() for found in findings],
+        "log_code": row.place and row.place.code,
+        "log_message": row.place and row.place.message,
+        "findings": [found.to_object() for found in row.findings],
         "archive": archive,
         "line": row.line,
         "seq": row.seq,
         "x_request_id": row.x_request_id,
         "organization_identifier": row.organization_identifier,
         "claimed_by": row.claimed_by,
-        "at": judged and format_time(judged),
+        "at": row.at and format_time(row.at),
     }

@@ -22,12 +22,12 @@ from typing import Any
 from tppkit import __version__
 from tppkit._clock import format_time, from_microseconds, optional_microseconds
 from tppkit.certificates import OrganizationPolicy
-from tppkit.errors import ArchiveError, Finding
+from tppkit.errors import ArchiveError
 from tppkit.evidence.archive import load_certificate
-from tppkit.evidence.checks import EVERYTHING, Checks, Row, Selection
+from tppkit.evidence.checks import EVERYTHING, Checks, RecordVerdict, Selection
 from tppkit.evidence.results import MAX_FIRST_FAILURES, Totals
 from tppkit.evidence.segments import Segment
-from tppkit.evidence.stream import NOT_IN_STREAM, AcceptedRequests, Stream
+from tppkit.evidence.stream import NOT_IN_STREAM, AcceptedRequests, Stream, in_stream
 from tppkit.evidence.tree import subtrees
 from tppkit.evidence.verdicts import sub_indication
 from tppkit.seals.policy import Paths
@@ -194,7 +194,7 @@ def audit_segment(
     totals, accepted, leaves = Totals(), AcceptedRequests(), list[bytes]()
     stream = Stream(now=plan.now, next_seq=None, previous=None)  # the merge compares the ends of segments
     unreadable: str | None = None
-    first: Row | None = None
+    first: RecordVerdict | None = None
     unusable_before = 0
     partial_csv, partial_ids = _new(work, "csv"), _new(work, "ids")
     with (
@@ -208,19 +208,17 @@ def audit_segment(
                 for row in found:
                     if stream.stream_id is None:
                         unusable_before = stream.unusable
-                    place, reused = stream.add(row), accepted.add(row)
-                    if row.is_intact and row.leaf and (place is None or place.code not in NOT_IN_STREAM):
+                    row = in_stream(row, stream, accepted)
+                    if row.is_intact and row.leaf and (row.place is None or row.place.code not in NOT_IN_STREAM):
                         leaves.append(bytes.fromhex(row.leaf))
                         first = first or row
-                    if not row.is_selected and row.is_intact and place is None:
+                    if not row.is_selected and row.is_intact and row.place is None and not row.findings:
                         continue
                     endpoint = (
                         "" if row.method is None or row.target is None else endpoints.find(row.method, row.target)[0]
                     )
-                    totals.add(
-                        row, archive=archive, endpoint=endpoint, at=plan.at, place=place, reused=reused, max_failures=plan.max_failures
-                    )  # fmt: skip
-                    table.writerow(_cells(row, place, reused))
+                    totals.add(row, archive=archive, endpoint=endpoint, max_failures=plan.max_failures)
+                    table.writerow(_cells(row))
                     if row.organization_identifier and 200 <= (row.http_status or 0) < 300:
                         requests.writerow((row.received_at, row.organization_identifier, row.x_request_id, row.content))
                 if progress is not None:
@@ -259,13 +257,14 @@ def _new(work: Path, suffix: str) -> Path:
     return Path(name)
 
 
-def _cells(row: Row, place: Finding | None, reused: Finding | None) -> list[object]:
+def _cells(row: RecordVerdict) -> list[object]:
     codes = " ".join(dict.fromkeys(code for code, _ in row.failures))
-    findings = " ".join(found.code for found in (*row.findings, reused) if found)
+    findings = " ".join(found.code for found in row.findings)
+    place = row.place and row.place.code
     at = None if row.received_at is None else format_time(from_microseconds(row.received_at))
     cells = (
         row.stream_id, row.seq, at, row.x_request_id, row.payment_ref, row.organization_identifier, row.claimed_by, row.method, row.target,
-        row.http_status, row.profile, row.verdict.value, row.code and sub_indication(row.code), row.code, codes, place and place.code,
+        row.http_status, row.profile, row.verdict.value, row.code and sub_indication(row.code), row.code, codes, place,
         findings,
     )  # fmt: skip
     # A peer chooses ids and targets, and a spreadsheet would carry out a formula.

@@ -12,19 +12,23 @@ import hashlib
 import logging
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tppkit._clock import from_microseconds
 from tppkit._files import PRIVATE, FilePath, as_path, regular_only, replace_file
 from tppkit.errors import ArchiveError, FormatError
 from tppkit.evidence.archive import closed_parts, read_lines, sync
+from tppkit.evidence.checks import unverified
 from tppkit.evidence.manifest import Manifest
 from tppkit.evidence.parquet import read_parquet, write_parquet
 from tppkit.evidence.record import FIRST_PREVIOUS
 from tppkit.evidence.segments import SEGMENTS, list_manifests, read_manifest
-from tppkit.evidence.table import Columns, batches, leaves
+from tppkit.evidence.stream import Stream
+from tppkit.evidence.table import Columns, batches, entries, leaves
 from tppkit.evidence.tree import Frontier, subtrees
 
+_ANY_TIME = datetime(9999, 12, 31, tzinfo=UTC) - timedelta(hours=1)  # the audit compares times
 _LOGGER = logging.getLogger("tppkit.evidence")
 
 
@@ -104,21 +108,14 @@ def _check(part: list[Columns], first_seq: int, stream_id: str | None, previous:
     Raises:
         FormatError: the fault of the first record that is not.
     """
+    stream = Stream(now=_ANY_TIME, stream_id=stream_id, next_seq=first_seq, previous=previous)
     found: list[str] = []
-    for columns in part:
-        for leaf, fault, line, kept, stream, seq, before in zip(
-            leaves(columns),
-            *(columns[name] for name in ("fault", "line", "leaf", "stream_id", "seq", "previous")),
-            strict=True,
-        ):
-            if fault is not None:
-                raise FormatError(fault.code, f"line {line}: {fault.message}")
-            if leaf is None or kept != leaf:
-                raise FormatError("record.leaf", f"line {line}: the record was changed after it was written")
-            stream_id = stream_id or stream
-            if (stream, seq, before) != (stream_id, first_seq + len(found), found[-1] if found else previous):
-                raise FormatError("log.chain-broken", f"line {line}: the record does not follow on from the one before")
-            found.append(leaf)
+    for row in (row for columns in part for row in map(unverified, leaves(columns), entries(columns))):
+        place = stream.add(row)
+        fault = (place.code, place.message) if place and not place.code.startswith("log.time") else None
+        for code, message in (*row.failures, *filter(None, [fault])):
+            raise FormatError(code, f"line {row.line}: {message}")
+        found.append(row.leaf or "")
     if not found:
         raise FormatError("log.empty", "it contains no record")
     return found

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from tppkit._cache import Cache
 from tppkit._clock import format_time, from_microseconds
 from tppkit.errors import Finding, Severity
-from tppkit.evidence.checks import Row
+from tppkit.evidence.checks import RecordVerdict
 from tppkit.evidence.record import FIRST_PREVIOUS
 
 # Concurrent requests and clock corrections put times of receipt out of order by seconds. A larger step backwards can hide a seal
@@ -44,7 +44,7 @@ class Stream:
     latest: int | None = None
     unusable: int = 0
 
-    def add(self, row: Row) -> Finding | None:
+    def add(self, row: RecordVerdict) -> Finding | None:
         """Move on by one record, and return what is wrong with its place.
 
         A record that is repeated, of another stream or not intact does not move the stream, so one fault makes one finding.
@@ -61,7 +61,7 @@ class Stream:
             self.latest = row.received_at if is_step else max(row.received_at, self.latest or row.received_at)
         return found
 
-    def _misplaced(self, row: Row, seq: int, received_at: int, next_seq: int) -> Finding | None:
+    def _misplaced(self, row: RecordVerdict, seq: int, received_at: int, next_seq: int) -> Finding | None:
         last = next_seq - 1
         if self.stream_id is not None and row.stream_id != self.stream_id:
             message = f"the record belongs to the stream {row.stream_id}, not to {self.stream_id}"
@@ -87,6 +87,19 @@ class Stream:
         return None
 
 
+def in_stream(row: RecordVerdict, stream: Stream, accepted: AcceptedRequests) -> RecordVerdict:
+    """Return the row with what is wrong with its place and its id."""
+    place, reused = stream.add(row), accepted.add(row)
+    if place is None and reused is None:
+        return row
+    is_error = place is not None and place.severity is Severity.ERROR
+    findings = (None if is_error else place, *row.findings, reused)
+    return row._replace(
+        place=place if is_error else None,
+        findings=tuple(dict.fromkeys(found for found in findings if found is not None)),
+    )
+
+
 def missing(first: int, last: int, unusable: int = 0) -> str:
     """Return which records are missing, in words."""
     if unusable:
@@ -104,7 +117,7 @@ class AcceptedRequests:
     def __init__(self) -> None:
         self._requests = Cache[tuple[str, str], tuple[int, str]](_MAX_REQUESTS)
 
-    def add(self, row: Row) -> Finding | None:
+    def add(self, row: RecordVerdict) -> Finding | None:
         """Add a proven record; return `record.id-reused` if its id was accepted for another request within the hour."""
         organisation, request_id, received_at = row.organization_identifier, row.x_request_id, row.received_at
         if not organisation or not request_id or received_at is None or not 200 <= (row.http_status or 0) < 300:

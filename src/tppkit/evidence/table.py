@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tppkit._clock import to_microseconds
 from tppkit.errors import ArchiveError, FormatError
@@ -29,9 +29,50 @@ _OPTIONAL = tuple(name for name in _HASHED if FORMS[name][1])
 # Columns with a value of their own in each record; the values of all others repeat.
 _UNIQUE = frozenset({
     "seq", "previous", "received_at", "x_request_id", "payment_ref", "header_block", "signature_raw", "signing_input_sha256", "body_len",
-    "body_sha256", "body_sha512",
+    "body_sha256", "body_sha512", "consent_ref", "outbox_id",
 })  # fmt: skip
 NAMES = (*FORMS, "extra", "leaf", "line", "fault")
+
+
+class Entry(NamedTuple):
+    """The columns of one record that a check needs, with the names and types of `Columns`. In one with a `fault` they are None."""
+
+    fault: FormatError | None
+    line: int
+    leaf: str | None
+    seq: int
+    stream_id: str
+    previous: str
+    received_at: int
+    x_request_id: str
+    payment_ref: str | None
+    method: str
+    target: str
+    http_status: int | None
+    kind: int
+    profile: str
+    verdict: str
+    header_block: bytes
+    signature_raw: bytes
+    signing_input_sha256: str
+    body: bytes | None
+    body_state: int
+    body_len: int
+    body_sha256: str
+    body_sha512: str
+    seal_cert: str | None
+    qwac_cert: str | None
+    chain: tuple[str, ...]
+    answers: tuple[str, ...] | None
+    lists: tuple[str, ...] | None
+    key_name: str | None
+    public_key: bytes | None
+    url_form: str | None
+
+
+def entries(columns: Columns) -> Iterator[Entry]:
+    """Return the records one by one."""
+    return map(Entry._make, zip(*(columns[name] for name in Entry._fields), strict=True))
 
 
 def columns_of_lines(lines: Iterable[tuple[int, bytes]]) -> Columns:
