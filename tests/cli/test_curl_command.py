@@ -74,7 +74,7 @@ WINDOWS_COPIES = {
     '  --data-binary "{""a"":""C:\\\\x"","^\n\n"""b"":""50"%" é""}"',
 }
 OPTIONS = [
-    """--json '{"a":' --json '1}'""", "-u me:secret", "-A agent -e 'http://ref;auto'", "-u a:b -H Authorization:", "-u a:b -u c:d", "-A x -A y",
+    """--json '{"a":' --json '1}'""", "-u me:secret", "-A agent -e 'http://ref;auto'", "-u a:b -H Authorization:", "-A x -A y",
     "-A x -H 'User-Agent: z'", "-f -N -4 -w '%{http_code}' -D /dev/null --retry 1 --connect-timeout 5", "-u a:b -H 'Authorization: X'",
     "-d a=1 -d $'b\\nc'", "-X PUT --data-raw @x", "--data-urlencode q=ä/b~-._", "--data-urlencode =a --data-urlencode b",
     "-H Accept: -H 'X-Empty;' -H 'X-A:  b '", "-I", "-X DELETE", "-d ''", "-b a=b -H 'Cookie: c=d'", "-b a=b -b 'c=d; e=f'", "--compressed",

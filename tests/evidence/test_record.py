@@ -49,7 +49,7 @@ RECORDS = st.builds(
     body_state=NUMBER, body_len=NUMBER, body_sha256=hexadecimal(64), body_sha512=hexadecimal(128), seal_cert=hexadecimal(64),
     qwac_cert=st.none() | hexadecimal(64), chain=st.lists(hexadecimal(64), max_size=4).map(tuple), profile=TEXT, verdict=TEXT,
     software=TEXT, http_status=st.none() | NUMBER, error_code=st.none() | TEXT,
-    answers=st.none() | st.lists(hexadecimal(64), max_size=2).map(tuple), lists=st.none() | st.lists(hexadecimal(64), max_size=2).map(tuple),
+    answers=st.none() | st.lists(hexadecimal(64), max_size=2).map(tuple), lists=st.none() | st.just(()),
     consent_ref=st.none() | TEXT, key_name=st.none() | TEXT, public_key=st.none() | st.binary(max_size=100), direction=st.none() | TEXT,
     extra=st.dictionaries(TEXT.filter(lambda name: name not in COLUMNS), JSON, max_size=3).map(MappingProxyType),
 )  # fmt: skip

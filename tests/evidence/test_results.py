@@ -11,7 +11,9 @@ from tppkit.evidence import AuditResult, RecordVerdict, Verdict
 from tppkit.evidence.results import Totals
 
 JUNE = 1_780_315_200_000_000  # 2026-06-01
-ROW = RecordVerdict(1, Verdict.PASSED, None, (), 0, "5a" * 16, JUNE, x_request_id="id", claimed_by="PSDLT-BL-1", is_intact=True)
+ROW = RecordVerdict(
+    1, Verdict.PASSED, None, (), 0, "5a" * 16, JUNE, x_request_id="id", claimed_by="PSDLT-BL-1", is_intact=True
+)
 FAILED = ROW._replace(
     verdict=Verdict.FAILED, code="signature.invalid", failures=(("signature.invalid", "it does not verify"),)
 )
