@@ -91,7 +91,8 @@ def test_records_that_are_missing_repeated_or_moved_are_detected(order, codes, k
     lines = [kept.lines[number] for number in order]
     assert kept.stream_codes(*lines) == codes
     summary = kept.audit(*lines)
-    assert (summary.exit_code, summary.heads[0].records, summary.heads[0].leaf) == (4, 3, kept.head)
+    assert (summary.exit_code, summary.heads[0].leaf) == (4, kept.head)
+    assert summary.heads[0].records == 3 - order[0]  # what is missing before the first record was not read
 
 
 def test_a_repeated_record_is_named_and_changes_no_head(kept):

@@ -63,7 +63,7 @@ def test_a_part_that_is_missing_or_damaged_is_reported(rotated, paths):
     (rotated.folder / "records-000000000000.jsonl").unlink()
     result = audit_archives([rotated.folder], AuditPlan(now=NEXT_DAY), material=paths)
     assert (result.exit_code, [finding.code for finding in result.findings]) == (4, ["log.gap"])
-    assert (result.heads[0].records, result.heads[0].root) == (5, None)
+    assert (result.heads[0].records, result.heads[0].root) == (3, None)  # those that were read
     rotated.close()
     last = rotated.folder / "records-000000000002.jsonl"
     last.write_bytes(last.read_bytes()[:-10])

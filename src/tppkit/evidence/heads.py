@@ -34,7 +34,7 @@ class Head:
 
     Attributes:
         stream_id: the stream, 32 hexadecimal digits.
-        records: the number of records up to the last intact one.
+        records: the number of records up to the last intact one; without a root, how many of them were read.
         root: root of the Merkle tree over all leaves, hexadecimal; None if a record before the last is missing or damaged.
         leaf: leaf hash of the last record, hexadecimal; None in a head that was read from text.
         archive: the archive's folder, or None.

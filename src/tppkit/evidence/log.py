@@ -63,4 +63,5 @@ def check_log(archive: FilePath, *, now: datetime) -> LogReport:
     if stream.stream_id is None or stream.next_seq is None:
         return LogReport(records, None, tuple(findings))
     root = frontier.root().hex() if frontier.size == stream.next_seq else None
-    return LogReport(records, Head(stream.stream_id, stream.next_seq, root, stream.previous), tuple(findings))
+    size = stream.next_seq if root is not None else min(records, stream.next_seq)
+    return LogReport(records, Head(stream.stream_id, size, root, stream.previous), tuple(findings))

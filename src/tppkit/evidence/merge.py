@@ -166,7 +166,7 @@ def merge_results(
     expected = [head for head in heads if isinstance(head, Head)]
     found_heads: set[Head] = set()
     logs: dict[str, _Log] = {}
-    ends: dict[Path, Head] = {}
+    ends, first_seqs, heads_of = dict[Path, _Part](), dict[Path, int](), dict[Path, Head]()
     # Archives of one stream may be given in any order.
     for part in sorted(parts, key=lambda part: part.first_seq):
         log = logs.setdefault(part.stream_id, _Log())
@@ -174,7 +174,11 @@ def merge_results(
         findings += _join(log, part, work)
         root = None if log.frontier is None else log.frontier.root().hex()
         archive = part.segment.archive
-        ends[archive] = Head(part.stream_id, part.end_seq, root, part.leaf, archive)
+        first_seqs.setdefault(archive, max(part.first_seq - part.unusable[0], 0))
+        ends[archive] = part
+        # The head of a slice, whose root is not known, counts the records that were read.
+        before_it = 0 if root is not None else first_seqs[archive]
+        heads_of[archive] = Head(part.stream_id, part.end_seq - before_it, root, part.leaf, archive)
         for head in expected:
             if head.stream_id == part.stream_id and part.first_seq < head.records <= part.end_seq:
                 found_heads.add(head)
@@ -188,10 +192,10 @@ def merge_results(
     for head in expected:
         if head not in found_heads:
             findings.append(Finding("log.head", Severity.ERROR, _absent_head(head, ends.values())))
-    for leaf in sorted(leaves.difference(head.leaf for head in ends.values() if head.leaf)):
+    for leaf in sorted(leaves.difference(end.leaf for end in ends.values())):
         findings.append(Finding("log.head", Severity.ERROR, _lost_head(leaf, tables, ends, work)))
     hashing.update(json.dumps([[one.code, one.severity.value] for one in findings]).encode())
-    ordered = tuple(ends[archive] for archive in archives if archive in ends)
+    ordered = tuple(heads_of[archive] for archive in archives if archive in heads_of)
     listed = tuple([*totals.failures, *totals.noted][:max_failures])
     return AuditResult(totals, listed, ordered, tuple(findings), tuple(unreadable), hashing.hexdigest())
 
@@ -340,26 +344,28 @@ def _other_root(head: Head, archive: Path) -> str:
     )
 
 
-def _absent_head(head: Head, ends: Iterable[Head]) -> str:
+def _absent_head(head: Head, ends: Iterable[_Part]) -> str:
     found = [end for end in ends if end.stream_id == head.stream_id]
     if not found:
         return f"the expected head is of the stream {head.stream_id}, which no archive has"
     return (
-        f"the expected head has {head.records} records of the stream {head.stream_id}, but {found[-1].archive} ends after"
-        f" {found[-1].records}: records were cut off the end"
+        f"the expected head has {head.records} records of the stream {head.stream_id}, but {found[-1].segment.archive} ends"
+        f" after {found[-1].end_seq}: records were cut off the end"
     )
 
 
-def _lost_head(leaf: str, tables: Mapping[str, Segment], ends: Mapping[Path, Head], work: Path) -> str:
+def _lost_head(leaf: str, tables: Mapping[str, Segment], ends: Mapping[Path, _Part], work: Path) -> str:
     for key, segment in tables.items():
         found = _leaves(work, key)
         if bytes.fromhex(leaf) in found and segment.archive in ends:
             end, first_seq = ends[segment.archive], read_result(work, key)["first"]["seq"]
             return (
                 f"the expected head {leaf} is record {first_seq + found.index(bytes.fromhex(leaf))} of {segment.archive}, which now ends"
-                f" with record {end.records - 1}, leaf {end.leaf}: records were added after the head was kept"
+                f" with record {end.end_seq - 1}, leaf {end.leaf}: records were added after the head was kept"
             )
-    known = "; ".join(f"{head.archive} ends with record {head.records - 1}, leaf {head.leaf}" for head in ends.values())
+    known = "; ".join(
+        f"{end.segment.archive} ends with record {end.end_seq - 1}, leaf {end.leaf}" for end in ends.values()
+    )
     return (
         f"the expected head {leaf} is not in any archive (found: {known or 'none'}): records were cut off the end,"
         " the archive was rewritten, or it is another archive"
