@@ -24,7 +24,7 @@ def test_with_json_the_result_is_one_object_and_the_steps_are_on_stderr(tppkit):
     steps = done.json["steps"]
     assert done.json == {
         "as_expected": True, "directory": "kept", "pki": "kept/pki", "archive": "kept/archive",
-        "archive_altered": "kept/archive-altered", "steps": steps,
+        "archive_altered": "kept/archive-altered", "report": "kept/audit.html", "steps": steps,
     }  # fmt: skip
     assert [step["as_expected"] for step in steps] == [True] * 21
     lines = [" ".join(step["lines"]) for step in steps]

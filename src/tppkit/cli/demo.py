@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from tppkit.cli.demo_shop import Control, Shop
     from tppkit.sandbox import SandboxServer
 
+_REPORT = "audit.html"
 _PURPOSE = "Order 4711"
 _PAYMENT = PaymentInitiation(
     instructed_amount=InstructedAmount(currency="EUR", amount="12.50"),
@@ -171,6 +172,7 @@ def demo(directory: Path | None, as_json: bool) -> int:
     exit_code = _print_end(steps, folder)
     if as_json:
         kept = {name: str(folder / name.replace("_", "-")) for name in ("pki", "archive", "archive_altered")}
+        kept["report"] = str(folder / _REPORT)
         print_json({"as_expected": steps.as_expected, "directory": str(folder), **kept, "steps": steps.done})
     return exit_code
 
@@ -416,7 +418,7 @@ def _money(order: Order) -> str:
 
 def _audit(steps: Steps, folder: Path) -> None:
     with steps.step("Audit the signatures in the bank's archive") as lines:
-        summary = _run_audit(folder / "archive", folder / "pki", report=folder / "audit.html")
+        summary = _run_audit(folder / "archive", folder / "pki", report=folder / _REPORT)
         passed = summary.verdicts[Verdict.PASSED]
         lines.append(f"{summary.records} records, {passed} passed, each verified at its time of receipt.")
         lines.append("The repeated payment got the stored answer, so the bank kept no second record of it.")
@@ -454,7 +456,7 @@ def _print_end(steps: Steps, folder: Path) -> int:
     steps.print(f"\nAll files are in {folder}: pki/, archive/, archive-altered/, sandbox.sqlite, inbox.sqlite. Try")
     steps.print(f"  {tppkit} cert show {folder}/pki/qwac.pem")
     steps.print(f"  {tppkit} audit verify {folder}/archive --trust {folder}/pki")
-    steps.print(f"The report of the audit is {folder}/audit.html\n")
+    steps.print(f"The report of the audit is {folder / _REPORT}\n")
     if not steps.as_expected:
         steps.print(f"demo: {len(steps.done)} steps, 1 NOT as expected", fg="red", bold=True)
         return DOES_NOT_HOLD
