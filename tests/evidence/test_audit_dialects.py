@@ -6,10 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from sealing import AT, REQUEST_ID, TARGET, policy_of, request_for, seal_of
 
-from tppkit.cli.main import main
 from tppkit.evidence import EvidenceArchive, EvidenceRecord, Verdict, audit_archive, make_record
 from tppkit.seals import (
     PROFILES,
@@ -88,15 +86,3 @@ def test_a_record_with_a_header_that_its_seal_does_not_cover_is_detected(name, t
     record = make_record(verified)
     added = replace(record, header_block=record.header_block + b"X-Other: added\r\n")
     assert verdict_on(tmp_path, added, verified, rsa_pki) == (Verdict.FAILED, "record.malformed")
-
-
-ARCHIVE = Path(__file__).parent / "kept-archive"
-ROOT = Path(__file__).parent / "kept-archive-root.pem"
-HEAD = "9c6585167089953db21372d0de076ec85e2073eeaa134a395b89444cf66be9b5"
-
-
-def test_an_archive_of_november_2026_verifies():
-    arguments = ["audit", "verify", str(ARCHIVE), "--trust", str(ROOT), "--expect-head", HEAD, "--json"]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, result.output
-    assert '"passed": 2' in result.stdout
