@@ -21,6 +21,7 @@ import click
 from tppkit._clock import parse_time
 from tppkit._files import read_bounded
 from tppkit.certificates import OrganizationPolicy
+from tppkit.cli.audit_exhibit import ENDPOINTS, export, show
 from tppkit.cli.output import (
     Raw,
     Result,
@@ -43,7 +44,6 @@ from tppkit.evidence.log import LogReport, check_log
 from tppkit.evidence.report import not_checked
 from tppkit.evidence.results import MAX_FIRST_FAILURES
 from tppkit.evidence.runner import Progress
-from tppkit.protocol.psd2 import PSD2
 
 _NO_RECORD, _INCONSISTENT, _UNREADABLE, _INTERRUPTED, _NO_TRUST = 3, 4, 5, 6, 7
 _PROGRESS_S = 1.0
@@ -68,12 +68,13 @@ def _read_count(text: str) -> int | None:
     return None if text == "all" else int(text)
 
 
-ENDPOINTS = tuple((row.method, row.path, row.role) for row in PSD2.endpoints)
-
-
 @click.group()
 def audit() -> None:
     """Re-verify retained signatures."""
+
+
+audit.add_command(show)
+audit.add_command(export)
 
 
 @audit.command()

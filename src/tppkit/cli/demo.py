@@ -23,7 +23,7 @@ from tppkit._clock import utc_now
 from tppkit._files import make_folder
 from tppkit._text import printable
 from tppkit.certificates import EidasCertificate
-from tppkit.cli.audit import ENDPOINTS
+from tppkit.cli.audit_exhibit import ENDPOINTS
 from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, json_flag, print_json
 from tppkit.client import AccessKind, Identity, LegacyClient, Psd2Client, is_paid
 from tppkit.errors import ConfigurationError, TppkitError

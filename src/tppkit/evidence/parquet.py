@@ -6,7 +6,7 @@ Needs the extra `audit`. Hashes are binary, times microseconds in UTC, lists of 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO
@@ -77,8 +77,15 @@ def _packed(name: str, value: Any) -> Any:
     return value
 
 
-def read_parquet(path: Path, opener: Callable[[str, int], int]) -> Iterator[Columns]:
+def read_parquet(
+    path: Path, opener: Callable[[str, int], int], having: Mapping[str, Set[Any]] | None = None
+) -> Iterator[Columns]:
     """Read the records of a file, a group at a time. Sizes are compared with the limits before anything is read.
+
+    Args:
+        path: the file.
+        opener: opens it.
+        having: names of columns with values; groups without such a value are left out. None for all groups.
 
     Raises:
         ArchiveError: `archive.unreadable`, it is no such file, too large or damaged.
@@ -98,10 +105,15 @@ def read_parquet(path: Path, opener: Callable[[str, int], int]) -> Iterator[Colu
                     raise ArchiveError(
                         "archive.unreadable", f"group {number} of {path} is larger than a sealed part may be"
                     )
-                yield _columns(file.read_row_group(number), line)
+                if having is None or _has(file.read_row_group(number, columns=list(having)), having):
+                    yield _columns(file.read_row_group(number), line)
                 line += group.num_rows
     except (pa.ArrowException, OSError, ValueError, FormatError) as e:
         raise ArchiveError("archive.unreadable", f"{path} cannot be read: {str(e)[:200]}") from e
+
+
+def _has(table: pa.Table, having: Mapping[str, Set[Any]]) -> bool:
+    return any(not values.isdisjoint(table.column(name).to_pylist()) for name, values in having.items())
 
 
 def _columns(table: pa.Table, line: int) -> Columns:

@@ -154,9 +154,14 @@ class EvidenceRecord:
 
     @property
     def leaf(self) -> str:
-        """SHA-256 over 0x00 and the deterministic CBOR of all columns except body and body_state; hexadecimal."""
+        """SHA-256 over 0x00 and the hashed columns; hexadecimal."""
+        return hashlib.sha256(b"\x00" + self.hashed).hexdigest()
+
+    @property
+    def hashed(self) -> bytes:
+        """The deterministic CBOR of all columns except body and body_state."""
         try:
-            return hashlib.sha256(b"\x00" + encode_cbor(self._columns())).hexdigest()
+            return encode_cbor(self._columns())
         except (TypeError, OverflowError, UnicodeEncodeError) as e:
             raise FormatError("record.malformed", "the record has a value that cannot be hashed") from e
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from tppkit._files import FilePath, as_path, read_bounded, regular_only
 from tppkit.errors import ArchiveError, FormatError
@@ -61,8 +62,11 @@ class Segment:
         """The file."""
         return self.archive / self.name
 
-    def read(self) -> Iterator[Columns]:
+    def read(self, having: Mapping[str, Set[Any]] | None = None) -> Iterator[Columns]:
         """Read its records in batches of bounded size.
+
+        Args:
+            having: names of columns with values, as in Parquet. Batches without such a value may be left out.
 
         Raises:
             ArchiveError: `archive.unreadable`.
@@ -71,7 +75,7 @@ class Segment:
         if self.state is State.SEALED:
             from tppkit.evidence.parquet import read_parquet  # an archive that was never sealed needs no pyarrow
 
-            return read_parquet(self.path, regular_only)
+            return read_parquet(self.path, regular_only, having)
         return batches(read_lines(self.archive, name=self.name, end=self.size))
 
     def sha256(self) -> str:

@@ -1,0 +1,254 @@
+"""One record in full: every check of it, its place in the log, and a bundle that proves both with bash and openssl alone.
+
+exhibit = examine(find_record("evidence", "42"), paths=load_trust(trust="pki", now=utc_now()))
+[(step.name, step.state) for step in exhibit.steps]
+write_bundle(exhibit, "exhibit", paths=paths)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from typing import NamedTuple
+
+from tppkit._clock import from_microseconds
+from tppkit._files import PRIVATE, FilePath, as_path, new_folder, read_bounded, regular_only, write_new
+from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
+from tppkit.errors import FormatError, TppkitError
+from tppkit.evidence.archive import load_certificate
+from tppkit.evidence.checks import Checks, RecordVerdict
+from tppkit.evidence.lookup import FoundRecord, Place, prove_place
+from tppkit.evidence.record import EvidenceRecord
+from tppkit.httpsig.signing_string import message_components
+from tppkit.seals import PROFILES, SealPolicy
+from tppkit.seals.policy import Paths
+from tppkit.seals.verify import ReadSeal, read_seal
+
+_ORGANIZATIONS = OrganizationPolicy()
+_MAX_ANSWER_BYTES = 16 * 1024 * 1024
+HOLDS, FAILS, NOT_CHECKED = "holds", "FAILS", "not checked"
+_STEPS = (
+    "the record is as it was written",
+    "the body is the one that was received",
+    "the certificates of seal and connection are trusted",
+    "the seal holds for the request",
+    "the record names what was signed",
+    "the provider has the role for the endpoint",
+    "the algorithm is still accepted",
+)
+# The step of a code; all others are of the seal.
+_OF_CODE: Mapping[str, int] = {
+    "record.leaf": 0, "record.body": 1, "record.body-redacted": 1, "record.certificate": 2, "record.no-qwac": 2,
+    "record.signing-input": 4, "record.malformed": 4, "role.missing": 5, "record.algorithm-ended": 6,
+}  # fmt: skip
+_OF_PREFIX: Mapping[str, int] = dict.fromkeys(
+    ("trust", "trusted-list", "path", "revocation", "certificate", "qcstatements", "organization-identifier", "file", "der", "key"), 2
+)  # fmt: skip
+_UNDECIDED = frozenset({"trust.no-anchors", "record.body-redacted"})
+
+
+class Step(NamedTuple):
+    """One of the checks of a record.
+
+    Attributes:
+        name: what is claimed.
+        state: `holds`, `FAILS` or `not checked`.
+        why: the failures, or why it was not checked; empty if it holds.
+        codes: the codes of the failures.
+    """
+
+    name: str
+    state: str
+    why: str = ""
+    codes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """What is known about one record.
+
+        exhibit = examine(find_record("evidence", "42"), paths=paths)
+        exhibit.verdict.code, exhibit.place.head.text
+
+    Attributes:
+        found: the record and where it is.
+        record: the record.
+        verdict: what the checks found.
+        steps: the checks one by one.
+        seal: the certificate of the seal, or None if it is missing or damaged.
+        qwac: the certificate of the connection, likewise.
+        place: the proof of its place in the log, or None.
+        place_fault: why there is none.
+    """
+
+    found: FoundRecord
+    record: EvidenceRecord
+    verdict: RecordVerdict
+    steps: tuple[Step, ...]
+    seal: EidasCertificate | None
+    qwac: EidasCertificate | None
+    place: Place | None
+    place_fault: TppkitError | None
+
+
+def examine(
+    found: FoundRecord,
+    *,
+    paths: Paths,
+    organizations: OrganizationPolicy = _ORGANIZATIONS,
+    role_of: Callable[[str, str], str | None] = lambda method, target: None,
+) -> Exhibit:
+    """Check one record at its time of receipt, as the audit does, and prove its place in the log.
+
+    Args:
+        found: the record.
+        paths: verifies certificates; without authorities, steps that need them are not checked.
+        organizations: the accepted organizationIdentifiers.
+        role_of: returns the role that a method and target need, or None.
+
+    Raises:
+        ArchiveError: `archive.unreadable`.
+    """
+    record, load = found.record, partial(load_certificate, found.segment.archive)
+    checks = Checks(paths, certificate=load, organizations=organizations, role_of=role_of)
+    (verdict,) = checks.rows(found.columns)
+    seal, qwac = _load(load, record.seal_cert), _load(load, record.qwac_cert)
+    place: Place | None = None
+    fault: TppkitError | None = None
+    try:
+        place = prove_place(found)
+    except FormatError as e:
+        fault = e
+    needs_role = role_of(record.method, record.target) is not None and not 400 <= (record.http_status or 0) < 500
+    steps = tuple(_steps(verdict, seal, qwac, needs_role=needs_role))
+    return Exhibit(found, record, verdict, steps, seal, qwac, place, fault)
+
+
+def _load(load: Callable[[str], EidasCertificate], sha256: str | None) -> EidasCertificate | None:
+    with suppress(FormatError):
+        return None if sha256 is None else load(sha256)
+    return None
+
+
+def _steps(
+    verdict: RecordVerdict, seal: EidasCertificate | None, qwac: EidasCertificate | None, *, needs_role: bool
+) -> Iterator[Step]:
+    failures: dict[int, list[tuple[str, str]]] = {}
+    for code, message in verdict.failures:
+        place = _OF_CODE.get(code, _OF_PREFIX.get(code.partition(".")[0], 3))
+        failures.setdefault(place, []).append((code, message))
+    skipped = {}
+    if seal is None:
+        skipped[3] = "the certificate of the seal is missing or damaged"
+    if seal is None or 3 in failures:
+        skipped[4] = "the seal does not hold"
+    if qwac is None:
+        skipped[5] = "the certificate of the connection is missing or damaged"
+    elif not needs_role:
+        skipped[5] = "the endpoint needs no role, or the request was rejected"
+    for number, name in enumerate(_STEPS):
+        found = failures.get(number, [])
+        why = "; ".join(f"{message} [{code}]" for code, message in found)
+        codes = tuple(code for code, _ in found)
+        if found:
+            yield Step(name, NOT_CHECKED if _UNDECIDED.issuperset(codes) else FAILS, why, codes)
+        else:
+            yield Step(name, NOT_CHECKED if number in skipped else HOLDS, skipped.get(number, ""))
+
+
+def read_signed(exhibit: Exhibit, paths: Paths) -> ReadSeal:
+    """Return the signing string and the signature of a record, which need not hold.
+
+    Raises:
+        FormatError: as `read_seal`; `record.unknown-profile`, `record.certificate`.
+        SignatureRejected: as `read_seal`.
+    """
+    record, profile = exhibit.record, PROFILES.get(exhibit.record.profile)
+    if profile is None:
+        raise FormatError("record.unknown-profile", f"the record names the profile {record.profile[:40]!r}")
+    if exhibit.seal is None:
+        raise FormatError("record.certificate", "the certificate of the seal is missing or damaged")
+    message = record.to_message(exhibit.seal, profile=profile)
+    return read_seal(message, message_components(message)[0], SealPolicy(paths, profile=profile))
+
+
+def write_bundle(exhibit: Exhibit, folder: FilePath, *, paths: Paths) -> tuple[str, ...]:
+    """Write a record with all that proves it into a new folder, and a script that verifies it with bash and openssl alone.
+
+    Args:
+        exhibit: the record, which need not hold.
+        folder: the new folder.
+        paths: decides which authority each certificate chains to; without, it is the highest that was stored with the record.
+
+    Returns:
+        The names of the files.
+
+    Raises:
+        ConfigurationError: `file.exists`, `file.unwritable`.
+        FormatError, SignatureRejected: the record cannot be proven at all: its place in the log is unknown (`head.unknown`,
+            `manifest.malformed`), or its seal cannot be read.
+    """
+    if exhibit.place is None:
+        raise exhibit.place_fault or FormatError("head.unknown", "the place of the record in the log is not known")
+    names = dict(_contents(exhibit, exhibit.place, paths))
+    with new_folder(as_path(folder)) as new:
+        for name, content in names.items():
+            (new / name).parent.mkdir(exist_ok=True)
+            write_new(new / name, content, mode=PRIVATE)
+    return tuple(names)
+
+
+def _contents(exhibit: Exhibit, place: Place, paths: Paths) -> Iterator[tuple[str, bytes]]:
+    contents = dict(_proofs(exhibit, place, paths))
+    contents |= _certificates(exhibit, paths)
+    contents |= dict(_answers(exhibit))
+    contents["verify.sh"] = files("tppkit.evidence").joinpath("verify.sh").read_bytes()
+    sums = [f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(contents.items())]
+    yield from contents.items()
+    yield "SHA256SUMS", "".join(sums).encode()
+
+
+def _proofs(exhibit: Exhibit, place: Place, paths: Paths) -> Iterator[tuple[str, bytes]]:
+    record, signed = exhibit.record, read_signed(exhibit, paths)
+    if "record.body-redacted" not in {code for code, _ in exhibit.verdict.failures}:
+        yield "body.bin", record.body or b""
+    yield "signing-string.txt", signed.signing_string
+    yield "signature.bin", signed.parameters.signature
+    yield "record.cbor", record.hashed
+    yield "path.txt", "".join(f"{node.hex()}\n" for node in place.path).encode()
+    yield "head.txt", place.head.text.encode()
+    if place.stamp is not None:
+        yield "head.tsr", read_bounded(place.stamp, max_bytes=_MAX_ANSWER_BYTES, opener=regular_only)
+
+
+def _certificates(exhibit: Exhibit, paths: Paths) -> dict[str, bytes]:
+    load = partial(load_certificate, exhibit.found.segment.archive)
+    stored = [one for name in exhibit.record.chain if (one := _load(load, name)) is not None]
+    found: dict[str, bytes] = {}
+    for name, certificate, use in (("seal", exhibit.seal, Use.QSEALC), ("qwac", exhibit.qwac, Use.QWAC)):
+        if certificate is None:
+            continue
+        found[f"{name}.der"] = certificate.der
+        chain = [certificate]
+        while (above := next((one for one in stored if one.subject == chain[-1].issuer), None)) and above not in chain:
+            chain.append(above)
+        with suppress(TppkitError):
+            at = from_microseconds(exhibit.found.columns["received_at"][0])
+            chain = [*paths.verify_use(certificate, as_=use, at=at, intermediates=stored).chain]
+        found |= {f"authorities/{one.sha256}.der": one.der for one in chain[1:]}
+        if chain[1:]:
+            found[f"{name}-anchor.der"] = chain[-1].der
+    return found
+
+
+def _answers(exhibit: Exhibit) -> Iterator[tuple[str, bytes]]:
+    folder = exhibit.found.segment.archive / "answers"
+    for name in exhibit.record.answers or ():
+        for file in sorted(folder.glob(f"*/{name}.der")):
+            with suppress(FormatError):
+                yield f"answers/{name}.der", read_bounded(file, max_bytes=_MAX_ANSWER_BYTES, opener=regular_only)
+            break
