@@ -16,7 +16,8 @@ from tppkit.client import Identity
 from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.evidence import EvidenceArchive, audit_archive
-from tppkit.evidence.archive import load_certificate, read_lines
+from tppkit.evidence.archive import read_lines
+from tppkit.evidence.files import load_certificate
 from tppkit.httpsig import load_private_key, parse_pkcs12
 from tppkit.sandbox import SandboxSettings
 from tppkit.seals import load_profile

@@ -17,8 +17,9 @@ from audits import audit_of
 from refusals import refused
 from tppkit.errors import ArchiveError, FormatError
 from tppkit.evidence import EvidenceArchive, EvidenceRecord, audit_archive, make_record
-from tppkit.evidence.archive import load_certificate, read_lines
+from tppkit.evidence.archive import read_lines
 from tppkit.evidence.columns import MAX_LINE_BYTES
+from tppkit.evidence.files import load_certificate
 from tppkit.evidence.record import FIRST_PREVIOUS
 from tppkit.seals import VerifiedRequest
 

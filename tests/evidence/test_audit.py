@@ -16,7 +16,7 @@ from sealing import COVERED, REQUEST, issue_for, seal_by_hand, without
 
 from refusals import refused
 from tppkit._encoding import encode_base64
-from tppkit.certificates import OrganizationPolicy
+from tppkit.certificates import OrganizationPolicy, Use
 from tppkit.errors import ConfigurationError
 from tppkit.evidence import (
     EvidenceArchive,
@@ -186,10 +186,9 @@ def with_chains(
 ) -> Path:
     """An archive of one record that keeps the authorities of seal and QWAC."""
     verified = make_verified(0)
-    authorities = (pki.qwac_ca.certificate, pki.root.certificate)
+    path = PathVerifier(make_anchors(pki.authorities)).verify_use(pki.qwac.certificate, as_=Use.QWAC, at=RECEIVED)
     with EvidenceArchive(tmp_path / "chains", stream_id=STREAM) as archive:
-        record = make_record(verified, qwac_chain=authorities)
-        archive.append(record, *verified.chain, pki.qwac.certificate, *authorities)
+        archive.append(make_record(verified, qwac_path=path))
     return tmp_path / "chains"
 
 

@@ -19,8 +19,8 @@ from audits import audit_of
 from refusals import refused
 from tppkit.errors import ArchiveError, FormatError, Severity
 from tppkit.evidence import AuditResult, EvidenceArchive, EvidenceRecord, Verdict, audit_archive, make_record
-from tppkit.evidence.archive import load_certificate
 from tppkit.evidence.columns import MAX_LINE_BYTES
+from tppkit.evidence.files import load_certificate
 from tppkit.seals import VerifiedRequest
 from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier

@@ -38,7 +38,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
     max_leaves=10,
 )
-COLUMNS = frozenset(EvidenceRecord.__slots__) - {"extra", "kept_leaf", "_written"}
+COLUMNS = frozenset(EvidenceRecord.__slots__) - {"extra", "kept_leaf", "files", "_written"}
 OPTIONAL = frozenset(name for name, (_, optional, _) in FORMS.items() if optional and name != "seal_cert")
 RECORDS = st.builds(
     EvidenceRecord,
@@ -185,7 +185,7 @@ def test_a_header_block_that_is_not_whole_header_lines_is_refused(block, line, p
         record.to_message(pki.qseal.certificate, profile=PSD2_V1)
 
 
-STORAGE = ("body", "body_state", "kept_leaf", "_written")
+STORAGE = ("body", "body_state", "kept_leaf", "files", "_written")
 COVERED = [field.name for field in fields(EvidenceRecord) if field.name not in STORAGE]
 
 

@@ -45,7 +45,7 @@ def test_a_report_begins_with_the_verdict_and_names_what_was_not_checked(report_
     assert "Every signature holds: 3 of 3 records are proven" in page
     assert page.index("Every signature holds") < page.index("<h2>1.")
     for text in (
-        "no CRL and no OCSP response",
+        "no CRL or OCSP response",
         "no trusted lists",
         "no head that another party keeps",
         "no time stamp",

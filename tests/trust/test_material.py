@@ -40,6 +40,8 @@ def test_a_verdict_is_remembered_until_a_state_of_a_service_ends(lists, pki):
     material = TrustMaterial(make_anchors(pki.authorities), lists=lists)
     path = material.verify_use(pki.qwac.certificate, as_=Use.QWAC, at=AT)
     assert path is material.verify_use(pki.qwac.certificate, as_=Use.QWAC, at=AT + timedelta(days=1))
+    assert path.lists == {one.sha256: one.xml for one in lists.lists}
+    assert all(path.lists.values())
     assert path.window.not_after < WITHDRAWN <= path.window.not_after + timedelta(seconds=1)
     assert code(material, pki.qwac.certificate, at=LATER) == "trusted-list.not-granted"
     assert code(TrustMaterial(lists=lists), pki.qwac.certificate, at=LATER) == "trust.no-anchors"

@@ -208,7 +208,8 @@ def _result_object(
         **{verdict.value: number for verdict, number in result.verdicts.items()},
         "inconsistent": result.inconsistent,
         "revocation_asked": bool(plan.answers),
-        "not_checked": [name for name in not_checked(plan, heads) if name in _NOT_GIVEN],
+        "without_revocation": result.totals.without_revocation,
+        "not_checked": [name for name in not_checked(result.totals, plan, heads) if name in _NOT_GIVEN],
         "by_code": result.by_code,
         "findings": [finding.to_object() for finding in result.findings],
         "first_failures": list(result.first_failures),
@@ -225,8 +226,13 @@ def _result_object(
 def _lines(shown: dict[str, Any], result: AuditResult) -> Iterator[str]:
     names = ("records", "passed", "failed", "indeterminate", "unreadable", "inconsistent")
     yield Raw(colored("  ".join(f"{name} {shown[name]}" for name in names), holds=result.exit_code == 0))
-    if not shown["revocation_asked"]:
-        yield f"revocation: {NOT_ASKED}"
+    if "revocation" in shown["not_checked"]:
+        some = (
+            ""
+            if result.totals.without_revocation == result.totals.records
+            else f" of {shown['without_revocation']} records"
+        )
+        yield f"revocation{some}: {NOT_ASKED}"
     for code, count in shown["by_code"].items():
         yield f"  {code}: {count}"
     for row in result.first_failures:

@@ -14,8 +14,9 @@ from tppkit.cli.curl_command import parse_curl
 from tppkit.cli.har_file import MAX_HAR_BYTES, parse_har
 from tppkit.cli.output import read_input
 from tppkit.errors import FormatError
-from tppkit.evidence.archive import RECORDS, load_certificate, read_lines
+from tppkit.evidence.archive import RECORDS, read_lines
 from tppkit.evidence.checks import verify_columns
+from tppkit.evidence.files import load_certificate
 from tppkit.evidence.record import EvidenceRecord
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, parse_request
 from tppkit.message import Message

@@ -2,9 +2,9 @@
 
     records.jsonl                  the open part: one record on each line, in sequence
     records-<first seq>.jsonl      parts that were closed and do not change any more
-    certs/<sha256>.der             certificates that records name
+    certs, answers, lists          the files that records name, see `files`
 
-One process appends; it holds a lock on the folder. When `append` returns, the record and its certificates are on disk. A record that
+One process appends; it holds a lock on the folder. When `append` returns, the record and the files it names are on disk. A record that
 cannot be parsed again is rejected. If a crash cut off the last line, the next opening moves it to `records.torn-N`. Records contain
 bodies, so the files of a new archive are readable by their owner only.
 """
@@ -12,11 +12,10 @@ bodies, so the files of a new archive are readable by their owner only.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from itertools import count
@@ -26,85 +25,31 @@ from typing import BinaryIO, Self
 from weakref import finalize
 
 from tppkit._files import (
-    FOLDER,
     PRIVATE,
     FilePath,
     as_path,
     identity_of,
     is_still_there,
-    read_bounded,
     regular_only,
     write_new,
 )
 from tppkit.certificates import EidasCertificate
-from tppkit.certificates.certificate import MAX_CERTIFICATE_BYTES
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
 from tppkit.evidence.columns import MAX_LINE_BYTES
+from tppkit.evidence.files import KeptFiles, certificate_file, sync
 from tppkit.evidence.record import FIRST_PREVIOUS, EvidenceRecord
 
 RECORDS = "records.jsonl"
 MAX_PART_RECORDS = 65_536
 _CLOSED = re.compile(r"records-([0-9]{12})\.jsonl")
-CERTIFICATES = "certs"
 _LOG = logging.getLogger("tppkit.evidence")
-
-
-class CertificateFolder:
-    """The certificates of an archive, each in a file named by its SHA-256. Any number of processes may add to it.
-
-    Raises:
-        ArchiveError: `archive.unusable`.
-
-    Example:
-        CertificateFolder("evidence").keep(*verified.chain)
-    """
-
-    def __init__(self, archive: FilePath) -> None:
-        self._folder = as_path(archive) / CERTIFICATES
-        self._one_at_a_time = Lock()
-        try:
-            for path in (self._folder.parent, self._folder):
-                path.mkdir(mode=FOLDER, parents=True, exist_ok=True)
-            self._kept = {path.stem for path in self._folder.glob("*.der")}
-        except OSError as e:
-            raise ArchiveError("archive.unusable", f"the archive {archive} cannot be opened: {e.strerror}") from e
-
-    def keep(self, *certificates: EidasCertificate) -> None:
-        """Write the certificates that are not in the folder yet, and wait until they are on disk.
-
-        Raises:
-            ArchiveError: `archive.unusable`.
-        """
-        if not self._folder.is_dir():  # a certificate that was written before would be missing in the archive
-            raise ArchiveError("archive.unusable", f"{self._folder} was moved or deleted; restore it")
-        if all(certificate.sha256 in self._kept for certificate in certificates):
-            return  # without waiting for a thread that writes
-        with self._one_at_a_time:
-            for certificate in certificates:
-                if certificate.sha256 not in self._kept:
-                    self._write(certificate)
-
-    def _write(self, certificate: EidasCertificate) -> None:
-        path = self._folder / f"{certificate.sha256}.der"
-        partial = path.with_suffix(f".{os.getpid()}.part")
-        try:
-            partial.unlink(missing_ok=True)
-            write_new(partial, certificate.der)
-            sync(partial)
-            partial.replace(path)
-            sync(path.parent)
-        except ConfigurationError as e:
-            raise ArchiveError("archive.unusable", e.message) from e
-        except OSError as e:
-            raise ArchiveError("archive.unusable", f"{path.name} cannot be written: {e.strerror}") from e
-        self._kept.add(certificate.sha256)
 
 
 class EvidenceArchive:
     """The only writer of an archive.
 
         with EvidenceArchive("evidence", stream_id=uuid4().hex) as archive:
-            archive.append(make_record(verified, http_status=201), *verified.chain, verified.qwac)
+            archive.append(make_record(verified, http_status=201, qwac_path=caller.qwac_path))
 
     Args:
         folder: the archive; created if absent.
@@ -114,14 +59,14 @@ class EvidenceArchive:
         ArchiveError: `archive.locked`, `archive.unusable`; `archive.damaged`, its last complete line is not a record.
 
     Attributes:
-        certificates: the folder of certificates.
+        files: the files that its records name.
     """
 
     def __init__(self, folder: FilePath, *, stream_id: str) -> None:
         self.folder = folder = as_path(folder)
         self._one_at_a_time = Lock()
         self._process = os.getpid()
-        self.certificates = CertificateFolder(folder)
+        self.files = KeptFiles(folder)
         self._release = finalize(self, os.close, _lock(folder))  # at the latest with this object
         with ExitStack() as undo:
             undo.callback(self._release)
@@ -188,7 +133,11 @@ class EvidenceArchive:
             return True
 
     def append(self, record: EvidenceRecord, *certificates: EidasCertificate) -> EvidenceRecord:
-        """Append a record and the certificates it names, and wait until they are on disk. Thread-safe.
+        """Append a record and the files it names, and wait until they are on disk. Thread-safe.
+
+        Args:
+            record: from `make_record`.
+            certificates: further certificates that it names, if its `files` do not contain them.
 
         Returns:
             The record with its place in the stream.
@@ -197,11 +146,11 @@ class EvidenceArchive:
             FormatError: `EvidenceRecord.from_line` could not read the record again.
             ArchiveError: `archive.unusable`; the archive is unchanged.
         """
-        self.certificates.keep(*certificates)
+        self.files.keep(files_of(record, certificates))
         return self.append_many((record,))[0]
 
     def append_many(self, records: Iterable[EvidenceRecord], *, check: bool = True) -> tuple[EvidenceRecord, ...]:
-        """Append records, and wait once until all are on disk. The certificates they name must be in the folder.
+        """Append records, and wait once until all are on disk. The files they name must be in the archive.
 
         Args:
             records: in the order of the stream.
@@ -341,6 +290,11 @@ class EvidenceArchive:
             raise ArchiveError("archive.unusable", f"a partial line of {self.folder} cannot be moved away: {e}") from e
 
 
+def files_of(record: EvidenceRecord, certificates: Iterable[EidasCertificate]) -> Mapping[str, bytes]:
+    """Return the files that a record names, with further certificates."""
+    return {**record.files, **{certificate_file(one.sha256): one.der for one in certificates}}
+
+
 def closed_parts(folder: Path) -> tuple[tuple[int, str], ...]:
     """Return the place of the first record and the name of each closed part, in their order.
 
@@ -384,15 +338,6 @@ def _lock(folder: Path) -> int:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, PRIVATE)
-
-
-def sync(path: Path) -> None:
-    """Wait until a file's bytes, or the names in a folder, are on disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _last_line_start(file: BinaryIO, end: int) -> int:
@@ -447,21 +392,3 @@ def _is_empty(folder: Path) -> bool:
         return not any(folder.iterdir())
     except OSError:  # absent, or not readable
         return False
-
-
-def load_certificate(folder: FilePath, sha256: str) -> EidasCertificate:
-    """Load a certificate of an archive.
-
-    Args:
-        folder: the archive.
-        sha256: 64 lower-case hexadecimal digits, as in records.
-
-    Raises:
-        FormatError: `file.unreadable`, it is absent or not a regular file; `file.too-large`; `record.certificate`, the content is
-            damaged or another certificate; `certificate.malformed`.
-    """
-    path = as_path(folder) / CERTIFICATES / f"{sha256}.der"
-    data = read_bounded(path, max_bytes=MAX_CERTIFICATE_BYTES, opener=regular_only)
-    if hashlib.sha256(data).hexdigest() != sha256:
-        raise FormatError("record.certificate", f"the stored certificate {sha256[:16]}… is damaged or another one")
-    return EidasCertificate.from_der(data)

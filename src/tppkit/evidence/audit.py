@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from functools import partial
 from itertools import chain
 from tempfile import TemporaryDirectory
 
@@ -16,7 +15,6 @@ from tppkit._clock import as_utc, utc_now
 from tppkit._files import FilePath, as_path, make_folder
 from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import ArchiveError, Finding, Severity
-from tppkit.evidence.archive import load_certificate
 from tppkit.evidence.checks import Checks, RecordVerdict
 from tppkit.evidence.heads import Head
 from tppkit.evidence.merge import AuditResult, merge_results, table_lines
@@ -45,7 +43,8 @@ def audit_archive(
 
     Args:
         folder: the archive.
-        paths: verifies certificates: a `trust.PathVerifier`, or `trust.TrustMaterial` to require qualified ones.
+        paths: verifies certificates: a `trust.TrustMaterial`, with which a record is also judged by the answers about revocation that it
+            names and, with trusted lists, its certificates must be qualified; or a `trust.PathVerifier`.
         at: the time to verify at, aware; None: each record's own time of receipt.
         organizations: the accepted organizationIdentifiers; use those of the middleware that stored the records.
         now: the present, aware, after which no record can have been received; None: the machine's clock.
@@ -57,10 +56,12 @@ def audit_archive(
     """
     folder = as_path(folder)
     at = None if at is None else as_utc(at)
+    now = as_utc(now or utc_now())
     checks = Checks(
-        paths, certificate=partial(load_certificate, folder), at=at, organizations=organizations, role_of=required_role
-    )
-    stream, accepted = Stream(now=as_utc(now or utc_now())), AcceptedRequests()
+        paths, archive=folder, now=now, at=at,
+        organizations=organizations, role_of=required_role,
+    )  # fmt: skip
+    stream, accepted = Stream(now=now), AcceptedRequests()
     for columns in chain.from_iterable(segment.read() for segment in list_segments(folder)):
         for row in checks.rows(columns):
             yield in_stream(row, stream, accepted)

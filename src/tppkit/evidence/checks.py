@@ -1,6 +1,6 @@
 """The kernel of the audit: every check of a record, by column, whatever another check has found.
 
-    checks = Checks(paths, certificate=partial(load_certificate, folder), now=utc_now())
+    checks = Checks(paths, archive=folder, now=utc_now())
     checks.rows(columns_of_lines(read_lines(folder)))
 
 It knows no place in a log: neighbours are compared by `stream`, segments by `merge`.
@@ -13,23 +13,27 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple, cast
 
 from tppkit._cache import Cache
 from tppkit._clock import from_microseconds
+from tppkit._files import FilePath
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import Finding, FormatError, SignatureRejected, TppkitError
+from tppkit.evidence.files import load_answers, load_certificate
 from tppkit.evidence.record import KINDS, BodyState, EvidenceRecord, read_header_block
 from tppkit.evidence.table import Columns, Entry, entries, leaves
 from tppkit.evidence.verdicts import Verdict, verdict_of
 from tppkit.message import Header, Message
 from tppkit.seals import PROFILES, SealPolicy, SealProfile, VerifiedHead, verify_request, verify_request_head
 from tppkit.seals.policy import Paths
-from tppkit.trust import TrustedPath, Window
+from tppkit.trust import TrustedPath, TrustMaterial, Window
 
 _ORGANIZATIONS = OrganizationPolicy()
 _REMEMBERED = 4_096
+_REMEMBERED_ANSWERS = 8  # sets of answers, each of up to 32 MB
+_DAY = 86_400_000_000
 Failure = tuple[str, str]
 """A code with its message."""
 CHANGED: Failure = ("record.leaf", "the record was changed after it was written: its stored hash differs")
@@ -67,6 +71,7 @@ class RecordVerdict(NamedTuple):
         content: what makes the request another one under the same id: a hash of method, target and body.
         is_selected: whether the record was to be examined; if not, it has only its place in the log, and the verdict says nothing.
         place: what is wrong with its place in the log, an error `log.*`, or None.
+        has_revocation: whether revocation was checked, by the answers that were kept with the record or given to the audit.
     """
 
     line: int
@@ -92,6 +97,7 @@ class RecordVerdict(NamedTuple):
     content: str | None = None
     is_selected: bool = True
     place: Finding | None = None
+    has_revocation: bool = False
 
     @property
     def message(self) -> str | None:
@@ -141,6 +147,7 @@ class _Material(NamedTuple):
     windows: tuple[Window, ...] = ()
     findings: tuple[Finding, ...] = ()
     failures: tuple[Failure, ...] = ()
+    has_revocation: bool = False
 
 
 EVERYTHING = Selection()
@@ -159,9 +166,11 @@ class Checks:
     """Checks records with one set of trust material. It remembers what holds, never what fails.
 
     Args:
-        paths: verifies certificates: a `trust.PathVerifier`, or `trust.TrustMaterial` to require qualified ones.
-        certificate: loads a stored certificate by its SHA-256, or raises FormatError.
-        at: the time to judge at, aware UTC; None: each record's own time of receipt.
+        paths: verifies certificates: a `trust.TrustMaterial`, with which a record is also judged by the answers about revocation that it
+            names, or a `trust.PathVerifier`.
+        archive: the folder with the certificates and answers that records name.
+        now: the present, aware UTC; answers of records that are dated after it prove nothing good. None accepts those of any time.
+        at: the time to judge at, aware UTC, without the answers of records; None: each record's own time of receipt.
         organizations: the accepted organizationIdentifiers.
         role_of: returns the PSD2 role that a QWAC needs for a method and target, or None. Requests answered with 4xx are exempt.
         selection: the records to examine.
@@ -171,7 +180,8 @@ class Checks:
         self,
         paths: Paths,
         *,
-        certificate: Callable[[str], EidasCertificate],
+        archive: FilePath,
+        now: datetime | None = None,
         at: datetime | None = None,
         organizations: OrganizationPolicy = _ORGANIZATIONS,
         role_of: Callable[[str, str], str | None] = lambda method, target: None,
@@ -179,11 +189,14 @@ class Checks:
     ) -> None:
         self._paths = paths
         self._selection = selection
-        self._at = at
+        self._at, self._now = at, now
+        self._archive = archive
+        self._has_revocation = getattr(paths, "revocation", None) is not None
+        self._judges = Cache[tuple[tuple[str, ...], datetime], TrustMaterial](_REMEMBERED_ANSWERS)
         self._organizations = organizations
         self._role_of = role_of
-        self._certificate = lru_cache(maxsize=1024)(certificate)
-        self._material = Cache[tuple[str | None, str | None, tuple[str, ...]], _Material](_REMEMBERED)
+        self._certificate = lru_cache(maxsize=1024)(partial(load_certificate, archive))
+        self._material = Cache[tuple[object, ...], _Material](_REMEMBERED)
         self._policies: dict[str, SealPolicy] = {}  # by the names of dialects
         self._carried = Cache[tuple[str, str], tuple[Header, ...]](_REMEMBERED)  # by dialect and seal
 
@@ -209,7 +222,7 @@ class Checks:
             failures.append(CHANGED)
         if fault := _body_failure(entry):  # 2
             failures.append(fault)
-        material = self._trusted(entry.seal_cert, entry.qwac_cert, entry.chain, at)  # 3
+        material = self._trusted(entry, at)  # 3
         failures += material.failures
         dialect = PROFILES.get(entry.profile)
         if dialect is None or entry.kind != KINDS[dialect.format]:
@@ -229,6 +242,7 @@ class Checks:
             entry.line, verdict, deciding, tuple(dict.fromkeys(failures)), entry.seq, entry.stream_id, entry.received_at, at,
             entry.x_request_id, entry.payment_ref, entry.method, entry.target, entry.http_status, entry.profile, material.findings,
             None if failures else name, name, entry.previous, leaf, is_intact, f"{entry.method} {entry.target} {entry.body_sha256}",
+            has_revocation=material.has_revocation,
         )  # fmt: skip
 
     def _selects(self, entry: Entry) -> bool:
@@ -239,33 +253,49 @@ class Checks:
                 claimed = None if identifier is None else identifier.text
         return self._selection.includes(entry.received_at, claimed)
 
-    def _trusted(self, seal_cert: str | None, qwac_cert: str | None, chain: tuple[str, ...], at: datetime) -> _Material:
-        key = seal_cert, qwac_cert, chain
+    def _trusted(self, entry: Entry, at: datetime) -> _Material:
+        day = entry.received_at // _DAY
+        key = entry.seal_cert, entry.qwac_cert, entry.chain, entry.answers, entry.lists, day
         known = self._material.get(key)
         if known is not None and all(window.not_before <= at <= window.not_after for window in known.windows):
             return known
         above = []
-        for name in chain:
+        for name in entry.chain:
             with suppress(FormatError):  # the trust material may have it
                 above.append(self._certificate(name))
-        failures: list[Failure] = []
+        judge, failures = self._judge(entry, at)
         paths = []
         certificates: list[EidasCertificate | None] = [None, None]
-        uses: tuple[tuple[str | None, Use], ...] = ((seal_cert, Use.QSEALC), (qwac_cert, Use.QWAC))
+        uses: tuple[tuple[str | None, Use], ...] = ((entry.seal_cert, Use.QSEALC), (entry.qwac_cert, Use.QWAC))
         for place, (stored, use) in enumerate(uses):
             try:
                 if stored is None:
                     raise SignatureRejected(*(_NO_QWAC if use is Use.QWAC else _NO_SEAL))
                 certificates[place] = certificate = self._certificate(stored)
-                paths.append(self._paths.verify_use(certificate, as_=use, at=at, intermediates=above))
+                paths.append(judge.verify_use(certificate, as_=use, at=at, intermediates=above))
             except TppkitError as e:
                 failures.append((e.code, e.message))
         seal, qwac = certificates
         findings = tuple(dict.fromkeys(finding for path in paths for finding in path.findings))
-        made = _Material(seal, qwac, tuple(path.window for path in paths), findings, tuple(failures))
+        windows, has_revocation = tuple(path.window for path in paths), self._has_revocation or judge is not self._paths
+        made = _Material(seal, qwac, windows, findings, tuple(failures), has_revocation)
         if not failures:
             self._material.put(key, made)
         return made
+
+    def _judge(self, entry: Entry, at: datetime) -> tuple[Paths, list[Failure]]:
+        """Return what judges the certificates of a record: with the answers about revocation that it names, if it names any."""
+        if not entry.answers or self._at is not None or not isinstance(self._paths, TrustMaterial):
+            return self._paths, []
+        month = at.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        judge = self._judges.get((entry.answers, month))
+        if judge is None:
+            try:
+                judge = self._paths.with_answers(load_answers(self._archive, entry.answers, month), now=self._now)
+            except FormatError as e:
+                return self._paths, [(e.code, e.message)]
+            self._judges.put((entry.answers, month), judge)
+        return judge, []
 
     def _verify_seal(self, entry: Entry, dialect: SealProfile, material: _Material, at: datetime) -> None:
         policy = self._policy(dialect)

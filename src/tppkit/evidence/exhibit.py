@@ -19,8 +19,8 @@ from tppkit._clock import from_microseconds
 from tppkit._files import PRIVATE, FilePath, as_path, new_folder, read_bounded, regular_only, write_new
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import FormatError, TppkitError
-from tppkit.evidence.archive import load_certificate
 from tppkit.evidence.checks import Checks, RecordVerdict
+from tppkit.evidence.files import load_certificate
 from tppkit.evidence.lookup import FoundRecord, Place, prove_place
 from tppkit.evidence.record import EvidenceRecord
 from tppkit.httpsig.signing_string import message_components
@@ -42,7 +42,8 @@ _STEPS = (
 )
 # The step of a code; all others are of the seal.
 _OF_CODE: Mapping[str, int] = {
-    "record.leaf": 0, "record.body": 1, "record.body-redacted": 1, "record.certificate": 2, "record.no-qwac": 2,
+    "record.leaf": 0, "record.body": 1, "record.body-redacted": 1, "record.answer": 2, "record.certificate": 2,
+    "record.no-qwac": 2,
     "record.signing-input": 4, "record.malformed": 4, "role.missing": 5, "record.algorithm-ended": 6,
 }  # fmt: skip
 _OF_PREFIX: Mapping[str, int] = dict.fromkeys(
@@ -114,7 +115,7 @@ def examine(
         ArchiveError: `archive.unreadable`.
     """
     record, load = found.record, partial(load_certificate, found.segment.archive)
-    checks = Checks(paths, certificate=load, organizations=organizations, role_of=role_of)
+    checks = Checks(paths, archive=found.segment.archive, organizations=organizations, role_of=role_of)
     (verdict,) = checks.rows(found.columns)
     seal, qwac = _load(load, record.seal_cert), _load(load, record.qwac_cert)
     place: Place | None = None

@@ -20,7 +20,8 @@ from tppkit._extras import needs_extra
 from tppkit._files import FilePath
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
-from tppkit.evidence.archive import CertificateFolder, EvidenceArchive
+from tppkit.evidence.archive import EvidenceArchive, files_of
+from tppkit.evidence.files import KeptFiles
 from tppkit.evidence.record import EvidenceRecord
 
 with needs_extra("sqlalchemy"):
@@ -60,7 +61,7 @@ class Outbox:
         outbox = Outbox(EvidenceArchive("evidence", stream_id=uuid4().hex), metadata)
         with engine.begin() as db:
             db.execute(insert(payments), payment)
-            outbox.add(db, make_record(verified, http_status=201), *verified.chain, verified.qwac)
+            outbox.add(db, make_record(verified, http_status=201, qwac_path=caller.qwac_path))
         outbox.drain(engine)
 
     Only the process that opened the archive drains it; use one archive for one table, and append to it through the outbox only.
@@ -77,10 +78,10 @@ class Outbox:
     def __init__(self, archive: EvidenceArchive | FilePath, metadata: MetaData, *, name: str = TABLE) -> None:
         if isinstance(archive, EvidenceArchive):
             self._archive: EvidenceArchive | None = archive
-            self._certificates = archive.certificates
+            self._files = archive.files
             newest = [str(record.outbox_id) for record in archive.newest(_REMEMBERED)]
         else:
-            self._archive, self._certificates, newest = None, CertificateFolder(archive), []
+            self._archive, self._files, newest = None, KeptFiles(archive), []
         self._archived = deque(reversed(newest), maxlen=_REMEMBERED)  # ids, oldest first
         # The last records that this process added, by row id. They need no parsing, which takes as long as hashing.
         self._read = Cache[str, tuple[bytes, EvidenceRecord]](_REMEMBERED)
@@ -99,13 +100,16 @@ class Outbox:
         self._delete = Statement(delete(table).where(*one_row))
 
     def add(self, db: Connection, record: EvidenceRecord, *certificates: EidasCertificate) -> None:
-        """Add a record in the caller's transaction, and write the given certificates to the archive's folder at once.
+        """Add a record in the caller's transaction, and write the files it names into the archive at once.
 
-        Give every certificate that the record names: `*verified.chain, verified.qwac`. Without one of them it cannot be audited.
+        Args:
+            db: the connection.
+            record: from `make_record`.
+            certificates: further certificates that it names, if its `files` do not contain them.
 
         Raises:
             FormatError: the record could not be archived; `record.malformed`, `json.too-large`.
-            ArchiveError: `archive.unusable`, a certificate cannot be written.
+            ArchiveError: `archive.unusable`, a file cannot be written.
             ConfigurationError: `outbox.misused`, the connection commits each statement by itself (AUTOCOMMIT); or it is in a
                 savepoint on SQLite and SQLAlchemy has sent no BEGIN, so that the outer transaction may not be rolled back.
             SQLAlchemyError: the database fails.
@@ -113,7 +117,7 @@ class Outbox:
         _require_transaction(db)
         row_id = secrets.token_hex(16)
         unplaced, read = record.unplaced(outbox_id=row_id)
-        self._certificates.keep(*certificates)
+        self._files.keep(files_of(record, certificates))
         self._insert.run_one(db, {"new_id": row_id, "unplaced": unplaced})
         if self._archive is not None and len(unplaced) <= _MAX_READ_BYTES:
             self._read.put(row_id, (unplaced, read))

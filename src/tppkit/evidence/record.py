@@ -8,7 +8,7 @@ redacted later without changing the leaf. Each record names the leaf of the one 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import IntEnum
@@ -33,8 +33,10 @@ from tppkit.evidence.columns import (
     read_hash,
     write_object,
 )
+from tppkit.evidence.files import answer_file, certificate_file, list_file
 from tppkit.message import Header, Message
 from tppkit.seals import Format, SealProfile, VerifiedRequest
+from tppkit.trust import TrustedPath
 
 FIRST_PREVIOUS = "0" * 64
 
@@ -42,6 +44,7 @@ _UNPLACED: Mapping[str, Any] = MappingProxyType({"stream_id": "0" * 32, "seq": 0
 _MAX_UNPLACED_BYTES = MAX_LINE_BYTES - 1024  # leaves room for the place, the leaf and the outbox's id
 # Without the columns that redaction changes; received_at is hashed in microseconds.
 _HASHED = tuple(name for name in FORMS if name not in ("body", "body_state", "received_at"))
+_NO_FILES: Mapping[str, bytes] = MappingProxyType({})
 _COLUMNS, _HASHED_COLUMNS = attrgetter(*FORMS), attrgetter(*_HASHED)
 
 
@@ -109,6 +112,7 @@ class EvidenceRecord:
         direction: `sent` for a request of this provider's own; None for a received one.
         extra: columns of a later version, which are stored and hashed.
         kept_leaf: the leaf hash that the line contains; None if the record was not parsed from a line.
+        files: the files that it names, content by name in the archive; empty if it was parsed.
     """
 
     v: int
@@ -149,6 +153,7 @@ class EvidenceRecord:
     direction: str | None = None
     extra: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     kept_leaf: str | None = field(default=None, compare=False)
+    files: Mapping[str, bytes] = field(default_factory=lambda: _NO_FILES, compare=False, repr=False)
     # The columns as `unplaced` wrote them; `replace` drops it.
     _written: bytes | None = field(default=None, init=False, compare=False, repr=False)
 
@@ -277,11 +282,14 @@ def make_record(
     payment_ref: str | None = None,
     session_id: str | None = None,
     clock_source: str = "system",
-    qwac_chain: Sequence[EidasCertificate] = (),
+    consent_ref: str | None = None,
+    qwac_path: TrustedPath | None = None,
 ) -> EvidenceRecord:
     """Make the record of a verified request, without a place in a stream.
 
-        record = make_record(verified, http_status=201, payment_ref=payment_id)
+        record = make_record(caller.seal, http_status=201, payment_ref=payment_id, qwac_path=caller.qwac_path)
+
+    If revocation was checked, and answers prove both certificates good, the record names these answers.
 
     Args:
         verified: the result of `seals.verify_request`; its `at` becomes the time of receipt.
@@ -290,8 +298,15 @@ def make_record(
         payment_ref: the payment of the request.
         session_id: the TLS connection.
         clock_source: the clock of the time of receipt.
-        qwac_chain: the authorities of the QWAC, which its later verification needs.
+        consent_ref: the consent of the request.
+        qwac_path: how the QWAC was verified, `Caller.qwac_path`: its authorities, and the answers about its revocation.
     """
+    paths = [verified.path, *([qwac_path] if qwac_path else [])]
+    chain = [*verified.chain[1:], *(qwac_path.chain[1:] if qwac_path else ())]
+    named = (verified.seal, *([verified.qwac] if verified.qwac else []), *chain)
+    is_proven = qwac_path is not None and all(map(_is_proven, paths))
+    answers = {name: der for path in paths if is_proven for name, der in path.answers.items()}
+    lists = {name: xml for path in paths for name, xml in path.lists.items()}
     body = verified.body
     message = verified.unverified_message
     kept = kept_headers(verified)
@@ -317,14 +332,27 @@ def make_record(
         body_sha512=hashlib.sha512(body).hexdigest(),
         seal_cert=verified.seal.sha256,
         qwac_cert=verified.qwac.sha256 if verified.qwac else None,
-        chain=tuple(dict.fromkeys(certificate.sha256 for certificate in (*verified.chain[1:], *qwac_chain))),
+        chain=tuple(dict.fromkeys(certificate.sha256 for certificate in chain)),
         profile=verified.profile.name,
         verdict="holds",
         software=f"tppkit/{__version__}",
         http_status=http_status,
         error_code=error_code,
-        extra=MappingProxyType({}),
+        answers=tuple(sorted(answers)) or None,
+        lists=tuple(sorted(lists)) or None,
+        consent_ref=consent_ref,
+        files={
+            **{certificate_file(one.sha256): one.der for one in named},
+            **{answer_file(name, verified.at): der for name, der in answers.items()},
+            **{list_file(name): xml for name, xml in lists.items()},
+        },
     )
+
+
+def _is_proven(path: TrustedPath) -> bool:
+    """Whether an answer that is at hand proves the end entity good."""
+    answer = path.revocation[0].answer if path.revocation else None
+    return answer is not None and answer.sha256 in path.answers
 
 
 def kept_headers(verified: VerifiedRequest) -> Set[str]:

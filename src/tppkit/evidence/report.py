@@ -19,7 +19,7 @@ from tppkit._files import FilePath, as_path, replace_file, replacing
 from tppkit.codes import CODES
 from tppkit.evidence.heads import Head, head_object
 from tppkit.evidence.merge import AuditResult
-from tppkit.evidence.results import Cause
+from tppkit.evidence.results import Cause, Totals
 from tppkit.evidence.runner import AuditPlan
 from tppkit.evidence.verdicts import Verdict, sub_indication
 
@@ -40,7 +40,8 @@ details{margin:.4rem 0}svg{max-width:100%}@media print{body{margin:0;max-width:n
 tr{break-inside:avoid}}
 """
 _NAMES = {
-    "revocation": "Revocation: no CRL and no OCSP response was given, so a revoked certificate is not recognised.",
+    "revocation": "Revocation of {without_revocation:,} of {records:,} records: no CRL or OCSP response was kept or given, so a revoked "
+    "certificate is not recognised.",
     "trusted_lists": "Qualified status: no trusted lists were given, so certificates are trusted by the given authorities only.",
     "heads": "Completeness of the end: no head that another party keeps was given, so records cut off the end are not recognised.",
     "time": "Time of receipt: it is a statement of the archive's owner; no time stamp of another party was given.",
@@ -77,9 +78,10 @@ def write_report(
         table.writelines(rows)
 
 
-def not_checked(plan: AuditPlan, heads: Sequence[str | Head]) -> tuple[str, ...]:
-    """Return the names of what an audit by a plan cannot check."""
-    asked = {"revocation": plan.answers, "trusted_lists": plan.trusted_lists, "heads": heads, "time": None}
+def not_checked(totals: Totals, plan: AuditPlan, heads: Sequence[str | Head]) -> tuple[str, ...]:
+    """Return the names of what an audit by a plan could not check, at least for some records."""
+    has_revocation = plan.answers or (totals.records and not totals.without_revocation)
+    asked = {"revocation": has_revocation, "trusted_lists": plan.trusted_lists, "heads": heads, "time": None}
     return tuple(name for name, given in asked.items() if not given)
 
 
@@ -105,7 +107,8 @@ def report_object(
             "to": plan.received_to and format_time(plan.received_to),
             "organisations": list(plan.selected),
         },
-        "not_checked": list(not_checked(plan, heads)),
+        "not_checked": list(not_checked(totals, plan, heads)),
+        "without_revocation": totals.without_revocation,
         "by_code": dict(result.by_code),
         "findings": [one.to_object() for one in (*result.findings, *result.unreadable)],
         "heads": [head_object(head) for head in result.heads],
@@ -224,7 +227,7 @@ def _scope(value: Mapping[str, Any]) -> Iterator[str]:
         yield f"<p>Only these were examined: {_text(words)}. All others have only their places in the log.</p>"
     yield "<p><b>Not checked:</b></p><ul>"
     for name in value["not_checked"]:
-        yield f"<li>{_text(_NAMES[name])}</li>"
+        yield f"<li>{_text(_NAMES[name].format_map(value))}</li>"
     yield "</ul>"
 
 

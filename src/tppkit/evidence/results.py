@@ -65,6 +65,7 @@ class Totals:
         groups: the number of records by month, organisation, endpoint and verdict; at most 10,000 groups.
         by_code: the number with each code: failures, places in the log, warnings and notices.
         inconsistent: the number with a wrong place in the log or a changed leaf.
+        without_revocation: the number whose revocation was not checked, because no answer was kept with them or given.
         causes: the records that do not hold, by codes and organisation; at most 1,000.
         failures: the first records that do not hold or are out of place.
         noted: the first records with warnings and notices only.
@@ -76,6 +77,7 @@ class Totals:
     groups: Counter[Group] = field(default_factory=Counter)
     by_code: Counter[str] = field(default_factory=Counter)
     inconsistent: int = 0
+    without_revocation: int = 0
     causes: dict[str, Cause] = field(default_factory=dict)
     failures: list[dict[str, Any]] = field(default_factory=list)
     noted: list[dict[str, Any]] = field(default_factory=list)
@@ -116,6 +118,7 @@ class Totals:
             )
             self.received_to = row.received_at if self.received_to is None else max(row.received_at, self.received_to)
         self._count(Group(month, row.claimed_by or "", endpoint, row.verdict.value), 1)
+        self.without_revocation += row.is_selected and row.seq is not None and not row.has_revocation
         if row.code is None and row.place is None and not row.findings:
             return
         shown = row_object(archive, row)
@@ -140,6 +143,7 @@ class Totals:
             self._count(group, number)
         self.by_code.update(other.by_code)
         self.inconsistent += other.inconsistent
+        self.without_revocation += other.without_revocation
         for cause in other.causes.values():
             self._add_cause(cause)
         self.to_list += other.to_list
@@ -167,6 +171,7 @@ class Totals:
             "groups": [[*group, number] for group, number in self.groups.items()],
             "by_code": dict(self.by_code),
             "inconsistent": self.inconsistent,
+            "without_revocation": self.without_revocation,
             "causes": {key: asdict(cause) for key, cause in self.causes.items()},
             "failures": self.failures,
             "noted": self.noted,

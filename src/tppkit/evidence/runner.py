@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from tempfile import mkstemp
 from typing import Any
@@ -23,7 +23,6 @@ from tppkit import __version__
 from tppkit._clock import format_time, from_microseconds, optional_microseconds
 from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import ArchiveError
-from tppkit.evidence.archive import load_certificate
 from tppkit.evidence.checks import EVERYTHING, Checks, RecordVerdict, Selection
 from tppkit.evidence.results import MAX_FIRST_FAILURES, Totals
 from tppkit.evidence.segments import Segment
@@ -186,7 +185,7 @@ def audit_segment(
     archive = str(segment.archive)
     endpoints = Endpoints(plan.endpoints)
     checks = Checks(
-        material or _material(plan), certificate=partial(load_certificate, segment.archive), at=plan.at, organizations=plan.organizations,
+        material or _material(plan), archive=segment.archive, now=plan.now, at=plan.at, organizations=plan.organizations,
         role_of=endpoints.role, selection=plan.selection if plan.selection != Selection() else EVERYTHING,
     )  # fmt: skip
     content = _hash_of(segment)

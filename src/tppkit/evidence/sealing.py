@@ -18,8 +18,9 @@ from pathlib import Path
 from tppkit._clock import from_microseconds
 from tppkit._files import PRIVATE, FilePath, as_path, regular_only, replace_file
 from tppkit.errors import ArchiveError, FormatError
-from tppkit.evidence.archive import closed_parts, read_lines, sync
+from tppkit.evidence.archive import closed_parts, read_lines
 from tppkit.evidence.checks import unverified
+from tppkit.evidence.files import sync
 from tppkit.evidence.manifest import Manifest
 from tppkit.evidence.parquet import read_parquet, write_parquet
 from tppkit.evidence.record import FIRST_PREVIOUS

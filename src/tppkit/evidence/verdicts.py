@@ -25,6 +25,7 @@ _UNPROVED: Mapping[str, str] = MappingProxyType({
     "trust.no-path": "NO_CERTIFICATE_CHAIN_FOUND", "trust.no-anchors": "NO_CERTIFICATE_CHAIN_FOUND",
     "certificate.expired": "OUT_OF_BOUNDS_NO_POE", "certificate.not-yet-valid": "OUT_OF_BOUNDS_NO_POE",
     "revocation.unknown": "CERTIFICATE_CHAIN_GENERAL_FAILURE", "revocation.stale": "TRY_LATER",
+    "record.answer": "CERTIFICATE_CHAIN_GENERAL_FAILURE",
     "file.unreadable": "NO_SIGNING_CERTIFICATE_FOUND", "file.too-large": "NO_SIGNING_CERTIFICATE_FOUND",
     "record.certificate": "NO_SIGNING_CERTIFICATE_FOUND", "record.no-qwac": "NO_SIGNING_CERTIFICATE_FOUND",
     "record.body-redacted": "SIGNED_DATA_NOT_FOUND",

@@ -109,10 +109,8 @@ class Evidence:
                     "evidence: request %s was answered %d times with %d", printable(seal.request_id), times, status
                 )
                 return
-        record = make_record(
-            seal, http_status=status, error_code=code, payment_ref=subject, qwac_chain=caller.qwac_chain[1:]
-        )
-        self._outbox.add(db, record, *seal.chain, *caller.qwac_chain)
+        record = make_record(seal, http_status=status, error_code=code, payment_ref=subject, qwac_path=caller.qwac_path)
+        self._outbox.add(db, record)
 
     def committed(self, _: object = None) -> None:
         """Wake the drain after a commit that may have added records."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
@@ -23,6 +23,7 @@ from tppkit.trust.trusted_list.qualified_status import Purpose
 
 PURPOSES: Mapping[Use, Purpose] = MappingProxyType({Use.QWAC: "web", Use.QSEALC: "eseal"})
 _REMEMBERED = 512
+_NO_ANSWERS = RevocationEvidence()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class TrustMaterial:
         anchors: the authorities; None for those that the lists grant for the use at the time.
         lists: the trusted lists; None to check no qualification.
         revocation: checks revocation; None to check none.
+        answers: the answers by which `revocation` checks, for `with_answers`.
     """
 
     def __init__(
@@ -59,12 +61,14 @@ class TrustMaterial:
         *,
         lists: TrustedLists | None = None,
         revocation: RevocationChecker | None = None,
+        answers: RevocationEvidence = _NO_ANSWERS,
     ) -> None:
         self.anchors = anchors
         self.lists = lists
         self.revocation = revocation
+        self._answers = answers
         self._verifiers = Cache[tuple[str, ...], PathVerifier](_REMEMBERED)
-        self._qualified = Cache[tuple[bytes, Use], TrustedPath](_REMEMBERED)
+        self._qualified = Cache[tuple[bytes, Use], tuple[TrustedPath, TrustedPath]](_REMEMBERED)
 
     @property
     def has_anchors(self) -> bool:
@@ -105,9 +109,29 @@ class TrustMaterial:
         except ConfigurationError as e:  # a fact about the time, not a wrong setting
             raise CertificateRejected(e.code, e.message, clause=e.clause) from e
         path = self._verifier(anchors).verify_use(certificate, as_=as_, at=at, intermediates=intermediates)
-        if self.lists is not None and self._qualified.get((certificate.der, as_)) is not path:
-            self._require_qualified(self.lists, certificate, as_, at, (*anchors.intermediates, *intermediates), path)
-        return path
+        if self.lists is None:
+            return path
+        known = self._qualified.get((certificate.der, as_))
+        if known is not None and known[0] is path:
+            return known[1]
+        return self._qualify(self.lists, certificate, as_, at, (*anchors.intermediates, *intermediates), path)
+
+    def with_answers(self, answers: RevocationEvidence, *, now: datetime | None) -> TrustMaterial:
+        """Return this material with further answers about revocation, which must prove each end entity good.
+
+        Args:
+            answers: the CRLs and OCSP responses.
+            now: the present, or the time to judge at if that is later; answers dated after it prove nothing good. None accepts
+                those of any time.
+        """
+        every = self._answers + answers
+        checker = RevocationChecker(
+            policy=RevocationPolicy.HARD_FAIL_LEAF,
+            evidence=every,
+            now=None if now is None else lambda: now,
+            remember=timedelta.max,  # no news comes while the files are the same
+        )
+        return TrustMaterial(self.anchors, lists=self.lists, revocation=checker, answers=every)
 
     def _verifier(self, anchors: Anchors) -> PathVerifier:
         roots = tuple(root.sha256 for root in anchors.roots)
@@ -117,7 +141,7 @@ class TrustMaterial:
             self._verifiers.put(roots, verifier)
         return verifier
 
-    def _require_qualified(
+    def _qualify(
         self,
         lists: TrustedLists,
         certificate: EidasCertificate,
@@ -125,12 +149,15 @@ class TrustMaterial:
         at: datetime,
         intermediates: Sequence[EidasCertificate],
         path: TrustedPath,
-    ) -> None:
+    ) -> TrustedPath:
         status = lists.verify_qualified(certificate, purpose=PURPOSES[use], at=at, intermediates=intermediates)
         # The verifier remembers the path for its window, so the window must end where the lists may answer otherwise.
         is_direct = status.listing is not None and status.listing.issuer.direct
         path.window.narrow(*(lists.steady_around(at) if is_direct else (at, at)))
-        self._qualified.put((certificate.der, use), path)
+        used = (lists.list_of_lists, None if status.listing is None else status.listing.issuer.trusted_list)
+        qualified = replace(path, lists=MappingProxyType({one.sha256: one.xml for one in used if one is not None}))
+        self._qualified.put((certificate.der, use), (path, qualified))
+        return qualified
 
 
 def check_trust(
@@ -232,16 +259,7 @@ def load_trust(
     if answers is not None and trust is None and trusted_lists is None:
         message = "answers about revocation are proven by authorities: give --trust or --trusted-lists too"
         raise ConfigurationError("trust.no-anchors", message)
-    revocation = (
-        None
-        if answers is None
-        else RevocationChecker(
-            policy=RevocationPolicy.HARD_FAIL_LEAF,
-            evidence=answers,
-            now=lambda: now,
-            remember=timedelta.max,  # no news comes while the files are the same
-        )
-    )
     anchors = None if trust is None else load_anchors(trust)
     lists = None if trusted_lists is None else load_trusted_lists(trusted_lists)
-    return TrustMaterial(anchors, lists=lists, revocation=revocation)
+    material = TrustMaterial(anchors, lists=lists)
+    return material if answers is None else material.with_answers(answers, now=now)

@@ -7,11 +7,12 @@ Whether an end entity fits a use is checked by `tppkit.certificates.rules`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
+from types import MappingProxyType
 
 from tppkit._cache import Cache
 from tppkit._clock import as_utc, format_time
@@ -30,6 +31,7 @@ from tppkit.trust.revocation.outcome import CertificateStatus
 MAX_SIGNED_CANDIDATES = 32
 MAX_REVOCATION_CHECKS = 4
 _REMEMBERED = 512
+_NO_FILES: Mapping[str, bytes] = MappingProxyType({})
 _SIGNATURES = RULES.index(check_signatures)
 
 
@@ -42,12 +44,16 @@ class TrustedPath:
         window: the period for which this verdict may be cached; check it each time, as a revocation may end it.
         revocation: the status of each certificate below the anchor, the leaf first; empty without a revocation check.
         findings: warnings about purposes that an authority does not allow; warnings and notices of the revocation check.
+        answers: the CRLs and OCSP responses that prove `revocation`, DER by SHA-256 (lower-case hexadecimal), to keep as evidence.
+        lists: the trusted lists that qualify the certificate, XML by SHA-256; empty without trusted lists.
     """
 
     chain: tuple[EidasCertificate, ...]
     window: Window = field(compare=False)
     revocation: tuple[CertificateStatus, ...] = ()
     findings: tuple[Finding, ...] = ()
+    answers: Mapping[str, bytes] = field(default_factory=lambda: _NO_FILES, compare=False, repr=False)
+    lists: Mapping[str, bytes] = field(default_factory=lambda: _NO_FILES, compare=False, repr=False)
 
     def holds_at(self, at: datetime) -> bool:
         """Whether the verdict may be used for `at` (aware) without a new check."""
@@ -172,7 +178,10 @@ class PathVerifier:
         proven = self.revocation.check(certificates, at=at)
         proven.window.narrow(begins, ends)
         findings = (*lacking_purposes(chain), *proven.findings)
-        return TrustedPath(certificates, proven.window, proven.statuses, findings)
+        used = {status.answer.sha256 for status in proven.statuses if status.answer is not None}
+        raw = {sha256: self.revocation.raw(sha256) for sha256 in used}
+        answers = {sha256: der for sha256, der in raw.items() if der is not None}
+        return TrustedPath(certificates, proven.window, proven.statuses, findings, MappingProxyType(answers))
 
 
 def _readable(certificates: Iterable[EidasCertificate]) -> list[Link]:

@@ -25,8 +25,10 @@ from tppkit.trust.revocation.answers import CLOCK_SKEW, Proof, RevocationAnswer,
 from tppkit.trust.revocation.crl import verify_crl
 from tppkit.trust.revocation.fetched import MAX_FETCHES, Fetched, FetchedAnswers
 from tppkit.trust.revocation.ocsp import verify_ocsp
+from tppkit.trust.revocation.ocsp_response import OcspResponse
 from tppkit.trust.revocation.outcome import CertificateStatus, Inquiry, RevocationPolicy, RevocationScope, Statuses
 from tppkit.trust.revocation.retained import RevocationEvidence
+from tppkit.trust.revocation.revocation_list import Crl
 
 REMEMBER = timedelta(hours=1)
 _REMEMBERED = 1024  # signatures of lists, and revocations
@@ -105,6 +107,20 @@ class RevocationChecker:
         with self._lock:
             self._evidence = evidence
         self._close_windows()
+
+    def raw(self, sha256: str) -> bytes | None:
+        """Return the DER of an answer that it has kept or cached, to store it as evidence; None if it has none with this hash.
+
+        Args:
+            sha256: of the DER, lower-case hexadecimal; see `RevocationAnswer.sha256`.
+        """
+        known = (self._evidence, *(fetched.evidence for fetched in self._fetched.kept))
+        for some in known:
+            answers: tuple[Crl | OcspResponse, ...] = (*some.crls, *some.ocsp)
+            for answer in answers:
+                if answer.sha256 == sha256:
+                    return answer.der
+        return None
 
     def check(self, chain: Sequence[EidasCertificate], *, at: datetime) -> Statuses:
         """Check a chain that holds otherwise.

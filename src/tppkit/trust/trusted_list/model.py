@@ -5,7 +5,7 @@ Source: ETSI TS 119 612 clauses 5.3 to 5.6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
@@ -160,6 +160,7 @@ class TrustedList:
         signer: the certificate that signed it.
         findings: parts that could not be read, and an operator of another name.
         signer_until: of a list of lists, until when its signer is trusted, aware UTC; else None.
+        xml: the file, to keep as evidence.
     """
 
     type: str
@@ -175,6 +176,7 @@ class TrustedList:
     signer: EidasCertificate
     findings: tuple[Finding, ...] = ()
     signer_until: datetime | None = None
+    xml: bytes = field(default=b"", compare=False, repr=False)
 
     @property
     def is_list_of_lists(self) -> bool:

@@ -120,6 +120,7 @@ def _read_list(root: Element, data: bytes, source: str, signer: EidasCertificate
         source=source,
         signer=signer,
         findings=tuple(reading.findings),
+        xml=data,
     )
 
 
