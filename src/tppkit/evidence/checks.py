@@ -21,6 +21,7 @@ from tppkit._clock import from_microseconds
 from tppkit._files import FilePath
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import Finding, FormatError, SignatureRejected, TppkitError
+from tppkit.evidence.columns import UNCERTIFIED
 from tppkit.evidence.files import load_answers, load_certificate
 from tppkit.evidence.record import KINDS, BodyState, EvidenceRecord, read_header_block
 from tppkit.evidence.table import Columns, Entry, entries, leaves
@@ -72,6 +73,7 @@ class RecordVerdict(NamedTuple):
         is_selected: whether the record was to be examined; if not, it has only its place in the log, and the verdict says nothing.
         place: what is wrong with its place in the log, an error `log.*`, or None.
         has_revocation: whether revocation was checked, by the answers that were kept with the record or given to the audit.
+        key: name and SHA-256 of the key of a callback or login GET, which have no certificate; None for others.
     """
 
     line: int
@@ -98,6 +100,14 @@ class RecordVerdict(NamedTuple):
     is_selected: bool = True
     place: Finding | None = None
     has_revocation: bool = False
+    key: str | None = None
+
+    @property
+    def owner(self) -> str | None:
+        """Within what the request id is unique, if the record passed: the organisation, or the address of a callback."""
+        if self.key is None:
+            return self.organization_identifier
+        return self.target if self.verdict is Verdict.PASSED else None
 
     @property
     def message(self) -> str | None:
@@ -222,6 +232,8 @@ class Checks:
             failures.append(CHANGED)
         if fault := _body_failure(entry):  # 2
             failures.append(fault)
+        if entry.kind in UNCERTIFIED:
+            return self._callback_row(leaf, entry, failures)
         material = self._trusted(entry, at)  # 3
         failures += material.failures
         dialect = PROFILES.get(entry.profile)
@@ -243,6 +255,27 @@ class Checks:
             entry.x_request_id, entry.payment_ref, entry.method, entry.target, entry.http_status, entry.profile, material.findings,
             None if failures else name, name, entry.previous, leaf, is_intact, f"{entry.method} {entry.target} {entry.body_sha256}",
             has_revocation=material.has_revocation,
+        )  # fmt: skip
+
+    def _callback_row(self, leaf: str | None, entry: Entry, failures: list[Failure]) -> RecordVerdict:
+        from tppkit.evidence.callbacks import (  # an archive of requests does not need it
+            key_label,
+            verify_callback_record,
+        )
+
+        try:  # 4, 5
+            _require_verdict(entry)
+            if not _is_redacted(entry):
+                verify_callback_record(entry)
+        except TppkitError as e:
+            failures.append((e.code, e.message))
+        verdict, deciding = verdict_of([code for code, _ in failures])
+        return RecordVerdict(
+            entry.line, verdict, deciding, tuple(dict.fromkeys(failures)), entry.seq, entry.stream_id, entry.received_at,
+            self._at or from_microseconds(entry.received_at), entry.x_request_id, entry.payment_ref, entry.method, entry.target,
+            entry.http_status, entry.profile, claimed_by=entry.key_name, previous=entry.previous, leaf=leaf,
+            is_intact=entry.leaf in (None, leaf), content=f"{entry.method} {entry.target} {entry.body_sha256}",
+            has_revocation=True, key=key_label(entry),
         )  # fmt: skip
 
     def _selects(self, entry: Entry) -> bool:

@@ -18,7 +18,7 @@ from tppkit.evidence.record import FIRST_PREVIOUS
 from tppkit.evidence.results import MAX_FIRST_FAILURES, Totals
 from tppkit.evidence.runner import COLUMNS, read_result
 from tppkit.evidence.segments import Segment, State
-from tppkit.evidence.stream import CLOCK_TOLERANCE, REMEMBERED, missing
+from tppkit.evidence.stream import CLOCK_TOLERANCE, REMEMBERED, missing, reused
 from tppkit.evidence.tree import HASH_BYTES, Frontier
 from tppkit.evidence.verdicts import Verdict
 
@@ -285,18 +285,16 @@ def _reused_ids(before: Path, after: Path, boundary: int) -> Iterator[Finding]:
     """Compare the accepted requests of the last hour before a part with those of its first hour."""
     hour = int(REMEMBERED.total_seconds() * 1_000_000)
     known: dict[tuple[str, str], tuple[int, str]] = {}
-    for at, organisation, request_id, content in _rows(before):
+    for at, owner, request_id, content in _rows(before):
         if int(at) > boundary - hour:
-            known.setdefault((organisation, request_id.lower()), (int(at), content))
-    for at, organisation, request_id, content in _rows(after) if known else ():
+            known.setdefault((owner, request_id.lower()), (int(at), content))
+    for at, owner, request_id, content in _rows(after) if known else ():
         if int(at) > boundary + hour:
             return
-        was = known.get((organisation, request_id.lower()))
-        if was is not None and was[1] != content and int(at) - was[0] < hour:
-            message = (
-                f"{organisation} got two requests with the X-Request-ID {request_id[:40]!r} accepted within an hour"
-            )
-            yield Finding("record.id-reused", Severity.WARNING, message)
+        was = known.get((owner, request_id.lower()))
+        found = None if was is None else reused(owner, request_id, is_same=was[1] == content)
+        if was is not None and found is not None and int(at) - was[0] < hour:
+            yield found
 
 
 def table_lines(keys: Sequence[str | None], work: Path) -> Iterator[bytes]:

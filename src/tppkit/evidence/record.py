@@ -40,7 +40,7 @@ from tppkit.trust import TrustedPath
 
 FIRST_PREVIOUS = "0" * 64
 
-_UNPLACED: Mapping[str, Any] = MappingProxyType({"stream_id": "0" * 32, "seq": 0, "previous": FIRST_PREVIOUS})
+UNPLACED: Mapping[str, Any] = MappingProxyType({"stream_id": "0" * 32, "seq": 0, "previous": FIRST_PREVIOUS})
 _MAX_UNPLACED_BYTES = MAX_LINE_BYTES - 1024  # leaves room for the place, the leaf and the outbox's id
 # Without the columns that redaction changes; received_at is hashed in microseconds.
 _HASHED = tuple(name for name in FORMS if name not in ("body", "body_state", "received_at"))
@@ -49,11 +49,13 @@ _COLUMNS, _HASHED_COLUMNS = attrgetter(*FORMS), attrgetter(*_HASHED)
 
 
 class Kind(IntEnum):
-    """The kind of the signed message; 3 and 4 are callbacks and response seals."""
+    """The kind of the signed message; 4 is for the seals of answers."""
 
     CAVAGE_REQUEST = 1
     RFC9421_REQUEST = 2
+    CALLBACK = 3
     JWS_REQUEST = 5
+    LOGIN = 6
 
 
 KINDS: Mapping[Format, Kind] = MappingProxyType(
@@ -210,7 +212,7 @@ class EvidenceRecord:
         values = {"leaf": leaf or self.leaf}
         if self._written is None:
             return write_object(self._values() | values) + b"\n"
-        place = {name: getattr(self, name) for name in (*_UNPLACED, "outbox_id") if getattr(self, name) is not None}
+        place = {name: getattr(self, name) for name in (*UNPLACED, "outbox_id") if getattr(self, name) is not None}
         return self._written[:-1] + b"," + write_object({**place, **values})[1:] + b"\n"
 
     def unplaced(self, *, outbox_id: str | None = None) -> tuple[bytes, EvidenceRecord]:
@@ -227,9 +229,9 @@ class EvidenceRecord:
         """
         try:
             values = self._values()
-            for name in (*_UNPLACED, "outbox_id"):
+            for name in (*UNPLACED, "outbox_id"):
                 values.pop(name, None)
-            columns, raw = read_columns({**values, **_UNPLACED}), write_object(values)
+            columns, raw = read_columns({**values, **UNPLACED}), write_object(values)
             if self.extra or len(raw) > _MAX_UNPLACED_BYTES:
                 parse_json(raw, what="the record", max_bytes=_MAX_UNPLACED_BYTES)
         except (AttributeError, TypeError, ValueError, RecursionError) as e:
@@ -271,7 +273,7 @@ class EvidenceRecord:
         Raises:
             FormatError: see `from_line`.
         """
-        return cls(**read_columns({**parse_object(raw), **_UNPLACED, "outbox_id": outbox_id}))
+        return cls(**read_columns({**parse_object(raw), **UNPLACED, "outbox_id": outbox_id}))
 
 
 def make_record(
@@ -314,7 +316,7 @@ def make_record(
     return EvidenceRecord(
         v=SCHEMA,
         kind=int(KINDS[verified.profile.format]),
-        **_UNPLACED,
+        **UNPLACED,
         received_at=verified.at,
         clock_source=clock_source,
         session_id=session_id,

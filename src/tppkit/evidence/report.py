@@ -42,6 +42,7 @@ tr{break-inside:avoid}}
 _NAMES = {
     "revocation": "Revocation of {without_revocation:,} of {records:,} records: no CRL or OCSP response was kept or given, so a revoked "
     "certificate is not recognised.",
+    "keys": "The keys of callbacks: {keys}. Compare the SHA-256 of each public key (DER) with the keys that the service published.",
     "trusted_lists": "Qualified status: no trusted lists were given, so certificates are trusted by the given authorities only.",
     "heads": "Completeness of the end: no head that another party keeps was given, so records cut off the end are not recognised.",
     "time": "Time of receipt: it is a statement of the archive's owner; no time stamp of another party was given.",
@@ -81,7 +82,13 @@ def write_report(
 def not_checked(totals: Totals, plan: AuditPlan, heads: Sequence[str | Head]) -> tuple[str, ...]:
     """Return the names of what an audit by a plan could not check, at least for some records."""
     has_revocation = plan.answers or (totals.records and not totals.without_revocation)
-    asked = {"revocation": has_revocation, "trusted_lists": plan.trusted_lists, "heads": heads, "time": None}
+    asked = {
+        "revocation": has_revocation,
+        "keys": not totals.keys,
+        "trusted_lists": plan.trusted_lists,
+        "heads": heads,
+        "time": None,
+    }
     return tuple(name for name, given in asked.items() if not given)
 
 
@@ -109,6 +116,7 @@ def report_object(
         },
         "not_checked": list(not_checked(totals, plan, heads)),
         "without_revocation": totals.without_revocation,
+        "keys": dict(totals.keys),
         "by_code": dict(result.by_code),
         "findings": [one.to_object() for one in (*result.findings, *result.unreadable)],
         "heads": [head_object(head) for head in result.heads],
@@ -227,7 +235,7 @@ def _scope(value: Mapping[str, Any]) -> Iterator[str]:
         yield f"<p>Only these were examined: {_text(words)}. All others have only their places in the log.</p>"
     yield "<p><b>Not checked:</b></p><ul>"
     for name in value["not_checked"]:
-        yield f"<li>{_text(_NAMES[name].format_map(value))}</li>"
+        yield f"<li>{_text(_NAMES[name].format_map({**value, 'keys': ', '.join(value['keys'])}))}</li>"
     yield "</ul>"
 
 

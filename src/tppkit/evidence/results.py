@@ -66,6 +66,7 @@ class Totals:
         by_code: the number with each code: failures, places in the log, warnings and notices.
         inconsistent: the number with a wrong place in the log or a changed leaf.
         without_revocation: the number whose revocation was not checked, because no answer was kept with them or given.
+        keys: the number of callbacks by name and SHA-256 of their key; at most 1,000.
         causes: the records that do not hold, by codes and organisation; at most 1,000.
         failures: the first records that do not hold or are out of place.
         noted: the first records with warnings and notices only.
@@ -78,6 +79,7 @@ class Totals:
     by_code: Counter[str] = field(default_factory=Counter)
     inconsistent: int = 0
     without_revocation: int = 0
+    keys: Counter[str] = field(default_factory=Counter)
     causes: dict[str, Cause] = field(default_factory=dict)
     failures: list[dict[str, Any]] = field(default_factory=list)
     noted: list[dict[str, Any]] = field(default_factory=list)
@@ -119,6 +121,8 @@ class Totals:
             self.received_to = row.received_at if self.received_to is None else max(row.received_at, self.received_to)
         self._count(Group(month, row.claimed_by or "", endpoint, row.verdict.value), 1)
         self.without_revocation += row.is_selected and row.seq is not None and not row.has_revocation
+        if row.key is not None:
+            self._count_key(row.key, 1)
         if row.code is None and row.place is None and not row.findings:
             return
         shown = row_object(archive, row)
@@ -137,6 +141,9 @@ class Totals:
             group = Group(_OTHERS, _OTHERS, _OTHERS, group.verdict)
         self.groups[group] += number
 
+    def _count_key(self, key: str, number: int) -> None:
+        self.keys[key if key in self.keys or len(self.keys) < _MAX_CAUSES else _OTHERS] += number
+
     def join(self, other: Totals, *, max_failures: int | None) -> None:
         """Add the totals of records that follow."""
         for group, number in other.groups.items():
@@ -144,6 +151,8 @@ class Totals:
         self.by_code.update(other.by_code)
         self.inconsistent += other.inconsistent
         self.without_revocation += other.without_revocation
+        for key, number in other.keys.items():
+            self._count_key(key, number)
         for cause in other.causes.values():
             self._add_cause(cause)
         self.to_list += other.to_list
@@ -172,6 +181,7 @@ class Totals:
             "by_code": dict(self.by_code),
             "inconsistent": self.inconsistent,
             "without_revocation": self.without_revocation,
+            "keys": dict(self.keys),
             "causes": {key: asdict(cause) for key, cause in self.causes.items()},
             "failures": self.failures,
             "noted": self.noted,
@@ -185,7 +195,15 @@ class Totals:
         """Read what `to_object` returned."""
         groups = Counter({Group(*group): number for *group, number in value["groups"]})
         causes = {key: Cause(**{**cause, "codes": tuple(cause["codes"])}) for key, cause in value["causes"].items()}
-        return cls(**{**value, "groups": groups, "by_code": Counter(value["by_code"]), "causes": causes})
+        return cls(
+            **{
+                **value,
+                "groups": groups,
+                "by_code": Counter(value["by_code"]),
+                "keys": Counter(value["keys"]),
+                "causes": causes,
+            }
+        )
 
 
 def _extend(rows: list[dict[str, Any]], more: list[dict[str, Any]], maximum: int | None) -> None:

@@ -218,8 +218,8 @@ def audit_segment(
                     )
                     totals.add(row, archive=archive, endpoint=endpoint, max_failures=plan.max_failures)
                     table.writerow(_cells(row))
-                    if row.organization_identifier and 200 <= (row.http_status or 0) < 300:
-                        requests.writerow((row.received_at, row.organization_identifier, row.x_request_id, row.content))
+                    if row.owner and 200 <= (row.http_status or 0) < 300:
+                        requests.writerow((row.received_at, row.owner, row.x_request_id, row.content))
                 if progress is not None:
                     progress(len(found))
         except ArchiveError as e:

@@ -118,16 +118,33 @@ class AcceptedRequests:
         self._requests = Cache[tuple[str, str], tuple[int, str]](_MAX_REQUESTS)
 
     def add(self, row: RecordVerdict) -> Finding | None:
-        """Add a proven record; return `record.id-reused` if its id was accepted for another request within the hour."""
-        organisation, request_id, received_at = row.organization_identifier, row.x_request_id, row.received_at
-        if not organisation or not request_id or received_at is None or not 200 <= (row.http_status or 0) < 300:
+        """Add a proven record; return what `reused` finds about its id, if it was accepted before, requests within an hour."""
+        owner, request_id, received_at = row.owner, row.x_request_id, row.received_at
+        if not owner or not request_id or received_at is None or not 200 <= (row.http_status or 0) < 300:
             return None
-        key, content = (organisation, request_id.lower()), row.content or ""
-        at, before = self._requests.get(key) or (received_at, content)
+        key, content = (owner, request_id.lower()), row.content or ""
+        known = self._requests.get(key)
+        at, before = known or (received_at, content)
         # The hour begins with the first request; a repetition does not prolong it.
-        is_bound = timedelta(microseconds=abs(received_at - at)) < REMEMBERED
+        is_bound = timedelta(microseconds=abs(received_at - at)) < REMEMBERED or row.key is not None
         self._requests.put(key, (at, before) if is_bound else (received_at, content))
-        if before == content or not is_bound:
-            return None
-        message = f"{organisation} got two requests with the X-Request-ID {request_id[:40]!r} accepted within an hour"
-        return Finding("record.id-reused", Severity.WARNING, message)
+        return reused(owner, request_id, is_same=before == content) if known is not None and is_bound else None
+
+
+def reused(owner: str, request_id: str, *, is_same: bool) -> Finding | None:
+    """Return what is wrong with two accepted requests that have one id.
+
+    Args:
+        owner: within what the id is unique: an organisation, or the address of a callback.
+        request_id: the id.
+        is_same: whether method, target and body are the same. Signatures are not compared, because anyone can make a second one
+            that verifies out of an ECDSA signature.
+    """
+    if owner.startswith("https://") and is_same:
+        message = f"the callback {request_id[:40]!r} to {owner[:200]} was received more than once: it is one event"
+        return Finding("record.callback-repeated", Severity.NOTICE, message)
+    if is_same:
+        return None
+    kind = "callbacks with the requestid" if owner.startswith("https://") else "requests with the X-Request-ID"
+    message = f"{owner[:200]} got two {kind} {request_id[:40]!r} accepted within an hour"
+    return Finding("record.id-reused", Severity.WARNING, message)
