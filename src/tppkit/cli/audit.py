@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 import click
@@ -41,9 +43,10 @@ from tppkit.evidence import AuditPlan, AuditResult, Head, audit_archives, parse_
 from tppkit.evidence.archive import closed_parts
 from tppkit.evidence.heads import MAX_HEAD_BYTES, head_object
 from tppkit.evidence.log import LogReport, check_log
+from tppkit.evidence.pool import Progress
 from tppkit.evidence.report import not_checked
 from tppkit.evidence.results import MAX_FIRST_FAILURES
-from tppkit.evidence.runner import Progress
+from tppkit.evidence.runner import Shard
 
 _NO_RECORD, _INCONSISTENT, _UNREADABLE, _INTERRUPTED, _NO_TRUST = 3, 4, 5, 6, 7
 _PROGRESS_S = 1.0
@@ -60,6 +63,13 @@ def _read_head(text: str) -> str | Head:
     if not Path(text).is_file():
         raise click.BadParameter(f"{text!r} is neither 64 hexadecimal digits nor a file")
     return parse_head(read_bounded(Path(text), max_bytes=MAX_HEAD_BYTES).decode("utf-8", "replace"))
+
+
+def _read_shard(text: str) -> Shard:
+    match = re.fullmatch("([0-9]{1,6})/([0-9]{1,6})", text)
+    if match is None or int(match[1]) >= int(match[2]):
+        raise click.BadParameter(f"{text!r} is not i/n, with i from 0 to n - 1")
+    return Shard(int(match[1]), int(match[2]))
 
 
 def _read_count(text: str) -> int | None:
@@ -111,6 +121,31 @@ audit.add_command(export)
     help="Write the report for a person to file; FILE.json and FILE.csv are written beside it.",
 )
 @click.option(
+    "--ledger",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.csv",
+    help="Payments, in a column payment_id: each must have an accepted record, and no record may name another payment.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Processes that verify. Default: one for each processor.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "spark"]),
+    default="local",
+    show_default=True,
+    help="Where to verify: on this machine, or on the Spark cluster that is configured.",
+)
+@click.option(
+    "--shard",
+    metavar="i/n",
+    callback=parsed(_read_shard),
+    help="Verify only share i of n, from 0, and keep the results in --work. Then --resume, without --shard, joins all shares.",
+)
+@click.option(
     "--work",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
@@ -133,45 +168,54 @@ audit.add_command(export)
 def verify(
     archives: tuple[Path, ...], trust: TrustFiles, at: datetime | None, heads: tuple[str | Head, ...], failures: int | None,
     report: Path | None, work: Path | None, received_from: datetime | None, received_to: datetime | None, selected: tuple[str, ...],
-    resume: bool, organizations: OrganizationPolicy,
+    resume: bool, organizations: OrganizationPolicy, ledger: Path | None, workers: int | None, engine: str, shard: Shard | None,
 ) -> Result:  # fmt: skip
     """Verify every retained signature of each ARCHIVE again, and check that no record is missing or moved."""
     if len({os.path.realpath(archive) for archive in archives}) < len(archives):  # `resolve` fails for a loop of links
         raise click.UsageError("an archive is given twice")
     if resume and work is None:
         raise click.UsageError("--resume needs the folder of --work")
+    if shard is not None and work is None:
+        raise click.UsageError("--shard needs the folder of --work")
+    if shard is not None and (heads or ledger or report):
+        raise click.UsageError("--expect-head, --ledger and --report belong to the audit that joins all shares")
     if report is not None and report.suffix.lower() not in (".html", ".htm"):
         raise click.UsageError(f"--report {report} does not end with .html")
+    plan = AuditPlan(
+        now=present(None), trust=_text(trust.anchors), trusted_lists=_text(trust.lists), answers=tuple(map(str, trust.answers)), at=at,
+        organizations=organizations, endpoints=ENDPOINTS, max_failures=failures,
+        received_from=received_from, received_to=received_to, selected=selected,
+    )  # fmt: skip
     try:
         material = trust.load(at)
         if not material.has_anchors:
             raise ConfigurationError("trust.no-anchors", "no trust material: give --trust or --trusted-lists")
     except (ConfigurationError, FormatError, VerificationError) as e:
         return failure(e, _NO_TRUST)
-    plan = AuditPlan(
-        now=present(None), trust=_text(trust.anchors), trusted_lists=_text(trust.lists), answers=tuple(map(str, trust.answers)), at=at,
-        organizations=organizations, endpoints=ENDPOINTS, max_failures=failures,
-        received_from=received_from, received_to=received_to, selected=selected,
-    )  # fmt: skip
+    processes = workers or len(os.sched_getaffinity(0))
     begin = time.perf_counter()
+    folder = work or Path(mkdtemp(prefix="tppkit-audit-"))
+    is_finished = False
     try:
         with _progress(begin) as progress:
             result = audit_archives(
-                archives,
-                plan,
-                work=work,
-                resume=resume,
-                heads=heads,
-                report=report,
-                material=material,
-                progress=progress,
-            )
-    except KeyboardInterrupt:
-        say("interrupted" if work is None else f"interrupted; go on with --work {work} --resume")
+                archives, plan, work=folder, resume=resume, workers=processes, engine=engine, shard=shard, heads=heads, ledger=ledger,
+                report=report, material=material, progress=progress,
+            )  # fmt: skip
+        is_finished = True
+    except (KeyboardInterrupt, SystemExit):  # Ctrl-C and other signals
+        say(f"interrupted; go on with --work {folder} --resume")
         raise click.exceptions.Exit(_INTERRUPTED) from None
+    except FormatError as e:  # of the ledger; the trust material has been read
+        is_finished = True
+        return failure(e, _UNREADABLE)
+    finally:
+        if work is None and is_finished:
+            rmtree(folder, ignore_errors=True)
     for finding in result.unreadable:
         say_error(ArchiveError(finding.code, finding.message))
     shown = _result_object(result, plan, heads, time.perf_counter() - begin)
+    shown |= {"engine": engine, "workers": processes}
     message = f"{shown['seconds']:.2f} s, {shown['records_per_second']:.0f} records/s"
     return Result(shown, _lines(shown, result), result.exit_code, message)
 
@@ -218,8 +262,6 @@ def _result_object(
         "report_hash": result.report_hash,
         "seconds": round(seconds, 6),
         "records_per_second": round(result.records / seconds, 1) if seconds else 0.0,
-        "engine": "local",
-        "workers": 1,
     }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ the available material). The stream is checked too: no gaps, no repetitions, eac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from itertools import chain
 from tempfile import TemporaryDirectory
@@ -17,9 +18,11 @@ from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import ArchiveError, Finding, Severity
 from tppkit.evidence.checks import Checks, RecordVerdict
 from tppkit.evidence.heads import Head
-from tppkit.evidence.merge import AuditResult, merge_results, table_lines
+from tppkit.evidence.ledger import Ledger
+from tppkit.evidence.merge import AuditResult, merge_results, shard_result, table_lines
+from tppkit.evidence.pool import Progress
 from tppkit.evidence.report import write_report
-from tppkit.evidence.runner import AuditPlan, Progress, run_audit
+from tppkit.evidence.runner import AuditPlan, Shard, run_audit
 from tppkit.evidence.segments import Segment, list_segments
 from tppkit.evidence.stream import AcceptedRequests, Stream, in_stream
 from tppkit.seals.policy import Paths
@@ -68,7 +71,8 @@ def audit_archive(
 
 
 def audit_archives(
-    archives: Iterable[FilePath], plan: AuditPlan, *, work: FilePath | None = None, resume: bool = False, heads: Sequence[str | Head] = (),
+    archives: Iterable[FilePath], plan: AuditPlan, *, work: FilePath | None = None, resume: bool = False, workers: int = 1,
+    engine: str = "local", shard: Shard | None = None, heads: Sequence[str | Head] = (), ledger: FilePath | None = None,
     report: FilePath | None = None, material: Paths | None = None, progress: Progress | None = None,
 ) -> AuditResult:  # fmt: skip
     """Audit archives, and join what was found.
@@ -76,34 +80,29 @@ def audit_archives(
         result = audit_archives(["evidence"], AuditPlan(trust="pki", now=utc_now()))
         result.exit_code, result.totals.records, result.report_hash
 
+    With several workers, call it below `if __name__ == "__main__":`, because they import the calling program.
+
     Args:
         archives: the archives. Those of one stream that follow on are one log.
         plan: what records are judged by.
         work: a folder outside of the archives, in which the results stay; None for a temporary one.
         resume: use the results in `work`.
+        workers: the number of processes. A process that dies makes its segment unreadable, and the others are verified.
+        engine: `local`; or `spark`, see `runner.run_audit`.
+        shard: audit only this share of the segments. Heads, the ledger and the ends of segments are compared by a later audit with
+            `resume`, which also writes the report.
         heads: what was stored elsewhere as the end of a stream: a leaf, hexadecimal, or a head.
+        ledger: a CSV file with a column `payment_id`: the payments that accepted records must name, and no others.
         report: the HTML file of the report, with a JSON and a CSV file beside it; None for no report.
-        material: verifies certificates, such as what `plan.load` returned; None to load it.
+        material: verifies certificates in this process, such as what `plan.load` returned; None to load it.
         progress: is called with the number of records verified since the last call.
 
     Raises:
-        ConfigurationError, FormatError, VerificationError: as `AuditPlan.load`.
+        ConfigurationError, FormatError, VerificationError: as `AuditPlan.load` and `Ledger`; `extra.missing`.
     """
-    if work is None:
-        with TemporaryDirectory(prefix="tppkit-audit-") as folder:
-            return audit_archives(
-                archives,
-                plan,
-                work=folder,
-                resume=resume,
-                heads=heads,
-                report=report,
-                material=material,
-                progress=progress,
-            )
+    payments = None if ledger is None else Ledger(ledger)  # before hours of work
     segments: list[Segment] = []
-    unreadable = []
-    empty = []
+    unreadable, empty = list[Finding](), list[Finding]()
     for archive in map(as_path, archives):
         try:
             found = list_segments(archive)
@@ -113,13 +112,18 @@ def audit_archives(
             segments += found
             if not found:
                 empty.append(Finding("log.empty", Severity.ERROR, f"the archive {archive} contains no record"))
-    results = as_path(work)
-    make_folder(results)
-    keys = run_audit(segments, plan, work=results, resume=resume, material=material, progress=progress)
-    result = merge_results(
-        segments, keys, work=results, plan_digest=plan.digest(), heads=heads, max_failures=plan.max_failures, found=empty,
-        unreadable=unreadable,
-    )  # fmt: skip
-    if report is not None:
-        write_report(result, report, plan=plan, made_at=plan.now, heads=heads, rows=table_lines(keys, results))
+    with nullcontext(work) if work is not None else TemporaryDirectory(prefix="tppkit-audit-") as folder:
+        results = as_path(folder)
+        make_folder(results)
+        keys = run_audit(
+            segments, plan, work=results, resume=resume, workers=workers, engine=engine, shard=shard, material=material, progress=progress,
+        )  # fmt: skip
+        if shard is not None:
+            return shard_result(segments, keys, work=results, max_failures=plan.max_failures, unreadable=unreadable)
+        result = merge_results(
+            segments, keys, work=results, plan_digest=plan.digest(), heads=heads, max_failures=plan.max_failures, found=empty,
+            unreadable=unreadable, ledger=payments,
+        )  # fmt: skip
+        if report is not None:
+            write_report(result, report, plan=plan, made_at=plan.now, heads=heads, rows=table_lines(keys, results))
     return result

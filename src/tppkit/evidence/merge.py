@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from tppkit._clock import format_time, from_microseconds
 from tppkit.errors import ArchiveError, Finding, FormatError, Severity
 from tppkit.evidence.heads import Head
+from tppkit.evidence.ledger import Ledger
 from tppkit.evidence.record import FIRST_PREVIOUS
 from tppkit.evidence.results import MAX_FIRST_FAILURES, Totals
 from tppkit.evidence.runner import COLUMNS, read_result
@@ -118,9 +119,50 @@ class _Log:
     latest: int | None = None
 
 
+@dataclass(slots=True)
+class _Sums:
+    """What segments add up to, before their logs are joined."""
+
+    hashing: Any
+    findings: list[Finding] = field(default_factory=list)
+    unreadable: list[Finding] = field(default_factory=list)
+    totals: Totals = field(default_factory=Totals)
+    tables: dict[str, Segment] = field(default_factory=dict)
+    used: set[Path] = field(default_factory=set)
+
+    def add(self, segment: Segment, key: str | None, work: Path, max_failures: int | None) -> Mapping[str, Any] | None:
+        """Add one segment, and return its result."""
+        if segment.state is State.SEALED and segment.manifest is None:
+            message = f"the manifest of {segment.path} cannot be read, or is not one"
+            self.findings.append(Finding("log.manifest", Severity.ERROR, message))
+        if segment.manifest is not None:
+            self.used.add(segment.archive)
+        if key is None:
+            return None
+        result = read_result(work, key)
+        totals = Totals.from_object(result["totals"])
+        for row in (*totals.failures, *totals.noted):
+            row["archive"] = str(segment.archive)
+        self.totals.join(totals, max_failures=max_failures)
+        self.hashing.update(_file_hash(work / f"{key}.csv"))
+        self.tables[key] = segment
+        if result["unreadable"]:
+            self.unreadable.append(Finding("archive.unreadable", Severity.ERROR, result["unreadable"]))
+        if totals.records or result["unreadable"]:
+            self.used.add(segment.archive)
+        self.findings += _compared(segment, result)
+        return result
+
+    def result(self, max_failures: int | None, heads: tuple[Head, ...] = (), report_hash: str = "") -> AuditResult:
+        """Return what was found."""
+        listed = tuple([*self.totals.failures, *self.totals.noted][:max_failures])
+        return AuditResult(self.totals, listed, heads, tuple(self.findings), tuple(self.unreadable), report_hash)
+
+
 def merge_results(
     segments: Sequence[Segment], keys: Sequence[str | None], *, work: Path, plan_digest: str, heads: Iterable[str | Head] = (),
     max_failures: int | None = MAX_FIRST_FAILURES, found: Iterable[Finding] = (), unreadable: Iterable[Finding] = (),
+    ledger: Ledger | None = None,
 ) -> AuditResult:  # fmt: skip
     """Join the results of segments.
 
@@ -133,35 +175,19 @@ def merge_results(
         max_failures: how many failures to list; None for all.
         found: what was found before about archives without segments.
         unreadable: what could not be read before.
+        ledger: payments that accepted records must name, and no others.
 
     Raises:
         ArchiveError: `archive.unreadable`, a result is missing.
+        FormatError: as `Ledger`.
     """
-    totals, findings, unreadable = Totals(), [*found], [*unreadable]
-    hashing = hashlib.sha256(plan_digest.encode())
-    parts, tables, used = list[_Part](), dict[str, Segment](), set[Path]()
+    sums = _Sums(hashlib.sha256(plan_digest.encode()), [*found], [*unreadable])
+    parts = []
     for segment, key in zip(segments, keys, strict=True):
-        result = None if key is None else read_result(work, key)
-        if segment.state is State.SEALED and segment.manifest is None:
-            message = f"the manifest of {segment.path} cannot be read, or is not one"
-            findings.append(Finding("log.manifest", Severity.ERROR, message))
-        if result is not None and key is not None:
-            part_totals = Totals.from_object(result["totals"])
-            for row in (*part_totals.failures, *part_totals.noted):
-                row["archive"] = str(segment.archive)
-            totals.join(part_totals, max_failures=max_failures)
-            hashing.update(_file_hash(work / f"{key}.csv"))
-            tables[key] = segment
-            if result["unreadable"]:
-                unreadable.append(Finding("archive.unreadable", Severity.ERROR, result["unreadable"]))
-            if part_totals.records or result["unreadable"]:
-                used.add(segment.archive)
-            findings += _compared(segment, result)
-        if segment.manifest is not None:
-            used.add(segment.archive)
-        part = _part(segment, key, result)
+        part = _part(segment, key, sums.add(segment, key, work, max_failures))
         if part is not None:
             parts.append(part)
+    findings, hashing, tables, used = sums.findings, sums.hashing, sums.tables, sums.used
     leaves = {head for head in heads if isinstance(head, str)}
     expected = [head for head in heads if isinstance(head, Head)]
     found_heads: set[Head] = set()
@@ -194,10 +220,27 @@ def merge_results(
             findings.append(Finding("log.head", Severity.ERROR, _absent_head(head, ends.values())))
     for leaf in sorted(leaves.difference(end.leaf for end in ends.values())):
         findings.append(Finding("log.head", Severity.ERROR, _lost_head(leaf, tables, ends, work)))
+    if ledger is not None:
+        findings += ledger.compare(row[4] for key in tables for row in _rows(work / f"{key}.ids") if row[4])
     hashing.update(json.dumps([[one.code, one.severity.value] for one in findings]).encode())
     ordered = tuple(heads_of[archive] for archive in archives if archive in heads_of)
-    listed = tuple([*totals.failures, *totals.noted][:max_failures])
-    return AuditResult(totals, listed, ordered, tuple(findings), tuple(unreadable), hashing.hexdigest())
+    return sums.result(max_failures, ordered, hashing.hexdigest())
+
+
+def shard_result(
+    segments: Sequence[Segment], keys: Sequence[str | None], *, work: Path, max_failures: int | None = MAX_FIRST_FAILURES,
+    unreadable: Iterable[Finding] = (),
+) -> AuditResult:  # fmt: skip
+    """Return what a share of the segments shows, without the log that they are in.
+
+    Raises:
+        ArchiveError: `archive.unreadable`, a result is missing.
+    """
+    sums = _Sums(hashlib.sha256(), unreadable=[*unreadable])
+    for segment, key in zip(segments, keys, strict=True):
+        if key is not None:
+            sums.add(segment, key, work, max_failures)
+    return sums.result(max_failures)
 
 
 def _part(segment: Segment, key: str | None, result: Mapping[str, Any] | None) -> _Part | None:
@@ -285,10 +328,10 @@ def _reused_ids(before: Path, after: Path, boundary: int) -> Iterator[Finding]:
     """Compare the accepted requests of the last hour before a part with those of its first hour."""
     hour = int(REMEMBERED.total_seconds() * 1_000_000)
     known: dict[tuple[str, str], tuple[int, str]] = {}
-    for at, owner, request_id, content in _rows(before):
-        if int(at) > boundary - hour:
+    for at, owner, request_id, content, _ in _rows(before):
+        if owner and int(at) > boundary - hour:
             known.setdefault((owner, request_id.lower()), (int(at), content))
-    for at, owner, request_id, content in _rows(after) if known else ():
+    for at, owner, request_id, content, _ in _rows(after) if known else ():
         if int(at) > boundary + hour:
             return
         was = known.get((owner, request_id.lower()))

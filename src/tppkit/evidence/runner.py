@@ -10,7 +10,7 @@ import csv
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,9 +24,11 @@ from tppkit._clock import format_time, from_microseconds, optional_microseconds
 from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import ArchiveError
 from tppkit.evidence.checks import EVERYTHING, Checks, RecordVerdict, Selection
+from tppkit.evidence.pool import Progress, run_in_processes
 from tppkit.evidence.results import MAX_FIRST_FAILURES, Totals
-from tppkit.evidence.segments import Segment
+from tppkit.evidence.segments import Segment, State
 from tppkit.evidence.stream import NOT_IN_STREAM, AcceptedRequests, Stream, in_stream
+from tppkit.evidence.table import Columns
 from tppkit.evidence.tree import subtrees
 from tppkit.evidence.verdicts import sub_indication
 from tppkit.seals.policy import Paths
@@ -38,9 +40,8 @@ COLUMNS = (
 )  # fmt: skip
 """The columns of `results.csv`."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_CHUNK = 1 << 20
-Progress = Callable[[int], None]
-"""Called with the number of records that were verified since the last call."""
+_MAX_CELL = 1_000
+_PAYS = (None, "PSP_PI")  # roles of the endpoints whose `payment_ref` names a payment, not a consent
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +120,17 @@ def _content(path: str) -> list[str]:
     return sorted(found)
 
 
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of several equal shares of the segments, for as many machines: every `count`th segment from `index`, which counts from 0."""
+
+    index: int
+    count: int
+
+
 @lru_cache(maxsize=1)
-def _material(plan: AuditPlan) -> TrustMaterial:
+def load_material(plan: AuditPlan) -> TrustMaterial:
+    """Do as `AuditPlan.load`, once in a process."""
     return plan.load()
 
 
@@ -159,19 +169,15 @@ def _key_of(content: str, plan_digest: str) -> str:
 
 
 def audit_segment(
-    segment: Segment,
-    plan: AuditPlan,
-    work: Path,
-    *,
-    material: Paths | None = None,
-    progress: Progress | None = None,
-) -> str:
+    segment: Segment, plan: AuditPlan, work: Path, *, resume: bool = False, material: Paths | None = None, progress: Progress | None = None
+) -> str:  # fmt: skip
     """Verify the records of one segment, and write what was found into `work`.
 
     Args:
         segment: the segment.
         plan: what records are judged by.
         work: a folder for the results.
+        resume: use the result that is there.
         material: what `plan.load` returned; None to load it once in this process.
         progress: is called while records are verified.
 
@@ -182,14 +188,37 @@ def audit_segment(
     Raises:
         ConfigurationError, FormatError, VerificationError: as `AuditPlan.load`.
     """
+    content = _hash_of(segment)
+    key = _key_of(content, plan.digest())
+    if not (resume and (work / f"{key}.json").exists()):
+        _write_result(segment, segment.read(), plan, work, key, content, material or load_material(plan), progress)
+    return key
+
+
+def mark_unread(segment: Segment, plan: AuditPlan, work: Path, message: str) -> str:
+    """Write the result of a segment whose process ended. It is not used again: the next audit reads the segment."""
+    key = _key_of(f"unread {segment.name}", plan.digest())
+    _write_result(
+        segment, _unread(f"{segment.path} was not verified: {message}"), plan, work, key, "", load_material(plan), None
+    )
+    return key
+
+
+def _unread(message: str) -> Iterator[Columns]:
+    yield from ()
+    raise ArchiveError("archive.unreadable", message)
+
+
+def _write_result(
+    segment: Segment, batches: Iterable[Columns], plan: AuditPlan, work: Path, key: str, content: str, material: Paths,
+    progress: Progress | None,
+) -> None:  # fmt: skip
     archive = str(segment.archive)
     endpoints = Endpoints(plan.endpoints)
     checks = Checks(
-        material or _material(plan), archive=segment.archive, now=plan.now, at=plan.at, organizations=plan.organizations,
+        material, archive=segment.archive, now=plan.now, at=plan.at, organizations=plan.organizations,
         role_of=endpoints.role, selection=plan.selection if plan.selection != Selection() else EVERYTHING,
     )  # fmt: skip
-    content = _hash_of(segment)
-    key = _key_of(content, plan.digest())
     totals, accepted, leaves = Totals(), AcceptedRequests(), list[bytes]()
     stream = Stream(now=plan.now, next_seq=None, previous=None)  # the merge compares the ends of segments
     unreadable: str | None = None
@@ -202,7 +231,7 @@ def audit_segment(
     ):
         table, requests = csv.writer(rows), csv.writer(ids)
         try:
-            for columns in segment.read():
+            for columns in batches:
                 found = checks.rows(columns)
                 for row in found:
                     if stream.stream_id is None:
@@ -213,13 +242,15 @@ def audit_segment(
                         first = first or row
                     if not row.is_selected and row.is_intact and row.place is None and not row.findings:
                         continue
-                    endpoint = (
-                        "" if row.method is None or row.target is None else endpoints.find(row.method, row.target)[0]
-                    )
+                    endpoint, role = "", None
+                    if row.method is not None and row.target is not None:
+                        endpoint, role = endpoints.find(row.method, row.target)
                     totals.add(row, archive=archive, endpoint=endpoint, max_failures=plan.max_failures)
                     table.writerow(_cells(row))
-                    if row.owner and 200 <= (row.http_status or 0) < 300:
-                        requests.writerow((row.received_at, row.owner, row.x_request_id, row.content))
+                    payment = row.payment_ref if row.is_intact and role in _PAYS else None
+                    if 200 <= (row.http_status or 0) < 300 and (row.owner or payment):
+                        proven = (row.owner, row.x_request_id, row.content)
+                        requests.writerow((row.received_at, *map(_shortened, (*proven, payment))))
                 if progress is not None:
                     progress(len(found))
         except ArchiveError as e:
@@ -246,7 +277,6 @@ def audit_segment(
     partial_json = _new(work, "json")
     partial_json.write_text(json.dumps(value), "utf-8")
     os.replace(partial_json, work / f"{key}.json")
-    return key
 
 
 def _new(work: Path, suffix: str) -> Path:
@@ -254,6 +284,11 @@ def _new(work: Path, suffix: str) -> Path:
     descriptor, name = mkstemp(dir=work, prefix="part-", suffix=f".{suffix}")
     os.close(descriptor)
     return Path(name)
+
+
+def _shortened(text: str | None) -> str | None:
+    """Return a long text by its hash: the reader of CSV has a limit, and columns of a record have none of their own."""
+    return text if text is None or len(text) <= _MAX_CELL else hashlib.sha256(text.encode()).hexdigest()
 
 
 def _cells(row: RecordVerdict) -> list[object]:
@@ -271,14 +306,9 @@ def _cells(row: RecordVerdict) -> list[object]:
 
 
 def run_audit(
-    segments: Sequence[Segment],
-    plan: AuditPlan,
-    *,
-    work: Path,
-    resume: bool = False,
-    material: Paths | None = None,
-    progress: Progress | None = None,
-) -> tuple[str | None, ...]:
+    segments: Sequence[Segment], plan: AuditPlan, *, work: Path, resume: bool = False, workers: int = 1, engine: str = "local",
+    shard: Shard | None = None, material: Paths | None = None, progress: Progress | None = None,
+) -> tuple[str | None, ...]:  # fmt: skip
     """Audit segments, and return their keys in the same order; None for a sealed part without a file.
 
     Args:
@@ -286,23 +316,42 @@ def run_audit(
         plan: what records are judged by.
         work: a folder outside of the archives, for the results.
         resume: use the results that are there.
-        material: verifies certificates, such as what `plan.load` returned; None to load it.
+        workers: the number of processes. A process that dies, of a damaged Parquet file for example, makes its segment unreadable, and
+            the others are verified. With 1, this process does all, as if the plan has no trust material, which other processes load.
+        engine: `local`, or `spark` for the Spark of this process, which needs the extra `spark`, and `work` on storage that all share.
+        shard: audit only this share; the keys of other segments are None.
+        material: verifies certificates in this process, such as what `plan.load` returned; None to load it.
         progress: is called while records are verified.
 
     Raises:
-        ConfigurationError, FormatError, VerificationError: as `AuditPlan.load`.
-        ArchiveError: `archive.unreadable`.
+        ConfigurationError, FormatError, VerificationError: as `AuditPlan.load`; `extra.missing`.
     """
-    digest, keys = plan.digest(), list[str | None]()
-    for segment in segments:
-        if segment.size is None:
-            keys.append(None)
-            continue
-        key = _key_of(_hash_of(segment), digest)
-        if not (resume and (work / f"{key}.json").exists()):
-            key = audit_segment(segment, plan, work, material=material, progress=progress)
-        keys.append(key)
+    keys: list[str | None] = [None] * len(segments)
+    own = range(len(segments)) if shard is None else range(shard.index, len(segments), shard.count)
+    readable = [(place, segments[place]) for place in own if segments[place].size is not None]
+    if engine == "spark":
+        from tppkit.evidence.spark import run_on_spark
+
+        keys_found = run_on_spark([segment for _, segment in readable], plan, work, resume=resume)
+        for (place, _), key in zip(readable, keys_found, strict=True):
+            keys[place] = key
+        readable, resume = [one for one in readable if keys[one[0]] is None], True
+    is_one_of_lines = len(readable) == 1 and readable[0][1].state is not State.SEALED  # reading lines kills no process
+    has_material = plan.trust is not None or plan.trusted_lists is not None
+    if workers == 1 or is_one_of_lines or not has_material:
+        for place, segment in readable:
+            keys[place] = audit_segment(segment, plan, work, resume=resume, material=material, progress=progress)
+        return tuple(keys)
+    job = partial(_job, plan, work, resume)
+    for done in run_in_processes(readable, job, workers=min(workers, len(readable)), progress=progress):
+        keys[done.place] = done.key or mark_unread(
+            segments[done.place], plan, work, f"the process that read it ended with {done.ending}"
+        )
     return tuple(keys)
+
+
+def _job(plan: AuditPlan, work: Path, resume: bool, segment: Segment, progress: Progress) -> str:
+    return audit_segment(segment, plan, work, resume=resume, progress=progress)
 
 
 def read_result(work: Path, key: str) -> Mapping[str, Any]:

@@ -1,0 +1,57 @@
+"""The audit on a Spark cluster, a task for each segment. Needs the extra `spark`, and a Java runtime.
+
+    keys = run_audit(segments, plan, work=Path("/mnt/audit"), engine="spark")
+
+The archive, the plan's files and the folder of the results are on storage that all machines have at the same paths.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tppkit._extras import needs_extra
+from tppkit.evidence.runner import AuditPlan, audit_segment
+from tppkit.evidence.segments import Segment
+
+with needs_extra("spark"):
+    import pyarrow as pa
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+_MAX_TASKS = 10_000
+_LOGGER = logging.getLogger("tppkit.evidence")
+
+
+def run_on_spark(segments: Sequence[Segment], plan: AuditPlan, work: Path, *, resume: bool) -> tuple[str | None, ...]:
+    """Audit segments in the Spark session of this process, and return their keys; None for those that Spark did not finish.
+
+    A session that this function starts has the master of `spark-submit`, of Spark's configuration, or all cores of this machine.
+    """
+    spark = SparkSession.builder.appName("tppkit audit").getOrCreate()
+    folder = work.absolute()
+
+    def audit(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                segment = pickle.loads(row["segment"])  # noqa: S301  # this function wrote it
+                key = audit_segment(segment, plan, folder, resume=resume)
+                yield pa.RecordBatch.from_pylist([{"place": row["place"], "key": key}])
+
+    rows = [
+        (place, pickle.dumps(replace(segment, archive=segment.archive.absolute())))
+        for place, segment in enumerate(segments)
+    ]
+    keys: list[str | None] = [None] * len(rows)
+    if rows:
+        slices = spark.sparkContext.parallelize(rows, min(len(rows), _MAX_TASKS))
+        tasks = spark.createDataFrame(slices, "place long, segment binary")
+        try:
+            for place, key in tasks.mapInArrow(audit, "place long, key string").collect():
+                keys[place] = key
+        except PySparkException as e:
+            _LOGGER.warning("Spark ended with an error; this machine verifies what is left: %s", str(e)[:500])
+    return tuple(keys)
