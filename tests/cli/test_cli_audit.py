@@ -227,3 +227,29 @@ def test_a_request_without_the_role_of_its_endpoint_fails(
         archive.append(make_record(verified, http_status=status), *verified.chain, qwac)
     result = tppkit(*AUDIT, "--json")
     assert (result.exit_code, result.json["by_code"]) == ((1, {code: 1}) if code else (0, {}))
+
+
+def test_shares_are_verified_alone_and_joined_by_resume(tmp_path, fill, tppkit):
+    fill(3)
+    for options in (
+        ("--shard", "0/2"), ("--shard", "2/2", "--work", "w"), ("--shard", "1", "--work", "w"), ("--shard", "0/0", "--work", "w"),
+        ("--shard", "0/2", "--work", "w", "--report", "r.html"), ("--workers", "0"), ("--engine", "dask"), ("--resume",),
+    ):  # fmt: skip
+        assert tppkit(*AUDIT, *options).exit_code == 2, options
+    whole = tppkit(*AUDIT, "--json").json
+    assert (whole["engine"], whole["workers"]) == ("local", len(os.sched_getaffinity(0)))
+    shares = [tppkit(*AUDIT, "--work", "w", "--shard", f"{i}/2", "--json") for i in range(2)]
+    assert [(one.exit_code, one.json["records"], one.json["heads"]) for one in shares] == [(0, 3, []), (3, 0, [])]
+    joined = tppkit(*AUDIT, "--work", "w", "--resume", "--workers", "1", "--json").json
+    assert (joined["report_hash"], joined["workers"]) == (whole["report_hash"], 1)
+
+
+def test_payments_without_a_record_make_the_archive_inconsistent(tmp_path, fill, tppkit):
+    fill(1)
+    (tmp_path / "ledger.csv").write_text("payment_id\nabsent\n")
+    result = tppkit(*AUDIT, "--ledger", "ledger.csv")
+    assert result.exit_code == 4
+    assert "1 payment of ledger.csv is in no accepted record: absent [ledger.no-record]\n" in result.stdout
+    (tmp_path / "ledger.csv").write_text("payment;amount\nabsent;1\n")
+    result = tppkit(*AUDIT, "--ledger", "ledger.csv")
+    assert (result.exit_code, "[ledger.malformed]" in result.stderr) == (5, True)

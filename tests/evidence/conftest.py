@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,12 +10,15 @@ from uuid import UUID
 
 import pytest
 
-from tppkit.evidence import EvidenceArchive, make_record
+from tppkit.evidence import EvidenceArchive, Head, make_record
+from tppkit.evidence.log import check_log
+from tppkit.evidence.sealing import seal_archive
 from tppkit.seals import Message, Seal, SealPolicy, VerifiedRequest, sign_request, verify_request
 from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier
 
 RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+NEXT_DAY = RECEIVED + timedelta(days=1)
 STREAM = "5a" * 16
 TARGET = "/psd2/v1/payments/sepa-credit-transfers"
 
@@ -53,3 +57,25 @@ def filled(tmp_path: Path, append: Callable[..., None]) -> Path:
     with EvidenceArchive(folder, stream_id=STREAM) as archive:
         append(archive, 0, 1, 2)
     return folder
+
+
+@pytest.fixture(scope="session")
+def sealed_once(tmp_path_factory: pytest.TempPathFactory, append: Callable[..., None]) -> tuple[Path, Head]:
+    """An archive with two sealed parts (0 to 2, 3 to 5) and an open one (6), and its head."""
+    folder = tmp_path_factory.mktemp("sealed") / "archive"
+    with EvidenceArchive(folder, stream_id=STREAM) as archive:
+        for numbers in ((0, 1, 2), (3, 4, 5)):
+            append(archive, *numbers)
+            archive.rotate(now=NEXT_DAY)
+        append(archive, 6)
+    head = check_log(folder, now=NEXT_DAY).head
+    assert [one.records for one in seal_archive(folder)] == [3, 3]
+    assert head is not None
+    return folder, head
+
+
+@pytest.fixture
+def sealed(sealed_once: tuple[Path, Head], tmp_path: Path) -> tuple[Path, Head]:
+    """A copy of it."""
+    folder, head = sealed_once
+    return shutil.copytree(folder, tmp_path / "archive"), head

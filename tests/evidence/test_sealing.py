@@ -19,26 +19,6 @@ PLAN = AuditPlan(now=NEXT_DAY)
 STREAM = "5a" * 16
 
 
-@pytest.fixture(scope="session")
-def sealed_once(tmp_path_factory, append):
-    """An archive with two sealed parts (0 to 2, 3 to 5) and an open one (6), and its head."""
-    folder = tmp_path_factory.mktemp("sealed") / "archive"
-    with EvidenceArchive(folder, stream_id=STREAM) as archive:
-        for numbers in ((0, 1, 2), (3, 4, 5)):
-            append(archive, *numbers)
-            archive.rotate(now=NEXT_DAY)
-        append(archive, 6)
-    head = check_log(folder, now=NEXT_DAY).head
-    assert [one.records for one in seal_archive(folder)] == [3, 3]
-    return folder, head
-
-
-@pytest.fixture
-def sealed(sealed_once, tmp_path):
-    folder, head = sealed_once
-    return shutil.copytree(folder, tmp_path / "archive"), head
-
-
 def test_a_sealed_archive_has_the_records_and_the_head_that_it_had(sealed, paths):
     folder, head = sealed
     assert [one.state for one in list_segments(folder)] == [State.SEALED, State.SEALED, State.OPEN]
