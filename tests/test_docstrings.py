@@ -39,8 +39,8 @@ CALLED = {node.func.id for node in NODES if isinstance(node, ast.Call) and isins
 NOT_OFFERED = {
     "parts of results, of which users read the fields": """
         AniResults Claim ConsentLinks Crl Date DisplayString Drafted Event ExternalAuthentication Judgement LimitValue ListFailure
-        Listing OcspResponse Outcomes PageLinks PdsLocation Reading Replay Revocation RoleOfPsp Route SealPending Selection Skipped Statuses
-        Token Totals TrustedList TrustedSeal
+        Listing OcspResponse Outcomes PageLinks PdsLocation Reading Replay Revocation RoleOfPsp Route SealPending Selection Skipped StampRow
+        Statuses Token Totals TrustedList TrustedSeal
     """,
     "an enumeration of the gateway whose name PSD2 has too; its members equal their text": "TransactionStatus",
     "given by a constant, as text, or as what another function returned": """

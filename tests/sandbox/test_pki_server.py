@@ -21,12 +21,15 @@ from starlette.testclient import TestClient
 from programs import needed
 from tppkit._clock import utc_now
 from tppkit.certificates import EidasCertificate
+from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.sandbox.pki_services import PkiServices
+from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
 from tppkit.testpki import make_pki, make_provider, write_pki
 from tppkit.testpki.folder import open_pki
 from tppkit.testpki.keys import KeySource
 from tppkit.testpki.pem import pem_block
 from tppkit.testpki.requests import make_request
+from tppkit.trust import PathVerifier, make_anchors
 
 pytestmark = pytest.mark.slow
 
@@ -266,3 +269,24 @@ def test_openssl_verifies_with_revocation_lists(tmp_path):
     open_pki(folder).revoke(open_pki(folder).pki.qwac_ca.certificate, at=utc_now())
     assert verify("other-qwac", "-crl_check").endswith("other-qwac.pem: OK\n")
     assert "certificate revoked" in verify("other-qwac", "-crl_check_all")
+
+
+def test_audit_seal_gets_time_stamps_and_seals_without_them(served, tmp_path):
+    pki, now, folder = open_pki(served.folder).pki, utc_now(), tmp_path / "archive"
+    message = Message("POST", "/psd2/v1/payments/x", (("X-Request-ID", "00000000-0000-0000-0000-000000000001"),), b"{}")
+    sealed = sign_request(message, seal=Seal(pki.qseal.certificate, KeySigner(pki.qseal.key)))
+    policy = SealPolicy(PathVerifier(make_anchors(pki.authorities)))
+    verified = verify_request(sealed, qwac=pki.qwac.certificate, at=now, policy=policy)
+    with EvidenceArchive(folder, stream_id="5a" * 16) as archive:
+        archive.append(make_record(verified), *verified.chain, pki.qwac.certificate)
+        archive.rotate(now=now + timedelta(days=1))
+    for url, exit_code, stamped in ((f"{served.base}/none", 1, 0), (served.urls["tsa_url"], 0, 1)):
+        done = subprocess.run(
+            [TPPKIT, "audit", "seal", str(folder), "--tsa", url, "--json"], capture_output=True, check=False
+        )
+        assert (done.returncode, len(json.loads(done.stdout)["stamped"])) == (exit_code, stamped), done.stderr
+        assert list((folder / "segments").glob("*.parquet"))
+    verify = [TPPKIT, "audit", "verify", str(folder), "--trust", str(served.folder), "--json"]
+    done = subprocess.run(verify, capture_output=True, check=False)
+    (stamp,) = json.loads(done.stdout)["stamps"]
+    assert (done.returncode, stamp["status"], stamp["records"]) == (0, "holds", 1), stamp

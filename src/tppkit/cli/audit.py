@@ -38,7 +38,7 @@ from tppkit.cli.output import (
     text_of,
 )
 from tppkit.cli.trust_options import NOT_ASKED, TrustFiles, organization_options, trust_options
-from tppkit.errors import ArchiveError, ConfigurationError, FormatError, Severity, VerificationError
+from tppkit.errors import ArchiveError, ConfigurationError, FormatError, Severity, TransportError, VerificationError
 from tppkit.evidence import AuditPlan, AuditResult, Head, audit_archives, parse_head
 from tppkit.evidence.archive import closed_parts
 from tppkit.evidence.heads import MAX_HEAD_BYTES, head_object
@@ -48,9 +48,13 @@ from tppkit.evidence.report import not_checked
 from tppkit.evidence.results import MAX_FIRST_FAILURES
 from tppkit.evidence.runner import Shard
 
-_NO_RECORD, _INCONSISTENT, _UNREADABLE, _INTERRUPTED, _NO_TRUST = 3, 4, 5, 6, 7
+_NOT_STAMPED, _NO_RECORD, _INCONSISTENT, _UNREADABLE, _INTERRUPTED, _NO_TRUST = 1, 3, 4, 5, 6, 7
 _PROGRESS_S = 1.0
-_NOT_GIVEN = ("revocation", "trusted_lists")  # the options that are missing; the report names what else is not known
+_NOT_GIVEN = (
+    "revocation",
+    "trusted_lists",
+    "stamps",
+)  # the options that are missing; the report names what else is not known
 
 
 def _read_at(text: str) -> datetime | None:
@@ -253,12 +257,13 @@ def _result_object(
         "inconsistent": result.inconsistent,
         "revocation_asked": bool(plan.answers),
         "without_revocation": result.totals.without_revocation,
-        "not_checked": [name for name in not_checked(result.totals, plan, heads) if name in _NOT_GIVEN],
+        "not_checked": [name for name in not_checked(result, plan, heads) if name in _NOT_GIVEN],
         "by_code": result.by_code,
         "findings": [finding.to_object() for finding in result.findings],
         "first_failures": list(result.first_failures),
         "not_listed": result.not_listed,
         "heads": [head_object(head) for head in result.heads],
+        "stamps": [stamp._asdict() for stamp in result.stamps],
         "report_hash": result.report_hash,
         "seconds": round(seconds, 6),
         "records_per_second": round(result.records / seconds, 1) if seconds else 0.0,
@@ -292,9 +297,15 @@ def _lines(shown: dict[str, Any], result: AuditResult) -> Iterator[str]:
 
 @audit.command()
 @click.argument("archive", type=click.Path(path_type=Path), metavar="ARCHIVE")
+@click.option(
+    "--tsa", metavar="URL", help="Ask this time-stamping authority (RFC 3161) to stamp the head of each sealed part."
+)
 @json_option
-def seal(archive: Path) -> Result:
-    """Seal the closed parts of ARCHIVE into Parquet files with manifests, a quarter of their size; run it by cron."""
+def seal(archive: Path, tsa: str | None) -> Result:
+    """Seal the closed parts of ARCHIVE into Parquet files with manifests, a quarter of their size; run it by cron.
+
+    Exit 1: the authority gave no time stamp, but what could be sealed is; run it again later.
+    """
     from tppkit.evidence.sealing import seal_archive
 
     try:
@@ -302,13 +313,31 @@ def seal(archive: Path) -> Result:
     except ArchiveError as e:
         say_error(e)
         raise click.exceptions.Exit(_UNREADABLE) from None
+    stamped, is_stamped = ([], True) if tsa is None else _stamp(archive, tsa)
     shown = [
         {"file": one.file, "first_seq": one.first_seq, "records": one.records, "root": one.root, "sha256": one.sha256} for one in sealed
     ]  # fmt: skip
     left = [name for _, name in closed_parts(archive)]
     lines = [f"{one.file}: {one.records} records from {one.first_seq}" for one in sealed]
+    lines += [f"{name}: stamped by {tsa}" for name in stamped]
     lines += [f"{name} is not sealed: it does not check; run tppkit audit verify {archive}" for name in left]
-    return Result({"sealed": shown, "not_sealed": left}, lines or ["nothing to seal"], _INCONSISTENT if left else 0)
+    exit_code = _INCONSISTENT if left else 0 if is_stamped else _NOT_STAMPED
+    return Result({"sealed": shown, "stamped": stamped, "not_sealed": left}, lines or ["nothing to seal"], exit_code)
+
+
+def _stamp(archive: Path, url: str) -> tuple[list[str], bool]:
+    """Stamp what has no time stamp; return the files, and whether all were stamped."""
+    from tppkit.client import make_fetch
+    from tppkit.evidence.proofs import stamp_archive
+
+    stamped = []
+    try:
+        for name in stamp_archive(archive, url, fetch=make_fetch(allow_private=True)):
+            stamped.append(name)  # noqa: PERF402  # those before a failure count
+    except (TransportError, FormatError) as e:
+        say_error(e)
+        return stamped, False
+    return stamped, True
 
 
 @audit.group()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from tempfile import TemporaryDirectory
@@ -26,6 +27,7 @@ from tppkit.evidence.runner import AuditPlan, Shard, run_audit
 from tppkit.evidence.segments import Segment, list_segments
 from tppkit.evidence.stream import AcceptedRequests, Stream, in_stream
 from tppkit.seals.policy import Paths
+from tppkit.trust import PathVerifier, TrustMaterial
 
 _ORGANIZATIONS = OrganizationPolicy()
 
@@ -112,6 +114,13 @@ def audit_archives(
             segments += found
             if not found:
                 empty.append(Finding("log.empty", Severity.ERROR, f"the archive {archive} contains no record"))
+    stamps = None
+    if any(segment.stamp for segment in segments):
+        from tppkit.evidence.proofs import check_stamps  # an archive without stamps needs no extra
+
+        stamps = check_stamps(segments, paths=_stamp_paths(material or plan.load()), now=plan.now, at=plan.at)
+        segments = [*stamps.segments]
+        empty += stamps.findings
     with nullcontext(work) if work is not None else TemporaryDirectory(prefix="tppkit-audit-") as folder:
         results = as_path(folder)
         make_folder(results)
@@ -124,6 +133,15 @@ def audit_archives(
             segments, keys, work=results, plan_digest=plan.digest(), heads=heads, max_failures=plan.max_failures, found=empty,
             unreadable=unreadable, ledger=payments,
         )  # fmt: skip
+        if stamps is not None:
+            result = replace(result, stamps=stamps.stamps)
         if report is not None:
             write_report(result, report, plan=plan, made_at=plan.now, heads=heads, rows=table_lines(keys, results))
     return result
+
+
+def _stamp_paths(material: Paths) -> PathVerifier | None:
+    """Return what time stamps are verified by: the given authorities. Trusted lists name those of certificates only."""
+    if isinstance(material, TrustMaterial) and material.anchors is not None:
+        return PathVerifier(material.anchors, revocation=material.revocation)
+    return material if isinstance(material, PathVerifier) else None

@@ -9,7 +9,7 @@ It knows no place in a log: neighbours are compared by `stream`, segments by `me
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -17,10 +17,11 @@ from functools import lru_cache, partial
 from typing import NamedTuple, cast
 
 from tppkit._cache import Cache
-from tppkit._clock import from_microseconds
+from tppkit._clock import format_time, from_microseconds
 from tppkit._files import FilePath
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
-from tppkit.errors import Finding, FormatError, SignatureRejected, TppkitError
+from tppkit.errors import Finding, FormatError, Severity, SignatureRejected, TppkitError
+from tppkit.evidence.algorithms import ALREADY, NEVER, Proof, end_of_chain, end_of_seal, ended_message
 from tppkit.evidence.columns import UNCERTIFIED
 from tppkit.evidence.files import load_answers, load_certificate
 from tppkit.evidence.record import KINDS, BodyState, EvidenceRecord, read_header_block
@@ -74,6 +75,7 @@ class RecordVerdict(NamedTuple):
         place: what is wrong with its place in the log, an error `log.*`, or None.
         has_revocation: whether revocation was checked, by the answers that were kept with the record or given to the audit.
         key: name and SHA-256 of the key of a callback or login GET, which have no certificate; None for others.
+        end: when the proof ends, because an algorithm of the signatures ends and no stamp of a later one proves the record.
     """
 
     line: int
@@ -101,6 +103,7 @@ class RecordVerdict(NamedTuple):
     place: Finding | None = None
     has_revocation: bool = False
     key: str | None = None
+    end: datetime = NEVER
 
     @property
     def owner(self) -> str | None:
@@ -158,6 +161,7 @@ class _Material(NamedTuple):
     findings: tuple[Finding, ...] = ()
     failures: tuple[Failure, ...] = ()
     has_revocation: bool = False
+    end: datetime = NEVER  # when the first signature of both chains ends
 
 
 EVERYTHING = Selection()
@@ -179,7 +183,8 @@ class Checks:
         paths: verifies certificates: a `trust.TrustMaterial`, with which a record is also judged by the answers about revocation that it
             names, or a `trust.PathVerifier`.
         archive: the folder with the certificates and answers that records name.
-        now: the present, aware UTC; answers of records that are dated after it prove nothing good. None accepts those of any time.
+        now: the present, aware UTC; answers of records that are dated after it prove nothing good, and without `at` algorithms are
+            judged then. None accepts answers and algorithms of any time.
         at: the time to judge at, aware UTC, without the answers of records; None: each record's own time of receipt.
         organizations: the accepted organizationIdentifiers.
         role_of: returns the PSD2 role that a QWAC needs for a method and target, or None. Requests answered with 4xx are exempt.
@@ -200,6 +205,7 @@ class Checks:
         self._paths = paths
         self._selection = selection
         self._at, self._now = at, now
+        self._judged = at or now or ALREADY
         self._archive = archive
         self._has_revocation = getattr(paths, "revocation", None) is not None
         self._judges = Cache[tuple[tuple[str, ...], datetime], TrustMaterial](_REMEMBERED_ANSWERS)
@@ -210,17 +216,23 @@ class Checks:
         self._policies: dict[str, SealPolicy] = {}  # by the names of dialects
         self._carried = Cache[tuple[str, str], tuple[Header, ...]](_REMEMBERED)  # by dialect and seal
 
-    def rows(self, columns: Columns) -> list[RecordVerdict]:
-        """Return what was found about each record, in the order of the columns."""
-        return [self._row(leaf, entry) for leaf, entry in zip(leaves(columns), entries(columns), strict=True)]
+    def rows(self, columns: Columns, *, proof: Proof | None = None) -> list[RecordVerdict]:
+        """Return what was found about each record, in the order of the columns.
 
-    def _row(self, leaf: str | None, entry: Entry) -> RecordVerdict:
+        Args:
+            columns: the records.
+            proof: what a time stamp proves about them, or None.
+        """
+        return [self._row(leaf, entry, proof) for leaf, entry in zip(leaves(columns), entries(columns), strict=True)]
+
+    def _row(self, leaf: str | None, entry: Entry, proof: Proof | None) -> RecordVerdict:
         # 1. The leaf is that of the columns.
         # 2. The body is the one that was hashed.
         # 3. Seal and QWAC fit their use, chain, are qualified and not revoked at the time.
         # 4. The seal holds for the request.
         # 5. The columns are what was signed.
         # 6. The QWAC has the role of the endpoint, unless the request was rejected.
+        # 7. Algorithms and key sizes are accepted at the time at which the record is proven to exist.
         if entry.fault is not None:
             return unverified(leaf, entry)
         is_intact = entry.leaf in (None, leaf)
@@ -234,19 +246,23 @@ class Checks:
             failures.append(fault)
         if entry.kind in UNCERTIFIED:
             return self._callback_row(leaf, entry, failures)
-        material = self._trusted(entry, at)  # 3
+        material = self._trusted(entry, at, proof)  # 3
         failures += material.failures
+        end = material.end
         dialect = PROFILES.get(entry.profile)
         if dialect is None or entry.kind != KINDS[dialect.format]:
             failures.append(_unknown_dialect(entry, dialect))
         elif material.seal is not None:
             try:  # 4, 5
                 _require_verdict(entry)
-                self._verify_seal(entry, dialect, material, at)
+                end = min(end, self._verify_seal(entry, dialect, material, at))
             except TppkitError as e:
                 failures.append((e.code, e.message))
         if material.qwac is not None and (role := self._missing_role(material.qwac, entry)):  # 6
             failures.append(role)
+        proven_at = self._judged if proof is None else min(proof.at, self._judged)
+        if end <= proven_at:  # 7
+            failures.append(("record.algorithm-ended", ended_message(end, proven_at)))
         claimed = None if material.seal is None else material.seal.organization_identifier
         name = None if claimed is None else claimed.text
         verdict, deciding = verdict_of([code for code, _ in failures])
@@ -254,7 +270,7 @@ class Checks:
             entry.line, verdict, deciding, tuple(dict.fromkeys(failures)), entry.seq, entry.stream_id, entry.received_at, at,
             entry.x_request_id, entry.payment_ref, entry.method, entry.target, entry.http_status, entry.profile, material.findings,
             None if failures else name, name, entry.previous, leaf, is_intact, f"{entry.method} {entry.target} {entry.body_sha256}",
-            has_revocation=material.has_revocation,
+            has_revocation=material.has_revocation, end=end if proof is None else max(end, proof.end),
         )  # fmt: skip
 
     def _callback_row(self, leaf: str | None, entry: Entry, failures: list[Failure]) -> RecordVerdict:
@@ -286,9 +302,9 @@ class Checks:
                 claimed = None if identifier is None else identifier.text
         return self._selection.includes(entry.received_at, claimed)
 
-    def _trusted(self, entry: Entry, at: datetime) -> _Material:
+    def _trusted(self, entry: Entry, at: datetime, proof: Proof | None) -> _Material:
         day = entry.received_at // _DAY
-        key = entry.seal_cert, entry.qwac_cert, entry.chain, entry.answers, entry.lists, day
+        key = entry.seal_cert, entry.qwac_cert, entry.chain, entry.answers, entry.lists, day, proof
         known = self._material.get(key)
         if known is not None and all(window.not_before <= at <= window.not_after for window in known.windows):
             return known
@@ -309,9 +325,12 @@ class Checks:
             except TppkitError as e:
                 failures.append((e.code, e.message))
         seal, qwac = certificates
-        findings = tuple(dict.fromkeys(finding for path in paths for finding in path.findings))
+        findings = [finding for path in paths for finding in path.findings]
+        if not failures and proof is not None and proof.at > at:
+            findings += self._revoked_since(certificates, uses, above, proof.at)
         windows, has_revocation = tuple(path.window for path in paths), self._has_revocation or judge is not self._paths
-        made = _Material(seal, qwac, windows, findings, tuple(failures), has_revocation)
+        end = min((end_of_chain(path.chain) for path in paths), default=NEVER)
+        made = _Material(seal, qwac, windows, tuple(dict.fromkeys(findings)), tuple(failures), has_revocation, end)
         if not failures:
             self._material.put(key, made)
         return made
@@ -330,7 +349,22 @@ class Checks:
             self._judges.put((entry.answers, month), judge)
         return judge, []
 
-    def _verify_seal(self, entry: Entry, dialect: SealProfile, material: _Material, at: datetime) -> None:
+    def _revoked_since(
+        self, certificates: Sequence[EidasCertificate | None], uses: Sequence[tuple[str | None, Use]],
+        above: Sequence[EidasCertificate], proven_at: datetime,
+    ) -> Iterator[Finding]:  # fmt: skip
+        """Warn of a revocation after the time of receipt, which its owner states, and before the time that is proven."""
+        for certificate, (_, use) in zip(certificates, uses, strict=True):
+            try:
+                if certificate is not None:
+                    self._paths.verify_use(certificate, as_=use, at=proven_at, intermediates=above)
+            except TppkitError as e:
+                if e.code == "revocation.revoked":
+                    message = f"{e.message}; the time of receipt is earlier, but the time stamp is of {format_time(proven_at)}"
+                    yield Finding("revocation.after-receipt", Severity.WARNING, message)
+
+    def _verify_seal(self, entry: Entry, dialect: SealProfile, material: _Material, at: datetime) -> datetime:
+        """Verify the seal, and return when its algorithm ends."""
         policy = self._policy(dialect)
         seal = cast("EidasCertificate", material.seal)
         carried = self._carried.get((dialect.name, seal.sha256))
@@ -344,7 +378,9 @@ class Checks:
         headers = (*kept, (policy.profile.carrier, entry.signature_raw.decode("latin-1")), *carried)
         message = Message(entry.method, entry.target, headers, entry.body or b"")
         verify = verify_request_head if _is_redacted(entry) else verify_request
-        _require_agreement(entry, verify(message, qwac=material.qwac, at=at, policy=policy), block)
+        verified = verify(message, qwac=material.qwac, at=at, policy=policy)
+        _require_agreement(entry, verified, block)
+        return end_of_seal(policy.profile, verified.parameters.algorithm, seal)
 
     def _policy(self, profile: SealProfile) -> SealPolicy:
         policy = self._policies.get(profile.name)

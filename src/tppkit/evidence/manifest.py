@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +57,10 @@ class Manifest:
     def end(self) -> int:
         """The place of the record after its last."""
         return self.first_seq + self.records
+
+    def has_subtrees(self, pieces: Sequence[tuple[int, bytes]]) -> bool:
+        """Whether leaves with these subtrees are those of this part."""
+        return self.subtrees == tuple((level, node.hex()) for level, node in pieces)
 
     def to_bytes(self) -> bytes:
         """Return the manifest as sorted JSON."""

@@ -16,7 +16,7 @@ from tppkit.errors import ArchiveError, Finding, FormatError, Severity
 from tppkit.evidence.heads import Head
 from tppkit.evidence.ledger import Ledger
 from tppkit.evidence.record import FIRST_PREVIOUS
-from tppkit.evidence.results import MAX_FIRST_FAILURES, Totals
+from tppkit.evidence.results import MAX_FIRST_FAILURES, StampRow, Totals
 from tppkit.evidence.runner import COLUMNS, read_result
 from tppkit.evidence.segments import Segment, State
 from tppkit.evidence.stream import CLOCK_TOLERANCE, REMEMBERED, missing, reused
@@ -39,6 +39,7 @@ class AuditResult:
         unreadable: what could not be read, `archive.unreadable`.
         report_hash: a hash of every row, the findings and the plan: two audits of the same records by the same material have the
             same, whatever the machine, the number of workers and the time.
+        stamps: what was found about each time stamp.
     """
 
     totals: Totals
@@ -47,6 +48,7 @@ class AuditResult:
     findings: tuple[Finding, ...] = ()
     unreadable: tuple[Finding, ...] = ()
     report_hash: str = ""
+    stamps: tuple[StampRow, ...] = ()
 
     @property
     def records(self) -> int:

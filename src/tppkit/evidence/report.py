@@ -19,7 +19,7 @@ from tppkit._files import FilePath, as_path, replace_file, replacing
 from tppkit.codes import CODES
 from tppkit.evidence.heads import Head, head_object
 from tppkit.evidence.merge import AuditResult
-from tppkit.evidence.results import Cause, Totals
+from tppkit.evidence.results import Cause
 from tppkit.evidence.runner import AuditPlan
 from tppkit.evidence.verdicts import Verdict, sub_indication
 
@@ -45,7 +45,8 @@ _NAMES = {
     "keys": "The keys of callbacks: {keys}. Compare the SHA-256 of each public key (DER) with the keys that the service published.",
     "trusted_lists": "Qualified status: no trusted lists were given, so certificates are trusted by the given authorities only.",
     "heads": "Completeness of the end: no head that another party keeps was given, so records cut off the end are not recognised.",
-    "time": "Time of receipt: it is a statement of the archive's owner; no time stamp of another party was given.",
+    "time": "Time of receipt: it is a statement of the archive's owner; no time stamp of another party proves it.",
+    "stamps": "Time stamps: some cannot be checked with the given material; section 7 says why.",
 }
 
 
@@ -79,15 +80,17 @@ def write_report(
         table.writelines(rows)
 
 
-def not_checked(totals: Totals, plan: AuditPlan, heads: Sequence[str | Head]) -> tuple[str, ...]:
+def not_checked(result: AuditResult, plan: AuditPlan, heads: Sequence[str | Head]) -> tuple[str, ...]:
     """Return the names of what an audit by a plan could not check, at least for some records."""
-    has_revocation = plan.answers or (totals.records and not totals.without_revocation)
+    has_revocation = plan.answers or (result.records and not result.totals.without_revocation)
+    statuses = {stamp.status for stamp in result.stamps}
     asked = {
         "revocation": has_revocation,
-        "keys": not totals.keys,
+        "keys": not result.totals.keys,
         "trusted_lists": plan.trusted_lists,
         "heads": heads,
-        "time": None,
+        "time": "holds" in statuses,
+        "stamps": "not-checked" not in statuses,
     }
     return tuple(name for name, given in asked.items() if not given)
 
@@ -114,12 +117,13 @@ def report_object(
             "to": plan.received_to and format_time(plan.received_to),
             "organisations": list(plan.selected),
         },
-        "not_checked": list(not_checked(totals, plan, heads)),
+        "not_checked": list(not_checked(result, plan, heads)),
         "without_revocation": totals.without_revocation,
         "keys": dict(totals.keys),
         "by_code": dict(result.by_code),
         "findings": [one.to_object() for one in (*result.findings, *result.unreadable)],
         "heads": [head_object(head) for head in result.heads],
+        "stamps": [stamp._asdict() for stamp in result.stamps],
         "groups": [{**group._asdict(), "records": number} for group, number in sorted(totals.groups.items())],
         "causes": [
             {

@@ -57,6 +57,30 @@ class Group(NamedTuple):
     verdict: str
 
 
+class StampRow(NamedTuple):
+    """What was found about one time stamp.
+
+    Attributes:
+        archive: the archive.
+        file: the file in it.
+        records: how many records, from the first on, the stamped head has.
+        status: `holds`, `not-checked` or `fails`.
+        at: the time that it states; None unless it could be read and its signature holds, as the next two.
+        authority: who signed it.
+        end: the day from which the algorithm of its signature is not accepted; None without a planned end.
+        message: why it does not hold or was not checked, or None.
+    """
+
+    archive: str
+    file: str
+    records: int
+    status: str
+    at: str | None = None
+    authority: str | None = None
+    end: str | None = None
+    message: str | None = None
+
+
 @dataclass(slots=True)
 class Totals:
     """Counts over any number of records.

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache, partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from tppkit import __version__
 from tppkit._clock import format_time, from_microseconds, optional_microseconds
 from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import ArchiveError
+from tppkit.evidence.algorithms import policy_digest
 from tppkit.evidence.checks import EVERYTHING, Checks, RecordVerdict, Selection
 from tppkit.evidence.pool import Progress, run_in_processes
 from tppkit.evidence.results import MAX_FIRST_FAILURES, Totals
@@ -93,7 +94,7 @@ class AuditPlan:
         plan = {
             "version": __version__, "files": files, "answers": answers, "at": optional_microseconds(self.at),
             "schemes": sorted(self.organizations.schemes), "match_authority": self.organizations.match_authority,
-            "endpoints": self.endpoints, "max_failures": self.max_failures,
+            "algorithms": policy_digest(self.at or self.now), "endpoints": self.endpoints, "max_failures": self.max_failures,
             "selection": [self.selection.received_from, self.selection.received_to, sorted(self.selected)],
         }  # fmt: skip
         return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
@@ -163,9 +164,10 @@ def _hash_of(segment: Segment) -> str:
         return f"unreadable {segment.name}"
 
 
-def _key_of(content: str, plan_digest: str) -> str:
-    """Return the name of a segment's result: a hash of its bytes, of the plan and of this version."""
-    return hashlib.sha256(f"{content} {plan_digest} {__version__}".encode()).hexdigest()
+def _key_of(segment: Segment, content: str, plan_digest: str) -> str:
+    """Return the name of a segment's result: a hash of its bytes, of its proof of time, of the plan and of this version."""
+    proven = b"" if segment.manifest is None else repr(segment.proof).encode() + segment.manifest.to_bytes()
+    return hashlib.sha256(f"{content} {plan_digest} {__version__} ".encode() + proven).hexdigest()
 
 
 def audit_segment(
@@ -189,7 +191,7 @@ def audit_segment(
         ConfigurationError, FormatError, VerificationError: as `AuditPlan.load`.
     """
     content = _hash_of(segment)
-    key = _key_of(content, plan.digest())
+    key = _key_of(segment, content, plan.digest())
     if not (resume and (work / f"{key}.json").exists()):
         _write_result(segment, segment.read(), plan, work, key, content, material or load_material(plan), progress)
     return key
@@ -197,7 +199,8 @@ def audit_segment(
 
 def mark_unread(segment: Segment, plan: AuditPlan, work: Path, message: str) -> str:
     """Write the result of a segment whose process ended. It is not used again: the next audit reads the segment."""
-    key = _key_of(f"unread {segment.name}", plan.digest())
+    segment = replace(segment, proof=None)  # of which no record was compared with it
+    key = _key_of(segment, f"unread {segment.name}", plan.digest())
     _write_result(
         segment, _unread(f"{segment.path} was not verified: {message}"), plan, work, key, "", load_material(plan), None
     )
@@ -232,7 +235,7 @@ def _write_result(
         table, requests = csv.writer(rows), csv.writer(ids)
         try:
             for columns in batches:
-                found = checks.rows(columns)
+                found = checks.rows(columns, proof=segment.proof)
                 for row in found:
                     if stream.stream_id is None:
                         unusable_before = stream.unusable
@@ -255,6 +258,14 @@ def _write_result(
                     progress(len(found))
         except ArchiveError as e:
             unreadable = e.message
+    pieces = () if first is None else subtrees(first.seq or 0, leaves)
+    if segment.proof is not None and segment.manifest is not None and not segment.manifest.has_subtrees(pieces):
+        # The stamp is over other records, so it proves nothing about these.
+        for unused in (partial_csv, partial_ids):
+            unused.unlink()
+        unproven = replace(segment, proof=None)
+        _write_result(unproven, segment.read(), plan, work, key, content, material, None)
+        return
     partial_leaves = _new(work, "leaves")
     partial_leaves.write_bytes(b"".join(leaves))
     os.replace(partial_leaves, work / f"{key}.leaves")
@@ -270,7 +281,7 @@ def _write_result(
         },
         "unusable_before": unusable_before,
         "leaves": len(leaves),
-        "subtrees": [] if first is None else [[level, node.hex()] for level, node in subtrees(first.seq or 0, leaves)],
+        "subtrees": [[level, node.hex()] for level, node in pieces],
         "unreadable": unreadable,
         "totals": totals.to_object(),
     }  # fmt: skip

@@ -20,11 +20,13 @@ from typing import Any
 
 from tppkit._files import FilePath, as_path, read_bounded, regular_only
 from tppkit.errors import ArchiveError, FormatError
+from tppkit.evidence.algorithms import Proof
 from tppkit.evidence.archive import RECORDS, closed_parts, read_lines
 from tppkit.evidence.manifest import MAX_MANIFEST_BYTES, Manifest, parse_manifest
 from tppkit.evidence.table import Columns, batches
 
 SEGMENTS = "segments"
+STAMP = ".tsr"
 _CHUNK = 1 << 20
 _MANIFEST = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{12}\.json")
 
@@ -48,6 +50,8 @@ class Segment:
         first_seq: the place of its first record, by its name; None for the open part.
         size: the bytes to read, so that records that are appended later are not read; None if a sealed part has no file.
         manifest: the manifest of a sealed part; None for others, and if the manifest cannot be read.
+        stamp: the file of its time stamp, or None.
+        proof: what a time stamp proves about its records; None if none does, or before `stamps.check_stamps`.
     """
 
     archive: Path
@@ -56,6 +60,8 @@ class Segment:
     first_seq: int | None
     size: int | None
     manifest: Manifest | None = None
+    stamp: str | None = None
+    proof: Proof | None = None
 
     @property
     def path(self) -> Path:
@@ -144,4 +150,5 @@ def _sealed(folder: Path, path: Path) -> Segment:
         manifest = read_manifest(path)
     file = path.with_suffix(".parquet")
     size = file.lstat().st_size if os.path.lexists(file) else None
-    return Segment(folder, f"{SEGMENTS}/{file.name}", State.SEALED, int(path.stem[8:]), size, manifest)
+    stamp = f"{SEGMENTS}/{path.stem}{STAMP}" if os.path.lexists(path.with_suffix(STAMP)) else None
+    return Segment(folder, f"{SEGMENTS}/{file.name}", State.SEALED, int(path.stem[8:]), size, manifest, stamp)

@@ -1,0 +1,179 @@
+"""Time stamps over heads (RFC 3161): another party states when the records of a sealed part existed.
+
+    raw = request_stamp(head, url, fetch=make_fetch())
+    token = verify_stamp(raw, head, paths=PathVerifier(anchors))
+    token.at, token.authority.subject
+
+Needs the extra `audit`. A stamp is verified at its own time, and its chain must end at an authority of the caller.
+Sources: RFC 3161 sections 2.2 to 2.4; RFC 5816 for the identifier of the signer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from asn1crypto import tsp
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from tppkit._extras import needs_extra
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import CertificateRejected, FormatError, VerificationError
+from tppkit.evidence.heads import Head
+from tppkit.trust import Fetch, PathVerifier
+
+with needs_extra("audit"):
+    from rfc3161_client import HashAlgorithm, TimestampRequestBuilder, VerifierBuilder, decode_timestamp_response
+    from rfc3161_client.errors import VerificationError as TokenRejected
+
+MAX_STAMP_BYTES = 64 * 1024
+_TIMEOUT_S = 15.0
+_TYPE = "application/timestamp-query"
+_GRANTED = 0
+_SHA256 = "2.16.840.1.101.3.4.2.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """A time stamp that holds.
+
+        stamp = verify_stamp(raw, head, paths=paths)
+        stamp.at
+
+    Attributes:
+        at: when the authority saw the head, aware UTC.
+        authority: the certificate that signed it.
+    """
+
+    at: datetime
+    authority: EidasCertificate
+
+
+def request_stamp(head: Head, url: str, *, fetch: Fetch) -> bytes:
+    """Ask a time-stamping authority to stamp a head.
+
+    Args:
+        head: the head; its three lines are stamped.
+        url: the authority's address.
+        fetch: posts the request, such as `client.make_fetch()`.
+
+    Returns:
+        DER of the TimeStampResp. Its signature is verified by the audit, which knows the trusted authorities.
+
+    Raises:
+        TransportError: as `fetch`.
+        FormatError: `stamp.malformed`; `stamp.refused`, the authority gave no token, or it is not for this request.
+    """
+    request = (
+        TimestampRequestBuilder()
+        .data(head.text.encode())
+        .hash_algorithm(HashAlgorithm.SHA256)
+        .nonce(nonce=True)
+        .cert_request(cert_request=True)
+        .build()
+    )
+    raw = fetch(url, max_bytes=MAX_STAMP_BYTES, timeout=_TIMEOUT_S, body=request.as_bytes(), content_type=_TYPE)
+    response = _decode(raw)
+    _require_head(response, head)
+    if response.tst_info.nonce != request.nonce:
+        raise FormatError("stamp.refused", "the token has another nonce than the request: it answers another one")
+    if not response.signed_data.certificates:
+        raise FormatError("stamp.refused", "the token has no certificate, although one was asked for")
+    return raw
+
+
+def verify_stamp(raw: bytes, head: Head, *, paths: PathVerifier) -> Stamp:
+    """Verify a time stamp over a head, at the time that it states.
+
+    Args:
+        raw: DER of the TimeStampResp.
+        head: the head that it must be for.
+        paths: the trusted authorities.
+
+    Raises:
+        FormatError: `stamp.malformed`; `stamp.refused`, it has no token, or it is for another head.
+        VerificationError: `stamp.signature`, the signature or the signer's certificate is not that of a time stamp.
+        CertificateRejected: the signer's certificate is not trusted, as `PathVerifier.verify`.
+    """
+    response = _decode(raw)
+    _require_head(response, head)
+    at: datetime = response.tst_info.gen_time.astimezone(UTC)
+    signer, others = _signer(response)
+    path = paths.verify(signer, at=at, intermediates=others)
+    root = path.chain[-1]
+    if root.subject != root.issuer:
+        message = f"the time stamp is verified up to a root: give that of {root.subject} too"
+        raise CertificateRejected("trust.no-path", message)
+    # The certificates in a token are trusted only through `path`, so the library gets no others.
+    verifier = VerifierBuilder(
+        tsa_certificate=_loaded(signer),
+        intermediates=[_loaded(one) for one in path.chain[1:-1]],
+        roots=[_loaded(root)],
+    ).build()
+    try:
+        verifier.verify_message(response, head.text.encode())
+    except (TokenRejected, ValueError) as e:
+        raise VerificationError("stamp.signature", f"the time stamp does not hold: {str(e)[:300]}") from e
+    return Stamp(at, signer)
+
+
+def _decode(raw: bytes) -> Any:
+    try:
+        response = decode_timestamp_response(raw)
+        if response.status != _GRANTED:
+            said = "; ".join(response.status_string)[:200] or "no reason given"
+            raise FormatError("stamp.refused", f"the authority gave no time stamp (status {response.status}): {said}")
+        _ = response.tst_info.gen_time, response.tst_info.message_imprint.message, response.signed_data.certificates
+    except ValueError as e:
+        raise FormatError("stamp.malformed", f"this is not a time-stamp response: {str(e)[:200]}") from e
+    return response
+
+
+def _require_head(response: Any, head: Head) -> None:
+    imprint = response.tst_info.message_imprint
+    if imprint.hash_algorithm.dotted_string != _SHA256:
+        raise FormatError("stamp.refused", "the token is over another hash than SHA-256")
+    if imprint.message != hashlib.sha256(head.text.encode()).digest():
+        raise FormatError("stamp.refused", "the token is for another head")
+
+
+def _signer(response: Any) -> tuple[EidasCertificate, list[EidasCertificate]]:
+    """Return the certificate of the signer, which must be one for time stamps only, and the others in the token."""
+    try:
+        (info,) = response.signed_data.signer_infos
+        certificates = [EidasCertificate.from_der(bytes(raw)) for raw in response.signed_data.certificates]
+        found = [
+            one
+            for one in certificates
+            if (one.x509.serial_number, one.x509.issuer) == (info.serial_number, info.issuer)
+        ]
+        (signer,) = found
+        _require_named(response, signer)
+        purposes = _loaded(signer).extensions.get_extension_for_class(x509.ExtendedKeyUsage)
+    except (ValueError, TypeError, KeyError, FormatError, CertificateRejected, x509.ExtensionNotFound) as e:
+        message = "the token does not have exactly one signer with the certificate for time stamps that it names"
+        raise VerificationError("stamp.signature", message) from e
+    if not purposes.critical or list(purposes.value) != [ExtendedKeyUsageOID.TIME_STAMPING]:
+        message = f"the certificate of {signer.subject} is not one for time stamps only"
+        raise VerificationError("stamp.signature", message, clause="RFC 3161 section 2.3")
+    return signer, [one for one in certificates if one is not signer]
+
+
+def _require_named(response: Any, signer: EidasCertificate) -> None:
+    """Check that the signed attributes name this certificate, so that no other one with its issuer and number can replace it."""
+    token = tsp.TimeStampResp.load(response.as_bytes(), strict=True)["time_stamp_token"]
+    (info,) = token["content"]["signer_infos"]
+    for attribute in info["signed_attrs"]:
+        if attribute["type"].native in ("signing_certificate", "signing_certificate_v2"):
+            first = attribute["values"][0]["certs"][0]
+            name = first["hash_algorithm"]["algorithm"].native if "v2" in attribute["type"].native else "sha1"
+            if hashlib.new(name, signer.der).digest() == first["cert_hash"].native:
+                return
+    raise FormatError("stamp.malformed", "the signed attributes name another certificate")
+
+
+def _loaded(certificate: EidasCertificate) -> x509.Certificate:
+    return x509.load_der_x509_certificate(certificate.der)
