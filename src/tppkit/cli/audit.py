@@ -24,6 +24,7 @@ from tppkit._clock import parse_time
 from tppkit._files import read_bounded
 from tppkit.certificates import OrganizationPolicy
 from tppkit.cli.audit_exhibit import ENDPOINTS, export, show
+from tppkit.cli.audit_retention import hold, prune, redact
 from tppkit.cli.output import (
     Raw,
     Result,
@@ -87,8 +88,8 @@ def audit() -> None:
     """Re-verify retained signatures."""
 
 
-audit.add_command(show)
-audit.add_command(export)
+for _command in (show, export, redact, prune, hold):
+    audit.add_command(_command)
 
 
 @audit.command()

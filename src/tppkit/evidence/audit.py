@@ -6,24 +6,29 @@ the available material). The stream is checked too: no gaps, no repetitions, eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
+from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tppkit._clock import as_utc, utc_now
 from tppkit._files import FilePath, as_path, make_folder
 from tppkit.certificates import OrganizationPolicy
-from tppkit.errors import ArchiveError, Finding, Severity
+from tppkit.errors import ArchiveError, Finding, FormatError, Severity
 from tppkit.evidence.checks import Checks, RecordVerdict
 from tppkit.evidence.heads import Head
+from tppkit.evidence.inventory import check_files
 from tppkit.evidence.ledger import Ledger
 from tppkit.evidence.merge import AuditResult, merge_results, shard_result, table_lines
+from tppkit.evidence.operations import read_operations
 from tppkit.evidence.pool import Progress
 from tppkit.evidence.report import write_report
-from tppkit.evidence.runner import AuditPlan, Shard, run_audit
+from tppkit.evidence.retention import check_receipts
+from tppkit.evidence.runner import AuditPlan, Shard, read_result, run_audit
 from tppkit.evidence.segments import Segment, list_segments
 from tppkit.evidence.stream import AcceptedRequests, Stream, in_stream
 from tppkit.seals.policy import Paths
@@ -104,23 +109,24 @@ def audit_archives(
     """
     payments = None if ledger is None else Ledger(ledger)  # before hours of work
     segments: list[Segment] = []
-    unreadable, empty = list[Finding](), list[Finding]()
+    unreadable, whole = list[Finding](), list[Finding]()
     for archive in map(as_path, archives):
         try:
             found = list_segments(archive)
+            whole += check_files(archive)
         except ArchiveError as e:
             unreadable.append(Finding(e.code, Severity.ERROR, e.message))
         else:
             segments += found
             if not found:
-                empty.append(Finding("log.empty", Severity.ERROR, f"the archive {archive} contains no record"))
+                whole.append(Finding("log.empty", Severity.ERROR, f"the archive {archive} contains no record"))
     stamps = None
     if any(segment.stamp for segment in segments):
         from tppkit.evidence.proofs import check_stamps  # an archive without stamps needs no extra
 
         stamps = check_stamps(segments, paths=_stamp_paths(material or plan.load()), now=plan.now, at=plan.at)
         segments = [*stamps.segments]
-        empty += stamps.findings
+        whole += stamps.findings
     with nullcontext(work) if work is not None else TemporaryDirectory(prefix="tppkit-audit-") as folder:
         results = as_path(folder)
         make_folder(results)
@@ -129,12 +135,12 @@ def audit_archives(
         )  # fmt: skip
         if shard is not None:
             return shard_result(segments, keys, work=results, max_failures=plan.max_failures, unreadable=unreadable)
+        operations, unreceipted = _operations(segments, keys, results)
         result = merge_results(
-            segments, keys, work=results, plan_digest=plan.digest(), heads=heads, max_failures=plan.max_failures, found=empty,
-            unreadable=unreadable, ledger=payments,
+            segments, keys, work=results, plan_digest=plan.digest(), heads=heads, max_failures=plan.max_failures,
+            found=[*whole, *unreceipted], unreadable=unreadable, ledger=payments,
         )  # fmt: skip
-        if stamps is not None:
-            result = replace(result, stamps=stamps.stamps)
+        result = replace(result, stamps=() if stamps is None else stamps.stamps, operations=operations)
         if report is not None:
             write_report(result, report, plan=plan, made_at=plan.now, heads=heads, rows=table_lines(keys, results))
     return result
@@ -145,3 +151,21 @@ def _stamp_paths(material: Paths) -> PathVerifier | None:
     if isinstance(material, TrustMaterial) and material.anchors is not None:
         return PathVerifier(material.anchors, revocation=material.revocation)
     return material if isinstance(material, PathVerifier) else None
+
+
+def _operations(
+    segments: Sequence[Segment], keys: Sequence[str | None], work: Path
+) -> tuple[tuple[Mapping[str, Any], ...], list[Finding]]:
+    """Return the receipts of all archives, and what was redacted or pruned without one."""
+    receipts: dict[Path, tuple[Mapping[str, Any], ...]] = {}
+    findings = list[Finding]()
+    for archive in dict.fromkeys(segment.archive for segment in segments):
+        try:
+            receipts[archive] = read_operations(archive)
+        except FormatError as e:
+            findings.append(Finding("operations.malformed", Severity.ERROR, e.message))
+    for segment, key in zip(segments, keys, strict=True):
+        if segment.archive in receipts:
+            redacted = [] if key is None else read_result(work, key)["totals"].get("redacted", [])
+            findings += check_receipts(segment, redacted, receipts[segment.archive])
+    return tuple({**one, "archive": str(archive)} for archive, some in receipts.items() for one in some), findings

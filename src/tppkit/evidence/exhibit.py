@@ -20,7 +20,7 @@ from tppkit._files import PRIVATE, FilePath, as_path, new_folder, read_bounded, 
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import FormatError, TppkitError
 from tppkit.evidence.checks import Checks, RecordVerdict
-from tppkit.evidence.files import load_certificate
+from tppkit.evidence.files import answer_file, load_certificate
 from tppkit.evidence.lookup import FoundRecord, Place, prove_place
 from tppkit.evidence.record import EvidenceRecord
 from tppkit.httpsig.signing_string import message_components
@@ -247,9 +247,8 @@ def _certificates(exhibit: Exhibit, paths: Paths) -> dict[str, bytes]:
 
 
 def _answers(exhibit: Exhibit) -> Iterator[tuple[str, bytes]]:
-    folder = exhibit.found.segment.archive / "answers"
-    for name in exhibit.record.answers or ():
-        for file in sorted(folder.glob(f"*/{name}.der")):
-            with suppress(FormatError):
-                yield f"answers/{name}.der", read_bounded(file, max_bytes=_MAX_ANSWER_BYTES, opener=regular_only)
-            break
+    record = exhibit.record
+    for name in record.answers or ():
+        file = exhibit.found.segment.archive / answer_file(name, record.received_at)
+        with suppress(FormatError):  # verify.sh says that it is missing
+            yield f"answers/{name}.der", read_bounded(file, max_bytes=_MAX_ANSWER_BYTES, opener=regular_only)

@@ -23,6 +23,9 @@ from tppkit.evidence.stream import CLOCK_TOLERANCE, REMEMBERED, missing, reused
 from tppkit.evidence.tree import HASH_BYTES, Frontier
 from tppkit.evidence.verdicts import Verdict
 
+# Findings that leave something unproved, and say nothing about the log.
+_UNPROVED = frozenset({"log.empty", "archive.damaged-file"})
+
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
@@ -40,6 +43,7 @@ class AuditResult:
         report_hash: a hash of every row, the findings and the plan: two audits of the same records by the same material have the
             same, whatever the machine, the number of workers and the time.
         stamps: what was found about each time stamp.
+        operations: the receipts of redaction, pruning and holds, as `operations.read_operations` returns them, each with its `archive`.
     """
 
     totals: Totals
@@ -49,6 +53,7 @@ class AuditResult:
     unreadable: tuple[Finding, ...] = ()
     report_hash: str = ""
     stamps: tuple[StampRow, ...] = ()
+    operations: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def records(self) -> int:
@@ -67,9 +72,9 @@ class AuditResult:
 
     @property
     def inconsistent(self) -> int:
-        """The number of records out of place or changed, and of findings about logs except those about empty archives."""
+        """The number of records out of place or changed, and of findings about logs except those that leave something unproved."""
         return self.totals.inconsistent + sum(
-            one.severity is Severity.ERROR and one.code != "log.empty" for one in self.findings
+            one.severity is Severity.ERROR and one.code not in _UNPROVED for one in self.findings
         )
 
     @property
@@ -89,8 +94,8 @@ class AuditResult:
             return 4
         if verdicts[Verdict.FAILED]:
             return 1
-        is_empty = not self.records or any(finding.code == "log.empty" for finding in self.findings)
-        return 3 if is_empty or verdicts[Verdict.INDETERMINATE] else 0
+        is_open = not self.records or any(finding.code in _UNPROVED for finding in self.findings)
+        return 3 if is_open or verdicts[Verdict.INDETERMINATE] else 0
 
 
 class _Part(NamedTuple):

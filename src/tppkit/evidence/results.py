@@ -97,6 +97,7 @@ class Totals:
         to_list: the number of both, also beyond the maximum.
         received_from: the earliest time of receipt, in microseconds since 1970; None without records.
         received_to: the latest.
+        redacted: the first and last place of records without their bodies; of one segment only.
     """
 
     groups: Counter[Group] = field(default_factory=Counter)
@@ -110,6 +111,7 @@ class Totals:
     to_list: int = 0
     received_from: int | None = None
     received_to: int | None = None
+    redacted: list[list[int]] = field(default_factory=list)
 
     @property
     def records(self) -> int:
@@ -153,6 +155,11 @@ class Totals:
         codes = tuple(
             dict.fromkeys(code for code in (row.code, *(code for code, _ in row.failures), shown["log_code"]) if code)
         )
+        if row.seq is not None and "record.body-redacted" in codes:
+            follows_on = bool(self.redacted) and self.redacted[-1][1] + 1 == row.seq
+            self.redacted[-1:] = (
+                [[self.redacted[-1][0], row.seq]] if follows_on else [*self.redacted[-1:], [row.seq] * 2]
+            )
         self.by_code.update({*codes, *(one["code"] for one in shown["findings"])})
         self.inconsistent += shown["log_code"] is not None or "record.leaf" in codes
         if codes:
@@ -212,6 +219,7 @@ class Totals:
             "to_list": self.to_list,
             "received_from": self.received_from,
             "received_to": self.received_to,
+            "redacted": self.redacted,
         }
 
     @classmethod

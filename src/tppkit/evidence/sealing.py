@@ -11,17 +11,18 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tppkit._clock import from_microseconds
-from tppkit._files import PRIVATE, FilePath, as_path, regular_only, replace_file
+from tppkit._files import PRIVATE, FilePath, as_path, locked, regular_only, replace_file
 from tppkit.errors import ArchiveError, FormatError
 from tppkit.evidence.archive import closed_parts, read_lines
 from tppkit.evidence.checks import unverified
 from tppkit.evidence.files import sync
 from tppkit.evidence.manifest import Manifest
+from tppkit.evidence.operations import OPERATIONS
 from tppkit.evidence.parquet import read_parquet, write_parquet
 from tppkit.evidence.record import FIRST_PREVIOUS
 from tppkit.evidence.segments import SEGMENTS, list_manifests, read_manifest
@@ -46,9 +47,14 @@ def seal_archive(archive: FilePath) -> Iterator[Manifest]:
     folder = as_path(archive)
     try:
         (folder / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
-        parts = closed_parts(folder)
     except OSError as e:
         raise ArchiveError("archive.unusable", f"{e.filename} cannot be used: {e.strerror}") from e
+    with locked(folder / SEGMENTS):  # redaction replaces files there, too
+        _remove_leftovers(folder)
+        yield from _seal_parts(folder, closed_parts(folder))
+
+
+def _seal_parts(folder: Path, parts: Sequence[tuple[int, str]]) -> Iterator[Manifest]:
     frontier, stream_id, previous = Frontier(), None, FIRST_PREVIOUS
     for path in list_manifests(folder):
         manifest = read_manifest(path)
@@ -122,12 +128,19 @@ def _check(part: list[Columns], first_seq: int, stream_id: str | None, previous:
     return found
 
 
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what a crash left half written."""
+    patterns = ((folder / SEGMENTS, "*.part"), (folder / SEGMENTS, ".*-*"), (folder, f".{OPERATIONS}-*"))
+    for path in (path for where, pattern in patterns for path in where.glob(pattern)):
+        _remove(path)
+
+
 def _remove(path: Path) -> None:
     try:
         path.unlink()
         sync(path.parent)
     except OSError as e:
-        raise ArchiveError("archive.unusable", f"{path} is sealed but cannot be removed: {e.strerror}") from e
+        raise ArchiveError("archive.unusable", f"{path} cannot be removed: {e.strerror}") from e
 
 
 def _private(path: str, flags: int) -> int:
