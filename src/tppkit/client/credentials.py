@@ -6,6 +6,7 @@ two payments never share an id. For that, the fingerprint of each sealed request
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from datetime import datetime
@@ -16,8 +17,9 @@ from typing import Any, NamedTuple
 from pydantic import SecretStr
 
 from tppkit._cache import Cache
-from tppkit._clock import utc_now
+from tppkit._clock import as_utc, utc_now
 from tppkit._encoding import encode_base64, shown
+from tppkit._handlers import require_finished
 from tppkit._locals import without_locals
 from tppkit.client.identity import Identity
 from tppkit.errors import ConfigurationError, LocalProtocolError
@@ -26,11 +28,13 @@ from tppkit.httpsig.http_date import format_http_date
 from tppkit.message import Message
 from tppkit.protocol.endpoint import Auth, Endpoint
 from tppkit.protocol.secret import Secret
-from tppkit.seals import PreparedRequest, Seal, prepare_request
+from tppkit.seals import PreparedRequest, Seal, SentRequest, prepare_request
 
 MAX_CHANGING = 100_000
 MAX_READING = 1024
 
+KeepSent = Callable[[SentRequest], object]
+"""Keeps a sealed request as evidence; for asyncio it may be a coroutine function."""
 _READING = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})  # RFC 9110 section 9.2.1
 _USER = re.compile(r"[!-9;-~]+")
 _KEY = re.compile(r"[!-~]+(?: [!-~]+)?")
@@ -43,11 +47,13 @@ class _Ready(NamedTuple):
         prepared: the request with its id, and with a Date if the dialect covers it.
         request_id: the id in lower case.
         fingerprint: the fingerprint of the request.
+        at: the time of signing, aware UTC.
     """
 
     prepared: PreparedRequest
     request_id: str
     fingerprint: bytes
+    at: datetime
 
 
 class SealCredentials:
@@ -59,13 +65,21 @@ class SealCredentials:
         identity: the identity with the seal.
         origin: the origin that requests are sent to.
         now: the present time, aware.
+        keep: called with each sealed request before it is sent, to keep it as evidence. If it raises, the request is not sent.
 
     Raises:
         ConfigurationError: `seal.other-origin`, the seal was made for another origin.
     """
 
-    def __init__(self, identity: Identity, *, origin: Origin, now: Callable[[], datetime] = utc_now) -> None:
-        self._identity, self._origin, self._now = identity, origin, now
+    def __init__(
+        self,
+        identity: Identity,
+        *,
+        origin: Origin,
+        now: Callable[[], datetime] = utc_now,
+        keep: KeepSent | None = None,
+    ) -> None:
+        self._identity, self._origin, self._now, self._keep = identity, origin, now, keep
         if identity.seal is not None:
             self._require_origin(identity.seal)
         self._reading = Cache[str, bytes](MAX_READING)
@@ -102,12 +116,19 @@ class SealCredentials:
             TransportError: from the signer.
         """
         ready = self._prepare(message, give_id)
-        return self._finish(ready, ready.prepared.seal.sign(ready.prepared.signing_string))
+        sent = self._finish(ready, ready.prepared.seal.sign(ready.prepared.signing_string))
+        if self._keep is not None:
+            require_finished(self._keep(sent))
+        return sent.message
 
     async def seal_async(self, message: Message, *, give_id: Callable[[str], str]) -> Message:
-        """See `seal`; awaits the signer."""
+        """See `seal`; awaits the signer, and `keep` if it is a coroutine function."""
         ready = self._prepare(message, give_id)
-        return self._finish(ready, await ready.prepared.seal.sign_async(ready.prepared.signing_string))
+        sent = self._finish(ready, await ready.prepared.seal.sign_async(ready.prepared.signing_string))
+        if self._keep is not None:
+            kept = self._keep(sent)
+            require_finished(await kept if inspect.isawaitable(kept) else kept)
+        return sent.message
 
     def _prepare(self, message: Message, give_id: Callable[[str], str]) -> _Ready:
         seal = self._identity.seal
@@ -128,12 +149,12 @@ class SealCredentials:
         if "date" in seal.profile.covered_names and not any(message.values("date")):
             message = message.with_headers(("Date", format_http_date(at)))
         prepared = prepare_request(message, seal=seal, at=at)
-        ready = _Ready(prepared, ", ".join(ids).lower(), _fingerprint(prepared))
+        ready = _Ready(prepared, ", ".join(ids).lower(), _fingerprint(prepared), as_utc(at))
         with self._lock:
             self._require_same(ready)
         return ready
 
-    def _finish(self, ready: _Ready, signature: bytes) -> Message:
+    def _finish(self, ready: _Ready, signature: bytes) -> SentRequest:
         """Return the sealed request, and remember its id.
 
         The id is checked again, because another request with it may have been sealed meanwhile. An id whose signature fails stays free.
@@ -143,7 +164,7 @@ class SealCredentials:
         with self._lock:
             self._require_same(ready)
             memory.put(ready.request_id, ready.fingerprint)
-        return sealed
+        return SentRequest(sealed, ready.prepared, (self._identity.qwac, *self._identity.chain), ready.at)
 
     def _require_same(self, ready: _Ready) -> None:
         """Check that no other request has the id; the caller holds the lock."""

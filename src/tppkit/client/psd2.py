@@ -23,7 +23,7 @@ from tppkit._encoding import shown
 from tppkit.client.base_url import split_base_url
 from tppkit.client.calls import Call, Calls, PagedCall, Polling
 from tppkit.client.connections import DEFAULT_TIMEOUT_S
-from tppkit.client.credentials import SealCredentials
+from tppkit.client.credentials import KeepSent, SealCredentials
 from tppkit.client.driver import AsyncClient, Method, StreamMethod, SyncClient
 from tppkit.client.identity import Identity
 from tppkit.errors import ConfigurationError, TransportError
@@ -93,6 +93,7 @@ class Psd2Calls(Calls):
         new_request_id: makes X-Request-IDs.
         now: the present time, aware.
         path_prefix: what the bank's paths have in place of `/psd2/v1`, for example `/v1` or nothing.
+        keep: called with each sealed request before it is sent.
 
     Raises:
         ConfigurationError: `client.base-url`, `seal.other-origin`.
@@ -100,13 +101,14 @@ class Psd2Calls(Calls):
 
     def __init__(
         self, base_url: str, *, identity: Identity, new_request_id: Callable[[], UUID] = uuid4,
-        now: Callable[[], datetime] = utc_now, path_prefix: str = PREFIX,
+        now: Callable[[], datetime] = utc_now, path_prefix: str = PREFIX, keep: KeepSent | None = None,
     ) -> None:  # fmt: skip
         origin = split_base_url(base_url)[0]
         found, self._path_prefix = split_base_url(origin + path_prefix)
         if found != origin:
             raise ConfigurationError("client.base-url", "path_prefix is neither empty nor a path such as /psd2/v1")
-        super().__init__(PSD2, base_url, credentials=SealCredentials(identity, origin=parse_origin(origin), now=now))
+        credentials = SealCredentials(identity, origin=parse_origin(origin), now=now, keep=keep)
+        super().__init__(PSD2, base_url, credentials=credentials)
         self._new_request_id = new_request_id
 
     def initiate_payment(
@@ -370,6 +372,8 @@ class Psd2Client(_Methods, SyncClient[Psd2Calls]):
         http: a client from `make_client` to use instead of a new one; it is not closed, and its own `auth` and redirects are not used.
         sleep: waits a number of seconds, between polls and before a request is repeated; by default `time.sleep`.
         clock: monotonic seconds; by default `time.monotonic`.
+        keep: called with each sealed request before it is sent, to keep it as evidence. If it raises, the request is not sent, and the
+            exception reaches the caller.
 
     Example:
         with Psd2Client("https://psd2.bank.example", identity=identity) as client:
@@ -380,9 +384,11 @@ class Psd2Client(_Methods, SyncClient[Psd2Calls]):
     def __init__(
         self, base_url: str, *, identity: Identity, timeout_s: float = DEFAULT_TIMEOUT_S,
         path_prefix: str = PREFIX, new_request_id: Callable[[], UUID] | None = None, http: httpx.Client | None = None,
-        sleep: Callable[[float], None] | None = None, clock: Callable[[], float] | None = None,
+        sleep: Callable[[float], None] | None = None, clock: Callable[[], float] | None = None, keep: KeepSent | None = None,
     ) -> None:  # fmt: skip
-        calls = Psd2Calls(base_url, identity=identity, new_request_id=new_request_id or uuid4, path_prefix=path_prefix)
+        calls = Psd2Calls(
+            base_url, identity=identity, new_request_id=new_request_id or uuid4, path_prefix=path_prefix, keep=keep
+        )
         super().__init__(calls, identity, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)
 
 
@@ -398,7 +404,9 @@ class AsyncPsd2Client(_Methods, AsyncClient[Psd2Calls]):
     def __init__(
         self, base_url: str, *, identity: Identity, timeout_s: float = DEFAULT_TIMEOUT_S,
         path_prefix: str = PREFIX, new_request_id: Callable[[], UUID] | None = None, http: httpx.AsyncClient | None = None,
-        sleep: Callable[[float], Awaitable[None]] | None = None, clock: Callable[[], float] | None = None,
+        sleep: Callable[[float], Awaitable[None]] | None = None, clock: Callable[[], float] | None = None, keep: KeepSent | None = None,
     ) -> None:  # fmt: skip
-        calls = Psd2Calls(base_url, identity=identity, new_request_id=new_request_id or uuid4, path_prefix=path_prefix)
+        calls = Psd2Calls(
+            base_url, identity=identity, new_request_id=new_request_id or uuid4, path_prefix=path_prefix, keep=keep
+        )
         super().__init__(calls, identity, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)

@@ -15,7 +15,7 @@ import httpx
 
 from tppkit._clock import utc_now
 from tppkit.client.connections import AUTHS
-from tppkit.client.credentials import SealCredentials
+from tppkit.client.credentials import KeepSent, SealCredentials
 from tppkit.client.identity import Identity
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, RemoteProtocolError
 from tppkit.httpsig.components import Origin, parse_origin, shown_origin
@@ -47,6 +47,7 @@ class SealAuth(_Auth):
         origin: `https://host[:port]`; a request to another origin is rejected.
         new_request_id: makes X-Request-IDs.
         now: the present time, aware.
+        keep: called with each sealed request before it is sent, to keep it as evidence. If it raises, the request is not sent.
 
     Raises:
         ConfigurationError: `client.base-url`, `seal.absent`, `seal.other-origin`.
@@ -66,12 +67,13 @@ class SealAuth(_Auth):
         origin: str,
         new_request_id: Callable[[], UUID] = uuid4,
         now: Callable[[], datetime] = utc_now,
+        keep: KeepSent | None = None,
     ) -> None:
         if identity.seal is None:
             raise ConfigurationError("seal.absent", "this identity has no seal")
         self._origin = _parse_origin(origin)
         self._new_request_id = new_request_id
-        self._credentials = SealCredentials(identity, origin=self._origin, now=now)
+        self._credentials = SealCredentials(identity, origin=self._origin, now=now, keep=keep)
 
     def sync_auth_flow(self, request: Any) -> Generator[Any, Any, None]:
         """Seal the request, send it once, and reject a redirect.

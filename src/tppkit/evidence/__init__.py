@@ -1,7 +1,7 @@
 """Retained signatures: stored as received, and verified again years later.
 
 with EvidenceArchive(folder, stream_id=uuid4().hex) as archive:
-    archive.append(make_record(verified, http_status=201), *verified.chain, verified.qwac)
+    archive.append(make_record(caller.seal, http_status=201, qwac_path=caller.qwac_path))
 for row in audit_archive(folder, paths=PathVerifier(anchors)): ...
 """
 
@@ -10,11 +10,11 @@ from tppkit.evidence.audit import audit_archive, audit_archives
 from tppkit.evidence.checks import RecordVerdict
 from tppkit.evidence.heads import Head, parse_head
 from tppkit.evidence.merge import AuditResult
-from tppkit.evidence.record import EvidenceRecord, make_record
+from tppkit.evidence.record import EvidenceRecord, make_record, make_sent_record
 from tppkit.evidence.runner import AuditPlan
 from tppkit.evidence.verdicts import Verdict
 
 __all__ = [
     "AuditPlan", "AuditResult", "EvidenceArchive", "EvidenceRecord", "Head", "RecordVerdict", "Verdict", "audit_archive",
-    "audit_archives", "make_record", "parse_head",
+    "audit_archives", "make_record", "make_sent_record", "parse_head",
 ]  # fmt: skip

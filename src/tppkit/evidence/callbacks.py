@@ -13,13 +13,12 @@ from urllib.parse import unquote
 
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tppkit import __version__
 from tppkit.callbacks.addresses import TOKEN, CallbackKind
 from tppkit.callbacks.signature import CallbackKey, CallbackRejected, load_callback_key, require_body, signed_bytes
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, read_signature, require_der
 from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 from tppkit.evidence.columns import SCHEMA
-from tppkit.evidence.record import UNPLACED, BodyState, EvidenceRecord, Kind
+from tppkit.evidence.record import SOFTWARE, UNPLACED, EvidenceRecord, Kind, body_columns
 
 if TYPE_CHECKING:
     from tppkit.evidence.table import Entry
@@ -72,17 +71,13 @@ def make_callback_record(
         header_block=_header_block(callback.request_id),
         signature_raw=callback.signature.encode("ascii"),
         signing_input_sha256=hashlib.sha256(signed).hexdigest(),
-        body=body,
-        body_state=int(BodyState.INLINE if body else BodyState.NONE),
-        body_len=len(body),
-        body_sha256=hashlib.sha256(body).hexdigest(),
-        body_sha512=hashlib.sha512(body).hexdigest(),
+        **body_columns(body),
         seal_cert=None,
         qwac_cert=None,
         chain=(),
         profile=f"callback-{callback.address.kind}",
         verdict="holds",
-        software=f"tppkit/{__version__}",
+        software=SOFTWARE,
         http_status=http_status,
         error_code=None,
         key_name=key.name,

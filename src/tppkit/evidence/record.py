@@ -35,10 +35,11 @@ from tppkit.evidence.columns import (
 )
 from tppkit.evidence.files import answer_file, certificate_file, list_file
 from tppkit.message import Header, Message
-from tppkit.seals import Format, SealProfile, VerifiedRequest
+from tppkit.seals import Format, SealProfile, SentRequest, VerifiedRequest
 from tppkit.trust import TrustedPath
 
 FIRST_PREVIOUS = "0" * 64
+SOFTWARE = f"tppkit/{__version__}"
 
 UNPLACED: Mapping[str, Any] = MappingProxyType({"stream_id": "0" * 32, "seq": 0, "previous": FIRST_PREVIOUS})
 _MAX_UNPLACED_BYTES = MAX_LINE_BYTES - 1024  # leaves room for the place, the leaf and the outbox's id
@@ -309,35 +310,16 @@ def make_record(
     is_proven = qwac_path is not None and all(map(_is_proven, paths))
     answers = {name: der for path in paths if is_proven for name, der in path.answers.items()}
     lists = {name: xml for path in paths for name, xml in path.lists.items()}
-    body = verified.body
-    message = verified.unverified_message
-    kept = kept_headers(verified)
-    block = "".join(f"{name}: {value}\r\n" for name, value in message.headers if name.lower() in kept)
     return EvidenceRecord(
-        v=SCHEMA,
-        kind=int(KINDS[verified.profile.format]),
-        **UNPLACED,
+        **_request_columns(verified.unverified_message, verified.profile, verified.covered.keys(), verified.request_id),
         received_at=verified.at,
         clock_source=clock_source,
         session_id=session_id,
-        x_request_id=verified.request_id,
         payment_ref=payment_ref,
-        method=message.method,  # stored even if the seal does not cover method and target
-        target=message.target,
-        header_block=block.encode("latin-1"),
-        signature_raw=message.values(verified.profile.carrier)[0].encode("latin-1"),
         signing_input_sha256=hashlib.sha256(verified.signing_string).hexdigest(),
-        body=body,
-        body_state=int(BodyState.INLINE if body else BodyState.NONE),
-        body_len=len(body),
-        body_sha256=hashlib.sha256(body).hexdigest(),
-        body_sha512=hashlib.sha512(body).hexdigest(),
         seal_cert=verified.seal.sha256,
         qwac_cert=verified.qwac.sha256 if verified.qwac else None,
         chain=tuple(dict.fromkeys(certificate.sha256 for certificate in chain)),
-        profile=verified.profile.name,
-        verdict="holds",
-        software=f"tppkit/{__version__}",
         http_status=http_status,
         error_code=error_code,
         answers=tuple(sorted(answers)) or None,
@@ -351,16 +333,65 @@ def make_record(
     )
 
 
+def make_sent_record(
+    sent: SentRequest, *, payment_ref: str | None = None, consent_ref: str | None = None, clock_source: str = "system"
+) -> EvidenceRecord:
+    """Make the record of a request of this provider's own, before it is sent, so without the answer.
+
+        client = Psd2Client(base_url, identity=identity, keep=lambda sent: archive.append(make_sent_record(sent)))
+
+    Args:
+        sent: what a client passes to `keep`.
+        payment_ref: the payment of the request.
+        consent_ref: the consent of the request.
+        clock_source: the clock of the time of signing.
+    """
+    message, prepared, (qwac, *authorities), at = sent
+    profile, covered = prepared.seal.profile, frozenset(prepared.covered)
+    ids = message.values(profile.request_id or "") if profile.request_id in covered else ()
+    seal = prepared.seal.certificate
+    return EvidenceRecord(
+        **_request_columns(message, profile, covered, "".join(ids)),
+        received_at=at,
+        clock_source=clock_source,
+        session_id=None,
+        payment_ref=payment_ref,
+        signing_input_sha256=hashlib.sha256(prepared.signing_string).hexdigest(),
+        seal_cert=seal.sha256,
+        qwac_cert=qwac.sha256,
+        chain=tuple(certificate.sha256 for certificate in authorities),
+        http_status=None,
+        error_code=None,
+        consent_ref=consent_ref,
+        direction="sent",
+        files={certificate_file(one.sha256): one.der for one in (seal, qwac, *authorities)},
+    )
+
+
+def _request_columns(message: Message, profile: SealProfile, covered: Set[str], request_id: str) -> dict[str, Any]:
+    # If the signature has two headers, one has its own column and the other is stored with the covered ones.
+    kept = covered | profile.carriers - {profile.carrier.lower()}
+    block = "".join(f"{name}: {value}\r\n" for name, value in message.headers if name.lower() in kept)
+    return {
+        "v": SCHEMA, "kind": int(KINDS[profile.format]), **UNPLACED, "x_request_id": request_id,
+        "method": message.method, "target": message.target,  # stored even if the seal does not cover them
+        "header_block": block.encode("latin-1"), "signature_raw": message.values(profile.carrier)[0].encode("latin-1"),
+        "profile": profile.name, "verdict": "holds", "software": SOFTWARE, **body_columns(message.body),
+    }  # fmt: skip
+
+
+def body_columns(body: bytes) -> dict[str, Any]:
+    """Return the columns about a body that is kept."""
+    return {
+        "body": body, "body_state": int(BodyState.INLINE if body else BodyState.NONE), "body_len": len(body),
+        "body_sha256": hashlib.sha256(body).hexdigest(), "body_sha512": hashlib.sha512(body).hexdigest(),
+    }  # fmt: skip
+
+
 def _is_proven(path: TrustedPath) -> bool:
     """Whether an answer that is at hand proves the end entity good."""
     answer = path.revocation[0].answer if path.revocation else None
     return answer is not None and answer.sha256 in path.answers
-
-
-def kept_headers(verified: VerifiedRequest) -> Set[str]:
-    """Return the lower-case names of the headers that a record keeps in `header_block`."""
-    # If the signature has two headers, one has its own column and the other is stored with the covered ones.
-    return verified.covered.keys() | verified.profile.carriers - {verified.profile.carrier.lower()}
 
 
 def read_header_block(block: bytes) -> list[Header]:

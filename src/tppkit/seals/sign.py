@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from tppkit._clock import as_utc
 from tppkit._encoding import encode_base64
+from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, LocalProtocolError, SignatureRejected
 from tppkit.httpsig.cavage import CREATED, EXPIRES
 from tppkit.httpsig.components import Component
@@ -49,6 +50,7 @@ class PreparedRequest(NamedTuple):
         signing_string: the bytes to sign.
         digest: the Digest header, or nothing.
         write: returns the headers of a signature.
+        covered: the lower-case names that the seal covers.
     """
 
     message: Message
@@ -56,6 +58,7 @@ class PreparedRequest(NamedTuple):
     signing_string: bytes
     digest: Headers
     write: Write
+    covered: tuple[str, ...]
 
     def finish(self, signature: bytes) -> Message:
         """Return the sealed message, with the headers of the seal at the end.
@@ -73,6 +76,25 @@ class PreparedRequest(NamedTuple):
             _require_own(seal, signature, self.signing_string)
         headers = message.headers + self.digest + self.write(signature) + seal.certificate_headers
         return Message(message.method, message.target, headers, message.body)
+
+
+class SentRequest(NamedTuple):
+    """A request that was sealed, to be kept as evidence before it is sent.
+
+    Example:
+        Psd2Client(base_url, identity=identity, keep=lambda sent: archive.append(make_sent_record(sent)))
+
+    Attributes:
+        message: the request with its seal.
+        prepared: what was signed, and the seal.
+        qwac_chain: the website certificate of new connections, and the authorities sent with it.
+        at: the time of signing, aware UTC.
+    """
+
+    message: Message
+    prepared: PreparedRequest
+    qwac_chain: tuple[EidasCertificate, ...]
+    at: datetime
 
 
 def _require_own(seal: Seal, signature: bytes, data: bytes) -> None:
@@ -119,7 +141,7 @@ def prepare_request(message: Message, *, seal: Seal, at: datetime | None = None)
         prepare = _prepare_jws if profile.format is Format.JWS else _prepare_rfc9421
         whole = message.with_headers(*digest, *seal.certificate_headers)
         signing_string, write = prepare(whole, covered, seal, _required_time(profile, at))
-    return PreparedRequest(message, seal, signing_string, digest, write)
+    return PreparedRequest(message, seal, signing_string, digest, write, covered)
 
 
 def _refuse_present(doubled: tuple[str, ...], values: Mapping[str, str], seal: Seal) -> None:
