@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from refusals import refused
+from tppkit.errors import ArchiveError
 from tppkit.evidence import AuditPlan, EvidenceArchive, audit_archives
 from tppkit.evidence.log import check_log
 from tppkit.evidence.sealing import seal_archive
@@ -33,6 +35,19 @@ def test_sealing_again_changes_nothing(sealed):
     before = {path.name: path.read_bytes() for path in (folder / "segments").iterdir()}
     assert list(seal_archive(folder)) == []
     assert {path.name: path.read_bytes() for path in (folder / "segments").iterdir()} == before
+
+
+def test_a_writer_goes_on_behind_sealed_parts(sealed, paths, append):
+    folder, _ = sealed
+    (folder / "records.jsonl").unlink()
+    with EvidenceArchive(folder, stream_id="c3" * 16) as archive:
+        append(archive, 6, 7)
+    result = audit_archives([folder], PLAN, material=paths)
+    assert (result.exit_code, result.records, result.heads[0].stream_id) == (0, 8, STREAM)
+    (folder / "records.jsonl").unlink()
+    (folder / "segments/2026-06-000000000003.json").write_bytes(b"{}")
+    with refused(ArchiveError, "archive.damaged"):
+        EvidenceArchive(folder, stream_id=STREAM)
 
 
 def test_a_part_that_does_not_check_is_not_sealed(tmp_path, append, paths, caplog):

@@ -37,6 +37,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
 from tppkit.evidence.columns import MAX_LINE_BYTES
 from tppkit.evidence.files import KeptFiles, certificate_file, sync
+from tppkit.evidence.manifest import list_manifests, read_manifest
 from tppkit.evidence.record import FIRST_PREVIOUS, EvidenceRecord
 
 RECORDS = "records.jsonl"
@@ -73,11 +74,10 @@ class EvidenceArchive:
             self._open()
             undo.enter_context(self._file)
             self._repair_last_line()
-            first, last = self._first(), next(self.newest(1), None) or _last_of_closed(folder)
+            first, last = self._first(), next(self.newest(1), None)
+            end = (last.stream_id, last.seq + 1, last.leaf) if last else _end_of_closed(folder)
             undo.pop_all()
-        self.stream_id = last.stream_id if last else stream_id
-        self._seq = last.seq + 1 if last else 0
-        self._previous = last.leaf if last else FIRST_PREVIOUS
+        self.stream_id, self._seq, self._previous = end or (stream_id, 0, FIRST_PREVIOUS)
         self._part_seq = first.seq if first else self._seq
         self._part_day = first.received_at.date() if first else None
 
@@ -304,22 +304,28 @@ def closed_parts(folder: Path) -> tuple[tuple[int, str], ...]:
     return tuple(sorted((int(match[1]), name) for name in os.listdir(folder) if (match := _CLOSED.fullmatch(name))))
 
 
-def _last_of_closed(folder: Path) -> EvidenceRecord | None:
-    """Return the last record of the newest closed part, after which an empty open part continues."""
+def _end_of_closed(folder: Path) -> tuple[str, int, str] | None:
+    """Return the stream, the next place and the last leaf of the newest closed or sealed part, which an empty open part continues."""
+    name = str(folder)
     try:
-        parts = closed_parts(folder)
+        parts, manifests = closed_parts(folder), list_manifests(folder)
+        if manifests:
+            name = str(manifests[-1])
+            manifest = read_manifest(manifests[-1])
+            if not parts or parts[-1][0] < manifest.end:
+                return manifest.stream_id, manifest.end, manifest.leaf
         if not parts:
             return None
-        with open(folder / parts[-1][1], "rb", opener=regular_only) as file:
+        name = str(folder / parts[-1][1])
+        with open(name, "rb", opener=regular_only) as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(_last_line_start(file, max(end - 1, 0)))
-            return EvidenceRecord.from_line(file.read(MAX_LINE_BYTES + 1).rstrip(b"\n"))
+            last = EvidenceRecord.from_line(file.read(MAX_LINE_BYTES + 1).rstrip(b"\n"))
+            return last.stream_id, last.seq + 1, last.leaf
     except OSError as e:
-        raise ArchiveError("archive.unusable", f"the closed parts of {folder} cannot be read: {e.strerror}") from e
+        raise ArchiveError("archive.unusable", f"{name} cannot be read: {e.strerror}") from e
     except FormatError as e:
-        raise ArchiveError(
-            "archive.damaged", f"the last record of {folder / parts[-1][1]} cannot be read: {e.message}"
-        ) from e
+        raise ArchiveError("archive.damaged", f"the end of {name} cannot be read: {e.message}") from e
 
 
 def _lock(folder: Path) -> int:

@@ -7,17 +7,22 @@ never removed: all of them joined give the root, also where a part is damaged or
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tppkit._encoding import parse_json
+from tppkit._files import read_bounded, regular_only
 from tppkit.errors import FormatError
 from tppkit.evidence.tree import Frontier
 
+SEGMENTS = "segments"
 MAX_MANIFEST_BYTES = 64 * 1024
 _VERSION = 1
+_NAME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{12}\.json")
 _HEX = re.compile("[0-9a-f]{64}")
 _STREAM = re.compile("[0-9a-f]{32}")
 _MAX_LEVEL = 63
@@ -110,6 +115,26 @@ def parse_manifest(raw: bytes) -> Manifest:
     if manifest.to_bytes() != raw:
         raise FormatError("manifest.malformed", "the manifest is not written as this version writes it")
     return manifest
+
+
+def list_manifests(archive: Path) -> tuple[Path, ...]:
+    """List the manifests of an archive in the order of their records.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    folder = archive / SEGMENTS
+    names = os.listdir(folder) if folder.is_dir() else []
+    return tuple(folder / name for name in sorted(names, key=lambda name: name[8:]) if _NAME.fullmatch(name))
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read a manifest.
+
+    Raises:
+        FormatError: `file.unreadable`, `file.too-large`, `manifest.malformed`, `json.*`.
+    """
+    return parse_manifest(read_bounded(path, max_bytes=MAX_MANIFEST_BYTES, opener=regular_only))
 
 
 def _number(value: Any, maximum: int = (1 << 63) - 1) -> int:

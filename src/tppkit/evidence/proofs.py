@@ -21,9 +21,9 @@ from tppkit.errors import CertificateRejected, Finding, FormatError, Severity, V
 from tppkit.evidence.algorithms import NEVER, Proof, end_of_stamp
 from tppkit.evidence.files import sync
 from tppkit.evidence.heads import Head
-from tppkit.evidence.manifest import Manifest
+from tppkit.evidence.manifest import SEGMENTS, Manifest, list_manifests, read_manifest
 from tppkit.evidence.results import StampRow
-from tppkit.evidence.segments import SEGMENTS, STAMP, Segment, list_manifests, read_manifest
+from tppkit.evidence.segments import STAMP, Segment
 from tppkit.evidence.stamps import MAX_STAMP_BYTES, request_stamp, verify_stamp
 from tppkit.evidence.stream import CLOCK_TOLERANCE
 from tppkit.evidence.tree import Frontier

@@ -23,10 +23,10 @@ from tppkit._clock import from_microseconds, to_microseconds
 from tppkit._files import PRIVATE, FilePath, as_path, locked, replace_file
 from tppkit.errors import ArchiveError, ConfigurationError, Finding, FormatError, Severity
 from tppkit.evidence.files import sync
-from tppkit.evidence.manifest import Manifest
+from tppkit.evidence.manifest import SEGMENTS, Manifest
 from tppkit.evidence.operations import Ranges, add_operation, holds, joined, missing_in, read_operations, records_of
 from tppkit.evidence.record import BodyState
-from tppkit.evidence.segments import SEGMENTS, Segment, list_segments
+from tppkit.evidence.segments import Segment, list_segments
 from tppkit.evidence.table import Columns, entries, leaves
 from tppkit.evidence.tree import subtrees
 

@@ -21,11 +21,10 @@ from tppkit.errors import ArchiveError, FormatError
 from tppkit.evidence.archive import closed_parts, read_lines
 from tppkit.evidence.checks import unverified
 from tppkit.evidence.files import sync
-from tppkit.evidence.manifest import Manifest
+from tppkit.evidence.manifest import SEGMENTS, Manifest, list_manifests, read_manifest
 from tppkit.evidence.operations import OPERATIONS
 from tppkit.evidence.parquet import read_parquet, write_parquet
 from tppkit.evidence.record import FIRST_PREVIOUS
-from tppkit.evidence.segments import SEGMENTS, list_manifests, read_manifest
 from tppkit.evidence.stream import Stream
 from tppkit.evidence.table import Columns, batches, entries, leaves
 from tppkit.evidence.tree import Frontier, subtrees

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,17 +17,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from tppkit._files import FilePath, as_path, read_bounded, regular_only
+from tppkit._files import FilePath, as_path, regular_only
 from tppkit.errors import ArchiveError, FormatError
 from tppkit.evidence.algorithms import Proof
 from tppkit.evidence.archive import RECORDS, closed_parts, read_lines
-from tppkit.evidence.manifest import MAX_MANIFEST_BYTES, Manifest, parse_manifest
+from tppkit.evidence.manifest import SEGMENTS, Manifest, list_manifests, read_manifest
 from tppkit.evidence.table import Columns, batches
 
-SEGMENTS = "segments"
 STAMP = ".tsr"
 _CHUNK = 1 << 20
-_MANIFEST = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{12}\.json")
 
 
 class State(StrEnum):
@@ -122,26 +119,6 @@ def list_segments(archive: FilePath) -> tuple[Segment, ...]:
     except OSError as e:
         raise ArchiveError("archive.unreadable", f"{e.filename or folder} cannot be read: {e.strerror}") from e
     return tuple(found)
-
-
-def list_manifests(archive: Path) -> tuple[Path, ...]:
-    """List the manifests of an archive in the order of their records.
-
-    Raises:
-        OSError: a folder cannot be read.
-    """
-    folder = archive / SEGMENTS
-    names = os.listdir(folder) if folder.is_dir() else []
-    return tuple(folder / name for name in sorted(names, key=lambda name: name[8:]) if _MANIFEST.fullmatch(name))
-
-
-def read_manifest(path: Path) -> Manifest:
-    """Read a manifest.
-
-    Raises:
-        FormatError: `file.unreadable`, `file.too-large`, `manifest.malformed`, `json.*`.
-    """
-    return parse_manifest(read_bounded(path, max_bytes=MAX_MANIFEST_BYTES, opener=regular_only))
 
 
 def _sealed(folder: Path, path: Path) -> Segment:
