@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import pytest
 
@@ -112,15 +113,18 @@ def test_the_audit_has_its_own_exit_codes(demo_folder, tppkit, tmp_path):
     assert tppkit("audit", "verify", shortened, "--trust", pki).exit_code == 4
 
 
-def test_an_audit_checks_revocation_by_the_given_lists(demo_folder, tppkit):
+def test_an_audit_checks_revocation_by_the_kept_answers_and_by_the_given_lists(demo_folder, tppkit, tmp_path):
     folder, _ = demo_folder
     pki = folder / "pki"
     audit = ("audit", "verify", folder / "archive", "--trust", pki)
-    assert tppkit(*audit).exit_code == 0
-    assert "revocation: not asked; give --crl or --ocsp" in tppkit(*audit).stdout
+    kept = tppkit(*audit, "--json")
+    assert (kept.exit_code, kept.json["without_revocation"], kept.json["not_checked"]) == (0, 0, ["trusted_lists"])
     lists = [word for kind in ("qwac", "qseal") for word in ("--crl", pki / f"issuing-ca-{kind}.crl")]
     asked = tppkit(*audit, *lists, "--json")
     assert (asked.exit_code, asked.json["passed"], asked.json["revocation_asked"]) == (0, 2, True)
-    half = tppkit(*audit, *lists[:2], "--json")
-    assert (half.exit_code, half.json["by_code"]) == (3, {"revocation.unknown": 2})
+    lost = shutil.copytree(folder / "archive", tmp_path / "archive")
+    shutil.rmtree(lost / "answers")
+    for given in ((), lists):
+        result = tppkit("audit", "verify", lost, "--trust", pki, *given, "--json")
+        assert (result.exit_code, result.json["by_code"]) == (3, {"record.answer": 2})
     assert tppkit(*audit, "--crl", pki / "qwac.pem").exit_code == 7

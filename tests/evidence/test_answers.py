@@ -101,7 +101,7 @@ def test_an_answer_that_is_not_there_leaves_its_records_undecided(damage, receiv
                 file.symlink_to(tmp_path / file.name)
     for given in ((), crls(pki, RECEIVED)):  # also if other answers would prove it
         result = audit(folder, pki, *given)
-        assert (result.exit_code, result.by_code) == (3, {"record.answer": 1})
+        assert (result.exit_code, result.totals.by_code) == (3, {"record.answer": 1})
 
 
 def test_a_seal_revoked_between_two_requests_disproves_the_second_alone(receive, pki, tmp_path):
