@@ -124,7 +124,7 @@ def audit_archives(
     if any(segment.stamp for segment in segments):
         from tppkit.evidence.proofs import check_stamps  # an archive without stamps needs no extra
 
-        stamps = check_stamps(segments, paths=_stamp_paths(material or plan.load()), now=plan.now, at=plan.at)
+        stamps = check_stamps(segments, paths=stamp_paths(material or plan.load()), now=plan.now, at=plan.at)
         segments = [*stamps.segments]
         whole += stamps.findings
     with nullcontext(work) if work is not None else TemporaryDirectory(prefix="tppkit-audit-") as folder:
@@ -146,7 +146,7 @@ def audit_archives(
     return result
 
 
-def _stamp_paths(material: Paths) -> PathVerifier | None:
+def stamp_paths(material: Paths) -> PathVerifier | None:
     """Return what time stamps are verified by: the given authorities. Trusted lists name those of certificates only."""
     if isinstance(material, TrustMaterial) and material.anchors is not None:
         return PathVerifier(material.anchors, revocation=material.revocation)

@@ -18,7 +18,8 @@ from typing import NamedTuple
 from tppkit._clock import from_microseconds
 from tppkit._files import PRIVATE, FilePath, as_path, new_folder, read_bounded, regular_only, write_new
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
-from tppkit.errors import FormatError, TppkitError
+from tppkit.errors import FormatError, TppkitError, VerificationError
+from tppkit.evidence.audit import stamp_paths
 from tppkit.evidence.checks import Checks, RecordVerdict
 from tppkit.evidence.files import answer_file, load_certificate
 from tppkit.evidence.lookup import FoundRecord, Place, prove_place
@@ -207,6 +208,7 @@ def _contents(exhibit: Exhibit, place: Place, paths: Paths) -> Iterator[tuple[st
     contents = dict(_proofs(exhibit, place, paths))
     contents |= _certificates(exhibit, paths)
     contents |= dict(_answers(exhibit))
+    contents |= dict(_stamp(place, paths))
     contents["verify.sh"] = files("tppkit.evidence").joinpath("verify.sh").read_bytes()
     sums = [f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(contents.items())]
     yield from contents.items()
@@ -222,8 +224,6 @@ def _proofs(exhibit: Exhibit, place: Place, paths: Paths) -> Iterator[tuple[str,
     yield "record.cbor", record.hashed
     yield "path.txt", "".join(f"{node.hex()}\n" for node in place.path).encode()
     yield "head.txt", place.head.text.encode()
-    if place.stamp is not None:
-        yield "head.tsr", read_bounded(place.stamp, max_bytes=_MAX_ANSWER_BYTES, opener=regular_only)
 
 
 def _certificates(exhibit: Exhibit, paths: Paths) -> dict[str, bytes]:
@@ -252,3 +252,19 @@ def _answers(exhibit: Exhibit) -> Iterator[tuple[str, bytes]]:
         file = exhibit.found.segment.archive / answer_file(name, record.received_at)
         with suppress(FormatError):  # verify.sh says that it is missing
             yield f"answers/{name}.der", read_bounded(file, max_bytes=_MAX_ANSWER_BYTES, opener=regular_only)
+
+
+def _stamp(place: Place, paths: Paths) -> Iterator[tuple[str, bytes]]:
+    if place.stamp is None:
+        return
+    from tppkit.evidence.stamps import verify_stamp  # an archive without stamps needs no extra
+
+    raw = read_bounded(place.stamp, max_bytes=_MAX_ANSWER_BYTES, opener=regular_only)
+    yield "head.tsr", raw
+    verifier = stamp_paths(paths)
+    if verifier is None:
+        return
+    with suppress(FormatError, VerificationError):  # verify.sh says that it does not hold, or has no authority
+        chain = verify_stamp(raw, place.head, paths=verifier).chain
+        yield "stamp-anchor.der", chain[-1].der
+        yield from ((f"authorities/{one.sha256}.der", one.der) for one in chain[1:])

@@ -46,10 +46,12 @@ class Stamp:
     Attributes:
         at: when the authority saw the head, aware UTC.
         authority: the certificate that signed it.
+        chain: from that certificate to a root.
     """
 
     at: datetime
     authority: EidasCertificate
+    chain: tuple[EidasCertificate, ...]
 
 
 def request_stamp(head: Head, url: str, *, fetch: Fetch) -> bytes:
@@ -117,7 +119,7 @@ def verify_stamp(raw: bytes, head: Head, *, paths: PathVerifier) -> Stamp:
         verifier.verify_message(response, head.text.encode())
     except (TokenRejected, ValueError) as e:
         raise VerificationError("stamp.signature", f"the time stamp does not hold: {str(e)[:300]}") from e
-    return Stamp(at, signer)
+    return Stamp(at, signer, path.chain)
 
 
 def _decode(raw: bytes) -> Any:

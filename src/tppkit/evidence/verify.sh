@@ -142,7 +142,44 @@ organisation() {
 }
 [[ -n $(organisation seal) && $(organisation seal) == "$(organisation qwac)" ]] && holds 'both certificates name one organisation' || fails 'both certificates name one organisation'
 
-# 6. The leaf of the record is in the log, at its place.
+# 6. The answers that the record names prove that neither certificate was revoked at the time of receipt.
+lines() { local line; while IFS= read -r line; do [[ $line == $1* ]] && printf '%s\n' "${line#$1}"; done; }
+within() { # whether the times of an OCSP answer, as openssl prints them, include the time of receipt
+    local from to
+    from=$(date -u -d "$(lines $'\tThis Update: ' <<< "$1")" +%s 2> /dev/null) && to=$(lines $'\tNext Update: ' <<< "$1")
+    [[ -n $from && $from -le $((at + 300)) && (-z $to || $(date -u -d "$to" +%s) -ge $((at - 300))) ]]
+}
+: > "$work/crls.pem"
+responses=()
+for one in ${column_answers-}; do
+    name=$(raw "$one")
+    [[ $name =~ ^[0-9a-f]{64}$ && $(sha256 "answers/$name.der") == "$name" ]] || { fails 'an answer that the record names is in the bundle'; continue; }
+    openssl crl -inform DER -in "answers/$name.der" >> "$work/crls.pem" 2> /dev/null || responses+=("answers/$name.der")
+done
+for name in seal qwac; do
+    [[ -n ${column_answers-} ]] || { printf 'note         no answers about revocation were kept (%s)\n' "$name"; continue; }
+    state='' chain=(-attime "$at" -partial_chain -CAfile "$work/$name-anchor.pem")
+    if [[ -s $work/crls.pem ]]; then
+        text=$(openssl verify "${chain[@]}" -untrusted "$work/authorities.pem" -crl_check -CRLfile "$work/crls.pem" "$work/$name.pem" 2>&1) && state=good
+        [[ $text == *'certificate revoked'* ]] && state=revoked
+    fi
+    for response in ${responses[@]+"${responses[@]}"}; do
+        for issuer in seal-anchor.der qwac-anchor.der authorities/*.der; do
+            pem "$issuer" > "$work/issuer.pem"
+            text=$(openssl ocsp -respin "$response" -issuer "$work/issuer.pem" -cert "$work/$name.pem" "${chain[@]}" -verify_other "$work/authorities.pem" -no_nonce 2> "$work/errors")
+            [[ $(< "$work/errors") == *'Response verify OK'* ]] || continue
+            [[ $text == *"$name.pem: revoked"* ]] && state=revoked
+            [[ -z $state && $text == *"$name.pem: good"* ]] && within "$text" && state=good
+        done
+    done
+    case $state in
+        good) holds "the certificate ($name) was not revoked, by the answers that the record names" ;;
+        revoked) fails "the certificate ($name) was not revoked, by the answers that the record names" ;;
+        *) skips "revocation of the certificate ($name): no answer here proves it" ;;
+    esac
+done
+
+# 7. The leaf of the record is in the log, at its place.
 leaf=$( { printf '\000'; cat record.cbor; } | sha256) size='' root=''
 { IFS= read -r origin; IFS= read -r size; IFS= read -r root; } < head.txt
 [[ $origin == "tppkit.evidence/$(raw "${column_stream_id-}")" && $size =~ ^[1-9][0-9]{0,17}$ ]] || stop 'the head is of another log, or malformed'
@@ -163,8 +200,22 @@ done
 [[ $step == "${#proof[@]}" && $(raw "$node" | openssl base64 -A) == "$root" ]] || result=fails
 $result "the record is number $column_seq of the $size of the head"
 
+# 8. The head was stamped: the record existed then.
+if [[ -f head.tsr ]]; then
+    stamped=$(openssl ts -reply -in head.tsr -text 2> /dev/null | lines 'Time stamp: ')
+    when=$(date -u -d "$stamped" +%s 2> /dev/null) || when=$at
+    if [[ ! -f stamp-anchor.der ]]; then
+        skips 'the time stamp: no authority for it is in this exhibit'
+    else
+        pem stamp-anchor.der > "$work/stamp-anchor.pem"
+        openssl ts -verify -data head.txt -in head.tsr -CAfile "$work/stamp-anchor.pem" -untrusted "$work/authorities.pem" -attime "$when" > /dev/null 2>&1 \
+            && holds "the head was stamped: $stamped" || fails 'the time stamp is over the head'
+    fi
+fi
+
 printf 'anchor       %s (seal)\n' "$(sha256 seal-anchor.der)"
 printf 'anchor       %s (connection)\n' "$(sha256 qwac-anchor.der)"
+[[ -f stamp-anchor.der ]] && printf 'anchor       %s (time stamp)\n' "$(sha256 stamp-anchor.der)"
 printf 'head         %s records, root %s\n' "$size" "${root//[^A-Za-z0-9+\/=]/?}"
 printf 'Compare the anchors with the authorities that you trust, and the head with one that another party keeps.\n'
 ((failed == 0)) || { printf 'This exhibit does not hold.\n'; exit 1; }
