@@ -70,13 +70,45 @@ def test_records_that_do_not_hold_are_grouped_by_cause(report_of, filled):
 
 def test_what_a_peer_chose_is_neither_markup_nor_a_formula(report_of, filled):
     lines = [json.loads(line) for line in lines_of(filled)]
-    lines[1] |= {"x_request_id": "=cmd|' /C calc'!A0", "target": "<script>alert(1)</script>"}
+    lines[1] |= {
+        "x_request_id": "=cmd|' /C calc'!A0",
+        "target": "<script>alert(1)</script>",
+        "clock_source": "<b>\u202eabc",
+    }
     lines[2] |= {"x_request_id": "<img src=x onerror=alert(1)>"}
     page, value, rows = report_of(*[json.dumps(line).encode() + b"\n" for line in lines])
     assert "<script" not in page
     assert "<img" not in page
+    assert "&lt;b&gt;\\u202eabc" in page
     assert rows[2][COLUMNS.index("x_request_id")] == "'=cmd|' /C calc'!A0"
     assert value["failed"] == 2
+
+
+def test_a_report_says_what_is_proven_for_how_long_and_how_to_repeat_it(report_of, filled):
+    page, value, _ = report_of(heads=["ab" * 32])
+    assert value["command"] == f"tppkit audit verify {filled} --expect-head {'ab' * 32}"
+    assert (value["clocks"], value["ends"]) == ({"system": 3}, [{"day": None, "records": 3}])
+    for words in (
+        "<h2>6. eIDAS Article 32a", "No trusted lists were given, so it is not shown", "3 have a signature that",
+        "<h2>7. Time and clocks", "There is no time stamp", "<h2>8. How long the proof lasts", "no end is planned",
+        "<h2>9. Redactions", "no receipt of any", "<h2>10. How to repeat", value["plan_digest"], value["report_hash"],
+    ):  # fmt: skip
+        assert words in page, words
+
+
+def test_the_first_record_of_a_cause_is_shown_with_what_was_signed(report_of, filled):
+    lines = lines_of(filled)
+    changed = [line.replace(b'"body":"', b'"body":"AAAA') for line in lines[1:]]
+    page, value, _ = report_of(lines[0], *changed)
+    (cause,) = value["causes"]
+    assert cause["first"]["signed"].endswith("(request-target): post /psd2/v1/payments/sepa-credit-transfers")
+    assert "x-request-id: 00000000-0000-0000-0000-000000000001\n(request-target)" in page
+    assert "1 are as they were signed and stored" in page
+
+
+def test_the_clock_of_a_sandbox_proves_nothing(report_of, filled):
+    page, _, _ = report_of(*[line.replace(b'"system"', b'"sandbox"') for line in lines_of(filled)])
+    assert "It can be set, so its times prove nothing." in page
 
 
 def test_the_hash_of_a_report_depends_on_records_and_material_alone(report_of, filled, tmp_path, paths):

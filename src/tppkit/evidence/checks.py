@@ -27,15 +27,18 @@ from tppkit.evidence.files import load_answers, load_certificate
 from tppkit.evidence.record import KINDS, BodyState, EvidenceRecord, read_header_block
 from tppkit.evidence.table import Columns, Entry, entries, leaves
 from tppkit.evidence.verdicts import Verdict, verdict_of
+from tppkit.httpsig.signing_string import message_components
 from tppkit.message import Header, Message
 from tppkit.seals import PROFILES, SealPolicy, SealProfile, VerifiedHead, verify_request, verify_request_head
 from tppkit.seals.policy import Paths
+from tppkit.seals.verify import read_seal
 from tppkit.trust import TrustedPath, TrustMaterial, Window
 
 _ORGANIZATIONS = OrganizationPolicy()
 _REMEMBERED = 4_096
 _REMEMBERED_ANSWERS = 8  # sets of answers, each of up to 32 MB
 _DAY = 86_400_000_000
+_MAX_SHOWN, _MAX_SIGNED_SHOWN = 1_000, 8_192
 Failure = tuple[str, str]
 """A code with its message."""
 CHANGED: Failure = ("record.leaf", "the record was changed after it was written: its stored hash differs")
@@ -76,6 +79,8 @@ class RecordVerdict(NamedTuple):
         has_revocation: whether revocation was checked, by the answers that were kept with the record or given to the audit.
         key: name and SHA-256 of the key of a callback or login GET, which have no certificate; None for others.
         end: when the proof ends, because an algorithm of the signatures ends and no stamp of a later one proves the record.
+        clock_source: the clock of the time of receipt.
+        signed: the signed string, if the record does not hold, and is the first that this process finds to fail so.
     """
 
     line: int
@@ -104,6 +109,8 @@ class RecordVerdict(NamedTuple):
     has_revocation: bool = False
     key: str | None = None
     end: datetime = NEVER
+    clock_source: str | None = None
+    signed: str | None = None
 
     @property
     def owner(self) -> str | None:
@@ -214,6 +221,7 @@ class Checks:
         self._certificate = lru_cache(maxsize=1024)(partial(load_certificate, archive))
         self._material = Cache[tuple[object, ...], _Material](_REMEMBERED)
         self._policies: dict[str, SealPolicy] = {}  # by the names of dialects
+        self._shown = set[tuple[object, ...]]()
         self._carried = Cache[tuple[str, str], tuple[Header, ...]](_REMEMBERED)  # by dialect and seal
 
     def rows(self, columns: Columns, *, proof: Proof | None = None) -> list[RecordVerdict]:
@@ -265,12 +273,17 @@ class Checks:
             failures.append(("record.algorithm-ended", ended_message(end, proven_at)))
         claimed = None if material.seal is None else material.seal.organization_identifier
         name = None if claimed is None else claimed.text
-        verdict, deciding = verdict_of([code for code, _ in failures])
+        codes = [code for code, _ in failures]
+        verdict, deciding = verdict_of(codes)
+        signed = None
+        if failures and dialect is not None and material.seal is not None and self._is_new((name, *codes)):
+            signed = self._signed_string(entry, dialect, material.seal)
         return RecordVerdict(
             entry.line, verdict, deciding, tuple(dict.fromkeys(failures)), entry.seq, entry.stream_id, entry.received_at, at,
             entry.x_request_id, entry.payment_ref, entry.method, entry.target, entry.http_status, entry.profile, material.findings,
             None if failures else name, name, entry.previous, leaf, is_intact, f"{entry.method} {entry.target} {entry.body_sha256}",
             has_revocation=material.has_revocation, end=end if proof is None else max(end, proof.end),
+            clock_source=entry.clock_source, signed=signed,
         )  # fmt: skip
 
     def _callback_row(self, leaf: str | None, entry: Entry, failures: list[Failure]) -> RecordVerdict:
@@ -291,6 +304,7 @@ class Checks:
             self._at or from_microseconds(entry.received_at), entry.x_request_id, entry.payment_ref, entry.method, entry.target,
             entry.http_status, entry.profile, claimed_by=entry.key_name, previous=entry.previous, leaf=leaf,
             is_intact=entry.leaf in (None, leaf), content=f"{entry.method} {entry.target} {entry.body_sha256}",
+            clock_source=entry.clock_source,
             has_revocation=True, key=key_label(entry),
         )  # fmt: skip
 
@@ -365,22 +379,39 @@ class Checks:
 
     def _verify_seal(self, entry: Entry, dialect: SealProfile, material: _Material, at: datetime) -> datetime:
         """Verify the seal, and return when its algorithm ends."""
-        policy = self._policy(dialect)
-        seal = cast("EidasCertificate", material.seal)
-        carried = self._carried.get((dialect.name, seal.sha256))
-        if carried is None:
-            carried = policy.profile.certificate_headers(seal)
-            self._carried.put((dialect.name, seal.sha256), carried)
-        block = read_header_block(entry.header_block)
-        # If the seal covers the header of its certificate, use the stored certificate instead.
-        replaced = carried and carried[0][0].lower()
-        kept = [header for header in block if header[0].lower() != replaced]
-        headers = (*kept, (policy.profile.carrier, entry.signature_raw.decode("latin-1")), *carried)
-        message = Message(entry.method, entry.target, headers, entry.body or b"")
+        policy, seal = self._policy(dialect), cast("EidasCertificate", material.seal)
+        message, block = self._message(entry, policy.profile, seal)
         verify = verify_request_head if _is_redacted(entry) else verify_request
         verified = verify(message, qwac=material.qwac, at=at, policy=policy)
         _require_agreement(entry, verified, block)
         return end_of_seal(policy.profile, verified.parameters.algorithm, seal)
+
+    def _message(self, entry: Entry, profile: SealProfile, seal: EidasCertificate) -> tuple[Message, list[Header]]:
+        """Return the request, and the header lines that were stored."""
+        carried = self._carried.get((profile.name, seal.sha256))
+        if carried is None:
+            carried = profile.certificate_headers(seal)
+            self._carried.put((profile.name, seal.sha256), carried)
+        block = read_header_block(entry.header_block)
+        # If the seal covers the header of its certificate, use the stored certificate instead.
+        replaced = carried and carried[0][0].lower()
+        kept = [header for header in block if header[0].lower() != replaced]
+        headers = (*kept, (profile.carrier, entry.signature_raw.decode("latin-1")), *carried)
+        return Message(entry.method, entry.target, headers, entry.body or b""), block
+
+    def _is_new(self, cause: tuple[object, ...]) -> bool:
+        if cause in self._shown or len(self._shown) >= _MAX_SHOWN:
+            return False
+        self._shown.add(cause)
+        return True
+
+    def _signed_string(self, entry: Entry, dialect: SealProfile, seal: EidasCertificate) -> str | None:
+        policy = self._policy(dialect)
+        with suppress(TppkitError, KeyError):  # a field of the seal is missing
+            message, _ = self._message(entry, policy.profile, seal)
+            signed = read_seal(message, message_components(message)[0], policy).signing_string
+            return signed[:_MAX_SIGNED_SHOWN].decode("utf-8", "replace")
+        return None
 
     def _policy(self, profile: SealProfile) -> SealPolicy:
         policy = self._policies.get(profile.name)

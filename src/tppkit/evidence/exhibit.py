@@ -8,7 +8,7 @@ write_bundle(exhibit, "exhibit", paths=paths)
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +24,7 @@ from tppkit.evidence.checks import Checks, RecordVerdict
 from tppkit.evidence.files import answer_file, load_certificate
 from tppkit.evidence.lookup import FoundRecord, Place, prove_place
 from tppkit.evidence.record import EvidenceRecord
+from tppkit.evidence.verdicts import step_of
 from tppkit.httpsig.signing_string import message_components
 from tppkit.seals import PROFILES, SealPolicy
 from tppkit.seals.policy import Paths
@@ -41,15 +42,6 @@ _STEPS = (
     "the provider has the role for the endpoint",
     "the algorithm is still accepted",
 )
-# The step of a code; all others are of the seal.
-_OF_CODE: Mapping[str, int] = {
-    "record.leaf": 0, "record.body": 1, "record.body-redacted": 1, "record.answer": 2, "record.certificate": 2,
-    "record.no-qwac": 2,
-    "record.signing-input": 4, "record.malformed": 4, "role.missing": 5, "record.algorithm-ended": 6,
-}  # fmt: skip
-_OF_PREFIX: Mapping[str, int] = dict.fromkeys(
-    ("trust", "trusted-list", "path", "revocation", "certificate", "qcstatements", "organization-identifier", "file", "der", "key"), 2
-)  # fmt: skip
 _UNDECIDED = frozenset({"trust.no-anchors", "record.body-redacted"})
 
 
@@ -141,7 +133,7 @@ def _steps(
 ) -> Iterator[Step]:
     failures: dict[int, list[tuple[str, str]]] = {}
     for code, message in verdict.failures:
-        place = _OF_CODE.get(code, _OF_PREFIX.get(code.partition(".")[0], 3))
+        place = step_of(code) - 1
         failures.setdefault(place, []).append((code, message))
     skipped = {}
     if seal is None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from html import escape
 from typing import Any
 
 from tppkit import __version__
@@ -19,26 +18,12 @@ from tppkit._files import FilePath, as_path, replace_file, replacing
 from tppkit.codes import CODES
 from tppkit.evidence.heads import Head, head_object
 from tppkit.evidence.merge import AuditResult
+from tppkit.evidence.page import STYLE, chart, count, lines_of, listed, table, text
+from tppkit.evidence.report_proof import command_of, proof_sections
 from tppkit.evidence.results import Cause
 from tppkit.evidence.runner import AuditPlan
 from tppkit.evidence.verdicts import Verdict, sub_indication
 
-_STYLE = """
-body{font:15px/1.45 system-ui,sans-serif;color:#1b1f24;max-width:64rem;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.5rem;margin-bottom:.2rem}
-h2{font-size:1.15rem;margin-top:2rem;border-bottom:1px solid #c8ced6;padding-bottom:.2rem}
-table{border-collapse:collapse;width:100%;margin:.6rem 0}
-th,td{text-align:left;padding:.25rem .6rem;overflow-wrap:anywhere;border-bottom:1px solid #e3e7ec;vertical-align:top}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
-code,pre{font:13px/1.4 ui-monospace,monospace;overflow-wrap:anywhere;white-space:pre-wrap}
-.verdict{font-size:1.15rem;padding:.6rem .8rem;border-left:6px solid;margin:1rem 0}
-.holds{border-color:#1a7f37;background:#eaf6ec}.open{border-color:#9a6700;background:#fdf6e3}
-.fails{border-color:#b42318;background:#fdecea}.numbers{display:flex;flex-wrap:wrap;gap:.6rem}
-.numbers div{border:1px solid #d5dae1;padding:.4rem .8rem;min-width:7rem}
-.numbers b{display:block;font-size:1.3rem;font-variant-numeric:tabular-nums}.small{color:#57606a;font-size:13px}
-details{margin:.4rem 0}svg{max-width:100%}@media print{body{margin:0;max-width:none;font-size:11pt}h2{break-after:avoid}
-tr{break-inside:avoid}}
-"""
 _NAMES = {
     "revocation": "Revocation of {without_revocation:,} of {records:,} records: no CRL or OCSP response was kept or given, so a revoked "
     "certificate is not recognised.",
@@ -124,6 +109,11 @@ def report_object(
         "findings": [one.to_object() for one in (*result.findings, *result.unreadable)],
         "heads": [head_object(head) for head in result.heads],
         "stamps": [stamp._asdict() for stamp in result.stamps],
+        "clocks": dict(totals.clocks),
+        "ends": [{"day": day or None, "records": number} for day, number in sorted(totals.ends.items())],
+        "operations": [dict(one) for one in result.operations],
+        "plan_digest": plan.digest(),
+        "command": command_of(result, plan, heads),
         "groups": [{**group._asdict(), "records": number} for group, number in sorted(totals.groups.items())],
         "causes": [
             {
@@ -138,19 +128,23 @@ def report_object(
 def _page(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str]:
     kind, sentence = _sentence(result)
     yield "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-    yield f"<title>Audit of retained signatures</title><style>{_STYLE}</style>"
+    yield f"<title>Audit of retained signatures</title><style>{STYLE}</style>"
     yield "<h1>Audit of retained signatures</h1>"
-    made = f"Made {_text(value['made_at'])} with {_text(value['software'])}"
-    yield f"<p class=small>{made}. Report hash <code>{_text(value['report_hash'])}</code></p>"
-    yield f"<p class='verdict {kind}'>{_text(sentence)}</p><div class=numbers>"
+    made = f"Made {text(value['made_at'])} with {text(value['software'])}"
+    yield f"<p class=small>{made}. Report hash <code>{text(value['report_hash'])}</code></p>"
+    yield f"<p class='verdict {kind}'>{text(sentence)}</p><div class=numbers>"
     for name in ("records", "passed", "failed", "indeterminate", "inconsistent"):
         yield f"<div><b>{value[name]:,}</b>{name}</div>"
-    yield "</div>"
+    yield "</div><p><b>Not checked:</b></p>"
+    yield from listed(
+        _NAMES[name].format_map({**value, "keys": ", ".join(value["keys"])}) for name in value["not_checked"]
+    )
     yield from _codes(result, value)
     yield from _scope(value)
     yield from _completeness(result, value)
     yield from _providers(result)
     yield from _causes(result)
+    yield from proof_sections(result, value)
     yield "</html>"
 
 
@@ -160,14 +154,14 @@ def _sentence(result: AuditResult) -> tuple[str, str]:
         return "open", "There is no record, so nothing is proven."
     parts = []
     if number := len(result.unreadable) + verdicts[Verdict.UNREADABLE]:
-        parts.append(f"{_count(number, 'line or file', 'lines or files')} cannot be read")
+        parts.append(f"{count(number, 'line or file', 'lines or files')} cannot be read")
     if number := result.inconsistent:
-        parts.append(f"the log is inconsistent in {_count(number, 'place', 'places')}")
+        parts.append(f"the log is inconsistent in {count(number, 'place', 'places')}")
     if number := verdicts[Verdict.FAILED]:
-        parts.append(f"{_count(number, 'record is', 'records are')} disproved")
+        parts.append(f"{count(number, 'record is', 'records are')} disproved")
     if number := verdicts[Verdict.INDETERMINATE]:
         parts.append(
-            f"{_count(number, 'record', 'records')} can be neither proven nor disproved with the material at hand"
+            f"{count(number, 'record', 'records')} can be neither proven nor disproved with the material at hand"
         )
     if not parts:
         return (
@@ -178,10 +172,6 @@ def _sentence(result: AuditResult) -> tuple[str, str]:
     return "open" if result.exit_code == 3 else "fails", sentence
 
 
-def _count(number: int, one: str, several: str) -> str:
-    return f"{number:,} {one if number == 1 else several}"
-
-
 def _codes(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str]:
     yield "<h2>1. Results</h2>"
     if result.by_code:
@@ -189,7 +179,7 @@ def _codes(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str]:
         for code, number in result.by_code.items():
             known = CODES.get(code)
             rows.append((code, _sub_indication(code), known.meaning if known else "", number))
-        yield _table(("Code", "EN 319 102-1", "Meaning", "Records"), rows)
+        yield table(("Code", "EN 319 102-1", "Meaning", "Records"), rows)
     else:
         yield "<p>No failure, warning or notice.</p>"
     months = result.totals.by("month", "verdict")
@@ -200,28 +190,13 @@ def _codes(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str]:
             sum(number for (one, verdict), number in months.items() if one == month and verdict != "passed")
             for month in names
         ]
-        yield "<p class=small>Records by month of receipt</p>" + _columns(names, everything, "#3b6ea5")
+        yield "<p class=small>Records by month of receipt</p>" + chart(names, everything, "#3b6ea5")
         if any(failed):
-            yield "<p class=small>Records that do not hold, by month</p>" + _columns(names, failed, "#b42318")
+            yield "<p class=small>Records that do not hold, by month</p>" + chart(names, failed, "#b42318")
 
 
 def _sub_indication(code: str) -> str:
     return "" if code.startswith(("log.", "archive.")) else sub_indication(code)
-
-
-def _columns(names: Sequence[str], numbers: Sequence[int], colour: str) -> str:
-    """Return a chart with a column for each month, its number above."""
-    width, height, top = 44, 120, max(numbers) or 1
-    parts = [f"<svg width={width * len(names)} height={height + 40} role=img>"]
-    for place, (name, number) in enumerate(zip(names, numbers, strict=True)):
-        tall = round(height * number / top)
-        x = place * width
-        parts.append(f"<rect x={x + 6} y={height + 16 - tall} width={width - 12} height={tall} fill='{colour}'/>")
-        parts.append(
-            f"<text x={x + width / 2} y={height + 12 - tall} font-size=10 text-anchor=middle>{number:,}</text>"
-        )
-        parts.append(f"<text x={x + width / 2} y={height + 30} font-size=9 text-anchor=middle>{_text(name)}</text>")
-    return "".join([*parts, "</svg>"])
 
 
 def _scope(value: Mapping[str, Any]) -> Iterator[str]:
@@ -232,24 +207,19 @@ def _scope(value: Mapping[str, Any]) -> Iterator[str]:
         if value["received_from"]
         else "without a time of receipt"
     )
-    yield f"<p>{value['records']:,} records, {_text(period)}. Each was judged at {_text(judged)}.</p>"
+    yield f"<p>{value['records']:,} records, {text(period)}. Each was judged at {text(judged)}.</p>"
     if any(value["chosen"].values()):
         chosen = {name: one for name, one in value["chosen"].items() if one}
         words = "; ".join(f"{name} {', '.join(one) if isinstance(one, list) else one}" for name, one in chosen.items())
-        yield f"<p>Only these were examined: {_text(words)}. All others have only their places in the log.</p>"
-    yield "<p><b>Not checked:</b></p><ul>"
-    for name in value["not_checked"]:
-        yield f"<li>{_text(_NAMES[name].format_map({**value, 'keys': ', '.join(value['keys'])}))}</li>"
-    yield "</ul>"
+        yield f"<p>Only these were examined: {text(words)}. All others have only their places in the log.</p>"
+    if value["not_checked"]:
+        yield "<p>What was not checked is on the first page.</p>"
 
 
 def _completeness(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str]:
     yield "<h2>3. Completeness</h2>"
     if value["findings"]:
-        yield "<ul>"
-        for one in value["findings"]:
-            yield f"<li>{_text(one['message'])} <code>{_text(one['code'])}</code></li>"
-        yield "</ul>"
+        yield from listed(f"{one['message']} [{one['code']}]" for one in value["findings"])
     elif result.inconsistent:
         yield "<p>Records are missing, repeated, moved or changed; section 5 lists them.</p>"
     else:
@@ -257,7 +227,7 @@ def _completeness(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str
     if "heads" in value["not_checked"]:
         yield "<p>Without a head that another party keeps, an audit cannot know whether records were cut off the end, or all rewritten.</p>"
     rows = [(head.archive, head.stream_id, head.records, head.leaf, head.root or "unknown") for head in result.heads]
-    yield _table(("Archive", "Stream", "Records", "Last leaf", "Root"), rows)
+    yield table(("Archive", "Stream", "Records", "Last leaf", "Root"), rows)
 
 
 def _providers(result: AuditResult) -> Iterator[str]:
@@ -270,7 +240,7 @@ def _providers(result: AuditResult) -> Iterator[str]:
             rows.append(
                 (one or "unknown", sum(numbers.values()), *(numbers.get(verdict.value, 0) for verdict in Verdict))
             )
-        yield _table((title, "Records", *(verdict.value.capitalize() for verdict in Verdict)), rows)
+        yield table((title, "Records", *(verdict.value.capitalize() for verdict in Verdict)), rows)
 
 
 def _causes(result: AuditResult) -> Iterator[str]:
@@ -285,30 +255,19 @@ def _causes(result: AuditResult) -> Iterator[str]:
 def _cause(cause: Cause) -> Iterator[str]:
     first, last = cause.first, cause.last
     title = ", ".join(cause.codes)
-    yield f"<details open><summary><b>{_text(title)}</b>: {cause.records:,} of {_text(cause.claimed_by or 'unknown')}</summary>"
+    yield f"<details open><summary><b>{text(title)}</b>: {cause.records:,} of {text(cause.claimed_by or 'unknown')}</summary>"
     where = [
         f"{one['archive']} line {one['line']}" + (f", record {one['seq']}" if one["seq"] is not None else "")
         for one in (first, last)
     ]
-    yield f"<p class=small>First: {_text(where[0])}. Last: {_text(where[1])}.</p>"
+    yield f"<p class=small>First: {text(where[0])}. Last: {text(where[1])}.</p>"
     failures = [
         *first["failures"],
         *([{"code": first["log_code"], "message": first["log_message"]}] if first["log_code"] else []),
     ]
     rows = [(one["code"], one["message"], CODES[one["code"]].hint if one["code"] in CODES else "") for one in failures]
-    yield _table(("Code", "The first record in full", "What to do"), rows)
-    judged = "" if first["at"] is None else f", judged at {_text(first['at'])}"
-    yield f"<p class=small>X-Request-ID <code>{_text(first['x_request_id'] or 'unknown')}</code>{judged}</p></details>"
-
-
-def _table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    numeric = "<td class=n>{:,}</td>"
-    lines = ["<table><tr>" + "".join(f"<th>{_text(name)}</th>" for name in names) + "</tr>"]
-    for row in rows:
-        cells = (numeric.format(cell) if isinstance(cell, int) else f"<td>{_text(cell)}</td>" for cell in row)
-        lines.append("<tr>" + "".join(cells) + "</tr>")
-    return "\n".join([*lines, "</table>"])
-
-
-def _text(value: object) -> str:
-    return escape(str(value))
+    yield table(("Code", "The first record in full", "What to do"), rows)
+    if first.get("signed"):
+        yield "<p class=small>What was signed:</p>" + lines_of(first["signed"])
+    judged = "" if first["at"] is None else f", judged at {text(first['at'])}"
+    yield f"<p class=small>X-Request-ID <code>{text(first['x_request_id'] or 'unknown')}</code>{judged}</p></details>"

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 from tppkit._clock import format_time, from_microseconds
+from tppkit.evidence.algorithms import NEVER
 from tppkit.evidence.checks import RecordVerdict
 from tppkit.evidence.verdicts import Verdict, sub_indication
 
@@ -91,6 +93,8 @@ class Totals:
         inconsistent: the number with a wrong place in the log or a changed leaf.
         without_revocation: the number whose revocation was not checked, because no answer was kept with them or given.
         keys: the number of callbacks by name and SHA-256 of their key; at most 1,000.
+        clocks: the number by the clock of the time of receipt; at most 1,000.
+        ends: the number that passed, by the day on which their proof ends; an empty day without a planned end.
         causes: the records that do not hold, by codes and organisation; at most 1,000.
         failures: the first records that do not hold or are out of place.
         noted: the first records with warnings and notices only.
@@ -105,6 +109,8 @@ class Totals:
     inconsistent: int = 0
     without_revocation: int = 0
     keys: Counter[str] = field(default_factory=Counter)
+    clocks: Counter[str] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)
     causes: dict[str, Cause] = field(default_factory=dict)
     failures: list[dict[str, Any]] = field(default_factory=list)
     noted: list[dict[str, Any]] = field(default_factory=list)
@@ -148,7 +154,11 @@ class Totals:
         self._count(Group(month, row.claimed_by or "", endpoint, row.verdict.value), 1)
         self.without_revocation += row.is_selected and row.seq is not None and not row.has_revocation
         if row.key is not None:
-            self._count_key(row.key, 1)
+            _count_bounded(self.keys, row.key, 1)
+        if row.clock_source is not None:
+            _count_bounded(self.clocks, row.clock_source[:100], 1)
+        if row.verdict is Verdict.PASSED and row.is_selected:
+            self.ends["" if row.end == NEVER else _day(row.end)] += 1
         if row.code is None and row.place is None and not row.findings:
             return
         shown = row_object(archive, row)
@@ -163,7 +173,7 @@ class Totals:
         self.by_code.update({*codes, *(one["code"] for one in shown["findings"])})
         self.inconsistent += shown["log_code"] is not None or "record.leaf" in codes
         if codes:
-            self._add_cause(Cause(codes, row.claimed_by, 1, shown, shown))
+            self._add_cause(Cause(codes, row.claimed_by, 1, {**shown, "signed": row.signed}, shown))
         self.to_list += 1
         _extend(self.failures if codes else self.noted, [shown], max_failures)
 
@@ -172,9 +182,6 @@ class Totals:
             group = Group(_OTHERS, _OTHERS, _OTHERS, group.verdict)
         self.groups[group] += number
 
-    def _count_key(self, key: str, number: int) -> None:
-        self.keys[key if key in self.keys or len(self.keys) < _MAX_CAUSES else _OTHERS] += number
-
     def join(self, other: Totals, *, max_failures: int | None) -> None:
         """Add the totals of records that follow."""
         for group, number in other.groups.items():
@@ -182,8 +189,10 @@ class Totals:
         self.by_code.update(other.by_code)
         self.inconsistent += other.inconsistent
         self.without_revocation += other.without_revocation
-        for key, number in other.keys.items():
-            self._count_key(key, number)
+        for own, more in ((self.keys, other.keys), (self.clocks, other.clocks)):
+            for key, number in more.items():
+                _count_bounded(own, key, number)
+        self.ends.update(other.ends)
         for cause in other.causes.values():
             self._add_cause(cause)
         self.to_list += other.to_list
@@ -213,6 +222,8 @@ class Totals:
             "inconsistent": self.inconsistent,
             "without_revocation": self.without_revocation,
             "keys": dict(self.keys),
+            "clocks": dict(self.clocks),
+            "ends": dict(self.ends),
             "causes": {key: asdict(cause) for key, cause in self.causes.items()},
             "failures": self.failures,
             "noted": self.noted,
@@ -227,15 +238,12 @@ class Totals:
         """Read what `to_object` returned."""
         groups = Counter({Group(*group): number for *group, number in value["groups"]})
         causes = {key: Cause(**{**cause, "codes": tuple(cause["codes"])}) for key, cause in value["causes"].items()}
-        return cls(
-            **{
-                **value,
-                "groups": groups,
-                "by_code": Counter(value["by_code"]),
-                "keys": Counter(value["keys"]),
-                "causes": causes,
-            }
-        )
+        counters = {name: Counter(value[name]) for name in ("by_code", "keys", "clocks", "ends")}
+        return cls(**{**value, **counters, "groups": groups, "causes": causes})
+
+
+def _count_bounded(counts: Counter[str], key: str, number: int) -> None:
+    counts[key if key in counts or len(counts) < _MAX_CAUSES else _OTHERS] += number
 
 
 def _extend(rows: list[dict[str, Any]], more: list[dict[str, Any]], maximum: int | None) -> None:
@@ -245,6 +253,11 @@ def _extend(rows: list[dict[str, Any]], more: list[dict[str, Any]], maximum: int
 @lru_cache(maxsize=64)
 def _month(hour: int) -> str:
     return format_time(from_microseconds(hour * _HOUR))[:7]
+
+
+@lru_cache(maxsize=64)
+def _day(at: datetime) -> str:
+    return format_time(at)[:10]
 
 
 def row_object(archive: str, row: RecordVerdict) -> dict[str, Any]:

@@ -68,6 +68,7 @@ class Entry(NamedTuple):
     key_name: str | None
     public_key: bytes | None
     url_form: str | None
+    clock_source: str
 
 
 def entries(columns: Columns) -> Iterator[Entry]:

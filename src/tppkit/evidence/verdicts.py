@@ -66,3 +66,18 @@ def sub_indication(code: str) -> str:
         if code.startswith(prefix):
             return value
     return "FORMAT_FAILURE" if code.rpartition(".")[2].startswith(_MALFORMED) else "SIG_CONSTRAINTS_FAILURE"
+
+
+# The checks of a record are numbered as in `checks`. All other codes are of step 4: the seal holds for the request.
+_STEPS: Mapping[str, int] = MappingProxyType({
+    "record.leaf": 1, "record.body": 2, "record.body-redacted": 2, "record.answer": 3, "record.certificate": 3, "record.no-qwac": 3,
+    "record.signing-input": 5, "record.malformed": 5, "role.missing": 6, "record.algorithm-ended": 7,
+})  # fmt: skip
+_STEP_3 = frozenset(
+    ("trust", "trusted-list", "path", "revocation", "certificate", "qcstatements", "organization-identifier", "file", "der", "key")
+)  # fmt: skip
+
+
+def step_of(code: str) -> int:
+    """Return the step of the audit, 1 to 7, that a failure belongs to."""
+    return _STEPS.get(code, 3 if code.partition(".")[0] in _STEP_3 else 4)
