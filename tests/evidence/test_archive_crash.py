@@ -95,6 +95,24 @@ attempt(lambda: archive.append_many([record] * 3), size * 5 // 2)
 print(file.stat().st_size == size)
 print([placed.seq for placed in archive.append_many([record] * 3)])
 """
+FULL_OUTBOX = """
+from sqlalchemy import MetaData, create_engine
+from tppkit.evidence.outbox import Outbox
+
+archive.append_many([record] * 20)  # larger than the database
+metadata, engine = MetaData(), create_engine(f"sqlite:///{folder}.sqlite")
+outbox = Outbox(archive, metadata)
+metadata.create_all(engine)
+
+def pay():
+    with engine.begin() as db:
+        outbox.add(db, record, *certificates)
+    print("201")
+
+attempt(pay, file.stat().st_size)
+attempt(lambda: outbox.drain(engine), file.stat().st_size)
+print([outbox.drain(engine), outbox.drain(engine)])
+"""
 FORKED = """
 import os
 if os.fork() == 0:
@@ -120,10 +138,16 @@ print([path.read_bytes() == b"x" * 5000 for path in folder.glob("records.torn-*"
     ("script", "printed"),
     [
         (BATCH, ["archive.unusable", "True", "[1, 2, 3]"]),
+        (FULL_OUTBOX, ["201", "archive.unusable", "[1, 0]"]),
         (FORKED, ["archive.locked", "0"]),
         (TORN, ["archive.unusable", "1"]),
     ],
-    ids=["a batch that does not fit the disk", "a forked process", "a partial line that cannot be moved away"],
+    ids=[
+        "a batch that does not fit the disk",
+        "an outbox whose archive is full",
+        "a forked process",
+        "a partial line that cannot be moved away",
+    ],
 )
 def test_what_cannot_be_written_leaves_the_archive_as_it_was(script, printed, tmp_path, paths):
     assert run_writer(script, tmp_path) == printed

@@ -136,11 +136,15 @@ def _steps(
         place = step_of(code) - 1
         failures.setdefault(place, []).append((code, message))
     skipped = {}
-    if seal is None:
+    if verdict.key is not None:
+        skipped[2] = f"a callback has no certificate; compare its key with the published one: {verdict.key}"
+    elif seal is None:
         skipped[3] = "the certificate of the seal is missing or damaged"
-    if seal is None or 3 in failures:
+    if 3 in skipped or 3 in failures:
         skipped[4] = "the seal does not hold"
-    if qwac is None:
+    if verdict.key is not None:
+        skipped[5] = "a callback needs no role"
+    elif qwac is None:
         skipped[5] = "the certificate of the connection is missing or damaged"
     elif not needs_role:
         skipped[5] = "the endpoint needs no role, or the request was rejected"
