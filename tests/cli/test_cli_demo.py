@@ -126,5 +126,5 @@ def test_an_audit_checks_revocation_by_the_kept_answers_and_by_the_given_lists(d
     shutil.rmtree(lost / "answers")
     for given in ((), lists):
         result = tppkit("audit", "verify", lost, "--trust", pki, *given, "--json")
-        assert (result.exit_code, result.json["by_code"]) == (3, {"record.answer": 2})
+        assert (result.exit_code, result.json["by_code"]["record.answer"]) == (3, 2)
     assert tppkit(*audit, "--crl", pki / "qwac.pem").exit_code == 7

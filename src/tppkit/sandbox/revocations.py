@@ -105,6 +105,8 @@ class CurrentQwacs(QwacPolicy):
         organizations: the accepted organizationIdentifiers.
     """
 
+    paths: PathVerifier
+
     def __init__(self, paths: PathVerifier, revocations: FolderRevocations, organizations: OrganizationPolicy) -> None:
         super().__init__(paths, organizations=organizations)
         self._revocations = revocations

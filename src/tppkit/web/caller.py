@@ -16,8 +16,8 @@ from tppkit._clock import as_utc
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import CertificateRejected, ConfigurationError, FormatError
 from tppkit.protocol.endpoint import Endpoint
-from tppkit.seals import VerifiedRequest
-from tppkit.trust import PathVerifier, TrustedPath
+from tppkit.seals import Paths, VerifiedRequest
+from tppkit.trust import TrustedPath
 from tppkit.web.proxies import CERTIFICATE_HEADERS, TrustedProxy, address_headers
 from tppkit.web.sources import UNIX, Source, require_length_announced
 
@@ -206,14 +206,14 @@ class QwacPolicy:
     """Verify QWACs; the last 512 trusted ones are cached, each with the chain that was last sent with it.
 
     Args:
-        paths: verifies certificates.
+        paths: verifies certificates: a `trust.PathVerifier`, or `trust.TrustMaterial` to require qualified ones.
         organizations: the accepted organizationIdentifiers; pass the same to `SealPolicy`.
 
     Example:
         qwacs = QwacPolicy(PathVerifier(load_anchors("anchors")))
     """
 
-    def __init__(self, paths: PathVerifier, *, organizations: OrganizationPolicy = _ORGANIZATIONS) -> None:
+    def __init__(self, paths: Paths, *, organizations: OrganizationPolicy = _ORGANIZATIONS) -> None:
         self.paths = paths
         self.organizations = organizations
         # By the QWAC alone: other certificates that a peer sends must not push other QWACs out.
