@@ -55,8 +55,13 @@ SCHEMA = pa.schema([
 def write_parquet(file: BinaryIO, batches: Iterable[Columns]) -> None:
     """Write records, each with its leaf, in groups of bounded size."""
     with pq.ParquetWriter(file, SCHEMA, compression="zstd", write_page_checksum=True) as writer:
-        for columns in batches:
-            writer.write_table(to_table(columns), row_group_size=GROUP_RECORDS)
+        group = SCHEMA.empty_table()
+        for table in map(to_table, batches):
+            if group.num_rows + table.num_rows > GROUP_RECORDS or group.nbytes + table.nbytes > GROUP_BYTES:
+                writer.write_table(group)
+                group = SCHEMA.empty_table()
+            group = pa.concat_tables([group, table])
+        writer.write_table(group)
 
 
 def to_table(columns: Columns) -> pa.Table:
