@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from multiprocessing import active_children
+from pathlib import Path
 
 import pytest
 
+from programs import needed
 from tppkit.errors import ConfigurationError
 from tppkit.evidence import AuditPlan, EvidenceArchive, audit_archives, make_record
 from tppkit.evidence.pool import Done, Progress, run_in_processes
@@ -94,3 +101,48 @@ def test_an_audit_whose_processes_were_killed_names_what_is_missing_and_can_be_r
     assert "was not verified: the process that read it ended with signal 9" in killed.unreadable[0].message
     again = audit_archives([folder], plan, work=tmp_path, workers=workers, resume=True)
     assert (again.exit_code, again.report_hash) == (0, whole.report_hash)
+
+
+def children(parent: int) -> set[int]:
+    """The processes that a process started and that still run."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[1]) == parent and fields[0] != "Z":
+                found.add(int(stat.parent.name))
+    return found
+
+
+SPARK = """
+import json, sys
+from pathlib import Path
+from tppkit._clock import parse_time
+from tppkit.evidence import AuditPlan, audit_archives
+
+archive, work, trust, now = sys.argv[1:]
+result = audit_archives([archive], AuditPlan(now=parse_time(now), trust=trust), work=work, engine="spark")
+print(json.dumps([result.exit_code, result.report_hash]))
+"""
+
+
+@pytest.mark.slow
+def test_spark_has_the_same_result_also_if_one_of_its_workers_is_killed(large, tmp_path):
+    needed("java", "openjdk-17-jre-headless")
+    folder, plan, whole = large
+    environment = os.environ | {
+        "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_SUBMIT_ARGS": "--master local[2,4] pyspark-shell",
+    }  # fmt: skip
+    command = [sys.executable, "-c", SPARK, folder, tmp_path, plan.trust, "2026-06-02T12:00:00Z"]
+    driver = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    killed = None
+    while killed is None and driver.poll() is None:
+        time.sleep(0.01)
+        if any(tmp_path.glob("part-*")):  # a worker has begun: driver, Java, the daemon of workers, workers
+            for java in children(driver.pid):
+                for worker in [worker for daemon in children(java) for worker in children(daemon)][:1]:
+                    os.kill(killed := worker, signal.SIGKILL)
+    stdout, stderr = driver.communicate(timeout=240)
+    assert killed is not None, stderr
+    assert json.loads(stdout) == [0, whole.report_hash], stderr
+    assert "this machine verifies what is left" not in stderr

@@ -160,15 +160,16 @@ class Selection(NamedTuple):
 
 
 class _Material(NamedTuple):
-    """The certificates of records and how they are trusted within both windows."""
+    """The certificates of records, and what holds within the windows of both paths."""
 
     seal: EidasCertificate | None
     qwac: EidasCertificate | None
-    windows: tuple[Window, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    failures: tuple[Failure, ...] = ()
-    has_revocation: bool = False
-    end: datetime = NEVER  # when the first signature of both chains ends
+    not_before: datetime
+    not_after: datetime
+    findings: tuple[Finding, ...]
+    failures: tuple[Failure, ...]
+    has_revocation: bool
+    end: datetime  # when the first signature of both chains ends
 
 
 EVERYTHING = Selection()
@@ -224,14 +225,14 @@ class Checks:
         self._shown = set[tuple[object, ...]]()
         self._carried = Cache[tuple[str, str], tuple[Header, ...]](_REMEMBERED)  # by dialect and seal
 
-    def rows(self, columns: Columns, *, proof: Proof | None = None) -> list[RecordVerdict]:
-        """Return what was found about each record, in the order of the columns.
+    def rows(self, columns: Columns, *, proof: Proof | None = None) -> Iterator[RecordVerdict]:
+        """Yield what is found about each record, in the order of the columns.
 
         Args:
             columns: the records.
             proof: what a time stamp proves about them, or None.
         """
-        return [self._row(leaf, entry, proof) for leaf, entry in zip(leaves(columns), entries(columns), strict=True)]
+        return (self._row(leaf, entry, proof) for leaf, entry in zip(leaves(columns), entries(columns), strict=True))
 
     def _row(self, leaf: str | None, entry: Entry, proof: Proof | None) -> RecordVerdict:
         # 1. The leaf is that of the columns.
@@ -274,7 +275,7 @@ class Checks:
         claimed = None if material.seal is None else material.seal.organization_identifier
         name = None if claimed is None else claimed.text
         codes = [code for code, _ in failures]
-        verdict, deciding = verdict_of(codes)
+        verdict, deciding = verdict_of(codes) if failures else (Verdict.PASSED, None)
         signed = None
         if failures and dialect is not None and material.seal is not None and self._is_new((name, *codes)):
             signed = self._signed_string(entry, dialect, material.seal)
@@ -320,7 +321,7 @@ class Checks:
         day = entry.received_at // _DAY
         key = entry.seal_cert, entry.qwac_cert, entry.chain, entry.answers, entry.lists, day, proof
         known = self._material.get(key)
-        if known is not None and all(window.not_before <= at <= window.not_after for window in known.windows):
+        if known is not None and known.not_before <= at <= known.not_after:
             return known
         above = []
         for name in entry.chain:
@@ -342,9 +343,13 @@ class Checks:
         findings = [finding for path in paths for finding in path.findings]
         if not failures and proof is not None and proof.at > at:
             findings += self._revoked_since(certificates, uses, above, proof.at)
-        windows, has_revocation = tuple(path.window for path in paths), self._has_revocation or judge is not self._paths
+        has_revocation = self._has_revocation or judge is not self._paths
+        not_before = max((path.window.not_before for path in paths), default=at)
+        not_after = min((path.window.not_after for path in paths), default=at)
         end = min((end_of_chain(path.chain) for path in paths), default=NEVER)
-        made = _Material(seal, qwac, windows, tuple(dict.fromkeys(findings)), tuple(failures), has_revocation, end)
+        made = _Material(
+            seal, qwac, not_before, not_after, tuple(dict.fromkeys(findings)), tuple(failures), has_revocation, end
+        )
         if not failures:
             self._material.put(key, made)
         return made

@@ -127,6 +127,9 @@ def _columns(table: pa.Table, line: int) -> Columns:
         column = table.column(field.name)
         if column.null_count and not field.nullable:
             raise FormatError("record.malformed", f"a record has no {field.name}")
+        if column.null_count == len(column):
+            columns[field.name] = [None] * len(column)
+            continue
         if field.name == "received_at":
             column = column.cast(pa.int64())
         values = column.to_pylist()
@@ -138,7 +141,7 @@ def _columns(table: pa.Table, line: int) -> Columns:
             known = {value: value and tuple(value.split(",")) for value in set(values)}
             known |= {"": ()}
             values = [known[value] for value in values]
-        elif field.name == "extra" and column.null_count < len(values):
+        elif field.name == "extra":
             values = [
                 None
                 if value is None

@@ -40,7 +40,7 @@ COLUMNS = (
     "http_status", "profile", "verdict", "sub_indication", "code", "codes", "log_code", "findings",
 )  # fmt: skip
 """The columns of `results.csv`."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = "=+-@\t\r"
 _MAX_CELL = 1_000
 _PAYS = (None, "PSP_PI")  # roles of the endpoints whose `payment_ref` names a payment, not a consent
 
@@ -232,11 +232,10 @@ def _write_result(
         open(partial_csv, "w", encoding="utf-8", newline="") as rows,
         open(partial_ids, "w", encoding="utf-8", newline="") as ids,
     ):
-        table, requests = csv.writer(rows), csv.writer(ids)
+        lines, requests = list[Sequence[object]](), list[Sequence[object]]()
         try:
             for columns in batches:
-                found = checks.rows(columns, proof=segment.proof)
-                for row in found:
+                for row in checks.rows(columns, proof=segment.proof):
                     if stream.stream_id is None:
                         unusable_before = stream.unusable
                     row = in_stream(row, stream, accepted)
@@ -249,13 +248,17 @@ def _write_result(
                     if row.method is not None and row.target is not None:
                         endpoint, role = endpoints.find(row.method, row.target)
                     totals.add(row, archive=archive, endpoint=endpoint, max_failures=plan.max_failures)
-                    table.writerow(_cells(row))
+                    lines.append(_cells(row))
                     payment = row.payment_ref if row.is_intact and role in _PAYS else None
                     if 200 <= (row.http_status or 0) < 300 and (row.owner or payment):
                         proven = (row.owner, row.x_request_id, row.content)
-                        requests.writerow((row.received_at, *map(_shortened, (*proven, payment))))
+                        requests.append((row.received_at, *map(_shortened, (*proven, payment))))
+                csv.writer(rows).writerows(lines)
+                csv.writer(ids).writerows(requests)
+                lines.clear()
+                requests.clear()
                 if progress is not None:
-                    progress(len(found))
+                    progress(len(columns["line"]))
         except ArchiveError as e:
             unreadable = e.message
     pieces = () if first is None else subtrees(first.seq or 0, leaves)
@@ -302,18 +305,20 @@ def _shortened(text: str | None) -> str | None:
     return text if text is None or len(text) <= _MAX_CELL else hashlib.sha256(text.encode()).hexdigest()
 
 
-def _cells(row: RecordVerdict) -> list[object]:
-    codes = " ".join(dict.fromkeys(code for code, _ in row.failures))
-    findings = " ".join(found.code for found in row.findings)
-    place = row.place and row.place.code
+def _cells(row: RecordVerdict) -> tuple[object, ...]:
     at = None if row.received_at is None else format_time(from_microseconds(row.received_at))
-    cells = (
-        row.stream_id, row.seq, at, row.x_request_id, row.payment_ref, row.organization_identifier, row.claimed_by, row.method, row.target,
-        row.http_status, row.profile, row.verdict.value, row.code and sub_indication(row.code), row.code, codes, place,
-        findings,
+    codes = " ".join(dict.fromkeys(code for code, _ in row.failures)) if row.failures else ""
+    findings = " ".join(found.code for found in row.findings) if row.findings else ""
+    return (
+        row.stream_id, row.seq, at, _plain(row.x_request_id), _plain(row.payment_ref), _plain(row.organization_identifier),
+        _plain(row.claimed_by), _plain(row.method), _plain(row.target), row.http_status, _plain(row.profile), row.verdict.value,
+        row.code and sub_indication(row.code), row.code, codes, row.place and row.place.code, findings,
     )  # fmt: skip
-    # A peer chooses ids and targets, and a spreadsheet would carry out a formula.
-    return [f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell for cell in cells]
+
+
+def _plain(text: str | None) -> str | None:
+    """Return what a peer may have chosen as text: a spreadsheet would carry out a formula."""
+    return f"'{text}" if text and text[0] in _FORMULA else text
 
 
 def run_audit(

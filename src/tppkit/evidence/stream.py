@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from tppkit._cache import Cache
-from tppkit._clock import format_time, from_microseconds
+from tppkit._clock import format_time, from_microseconds, to_microseconds
 from tppkit.errors import Finding, Severity
 from tppkit.evidence.checks import RecordVerdict
 from tppkit.evidence.record import FIRST_PREVIOUS
@@ -18,6 +18,7 @@ CLOCK_TOLERANCE = timedelta(minutes=5)
 NOT_IN_STREAM = frozenset({"log.repeated", "log.other-stream"})
 # PSD2 document, part A section 4, payment initiation headers: the same id with another body is rejected within an hour.
 REMEMBERED = timedelta(hours=1)
+_HOUR = int(REMEMBERED.total_seconds()) * 1_000_000
 _MAX_REQUESTS = 10_000
 
 
@@ -43,6 +44,10 @@ class Stream:
     previous: str | None = FIRST_PREVIOUS
     latest: int | None = None
     unusable: int = 0
+    _end: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._end = to_microseconds(self.now + CLOCK_TOLERANCE)
 
     def add(self, row: RecordVerdict) -> Finding | None:
         """Move on by one record, and return what is wrong with its place.
@@ -75,12 +80,11 @@ class Stream:
             before = f"the leaf of record {last}" if last >= 0 else "zeros, as the first record has"
             message = f"record {seq} names {row.previous} as the leaf before it, not {before}"
             return Finding("log.chain-broken", Severity.ERROR, message)
-        at = from_microseconds(received_at)
-        if at > self.now.astimezone(UTC) + CLOCK_TOLERANCE:
-            message = f"received at {format_time(at)}, which is after the audit"
+        if received_at > self._end:
+            message = f"received at {format_time(from_microseconds(received_at))}, which is after the audit"
             return Finding("log.time-future", Severity.ERROR, message)
         if self.latest is not None and received_at < self.latest:
-            latest = from_microseconds(self.latest)
+            at, latest = from_microseconds(received_at), from_microseconds(self.latest)
             severity = Severity.ERROR if latest - at > CLOCK_TOLERANCE else Severity.NOTICE
             message = f"received at {format_time(at)}, {latest - at} before an earlier record ({format_time(latest)})"
             return Finding("log.time-back", severity, message)
@@ -126,7 +130,7 @@ class AcceptedRequests:
         known = self._requests.get(key)
         at, before = known or (received_at, content)
         # The hour begins with the first request; a repetition does not prolong it.
-        is_bound = timedelta(microseconds=abs(received_at - at)) < REMEMBERED or row.key is not None
+        is_bound = abs(received_at - at) < _HOUR or row.key is not None
         self._requests.put(key, (at, before) if is_bound else (received_at, content))
         return reused(owner, request_id, is_same=before == content) if known is not None and is_bound else None
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from tppkit._clock import to_microseconds
@@ -28,7 +29,7 @@ _HASHED = sorted((name for name in FORMS if name not in _NOT_HASHED), key=encode
 _OPTIONAL = tuple(name for name in _HASHED if FORMS[name][1])
 # Columns with a value of their own in each record; the values of all others repeat.
 _UNIQUE = frozenset({
-    "seq", "previous", "received_at", "x_request_id", "payment_ref", "header_block", "signature_raw", "signing_input_sha256", "body_len",
+    "seq", "previous", "received_at", "x_request_id", "payment_ref", "header_block", "signature_raw", "signing_input_sha256",
     "body_sha256", "body_sha512", "consent_ref", "outbox_id",
 })  # fmt: skip
 NAMES = (*FORMS, "extra", "leaf", "line", "fault")
@@ -118,17 +119,22 @@ def batches(lines: Iterable[tuple[int, bytes]]) -> Iterator[Columns]:
 
 def leaves(columns: Columns) -> list[str | None]:
     """Return the leaf hash of each record, hexadecimal, as `EvidenceRecord.leaf` computes it; None for a line that is not one."""
-    readable = [fault is None for fault in columns["fault"]]
-    counts = [len(_HASHED)] * len(readable)
-    for name in _OPTIONAL:
-        for place, value in enumerate(columns[name]):
-            if value is None:
-                counts[place] -= 1
+    records = len(columns["fault"])
     heads = [b"\x00" + encode_head(5, count) for count in range(len(_HASHED) + 1)]
-    encoded = [_encoded(name, columns[name]) for name in _HASHED]
+    # Most columns are the same in all records, so those that follow each other are encoded as one.
+    encoded: list[Iterable[bytes]] = []
+    same = b""
+    for name in _HASHED:
+        part = _encoded(name, columns[name])
+        if isinstance(part, bytes):
+            same += part
+        else:
+            encoded += repeat(same, records), part
+            same = b""
+    encoded.append(repeat(same, records))
     found: list[str | None] = []
-    for is_readable, count, extra, *parts in zip(readable, counts, columns["extra"], *encoded, strict=True):
-        if not is_readable:
+    for fault, count, extra, *parts in zip(columns["fault"], _counts(columns), columns["extra"], *encoded, strict=True):
+        if fault is not None:
             found.append(None)
         elif extra:
             found.append(_with_extra(columns, len(found), extra))
@@ -137,17 +143,33 @@ def leaves(columns: Columns) -> list[str | None]:
     return found
 
 
-def _encoded(name: str, values: list[Any]) -> list[bytes]:
-    key, kind = encode_cbor(name), FORMS[name][0]
+def _counts(columns: Columns) -> list[int]:
+    """Return the number of hashed columns that each record has."""
+    records = len(columns["fault"])
+    counts = [len(_HASHED)] * records
+    for name in _OPTIONAL:
+        absent = columns[name].count(None)
+        if absent == records:
+            counts = [count - 1 for count in counts]
+        elif absent:
+            counts = [count - (value is None) for count, value in zip(counts, columns[name], strict=True)]
+    return counts
+
+
+def _encoded(name: str, values: list[Any]) -> list[bytes] | bytes:
+    """Return the encoded column of each record; once, if it is the same in all."""
+    key, is_bytes = encode_cbor(name), name in BYTES
+    if not values or values.count(values[0]) == len(values):
+        return _single(key, values[0] if values else None)
     if name not in _UNIQUE:
-        known = {value: b"" if value is None else key + encode_cbor(value) for value in set(values)}
+        known = {value: _single(key, value) for value in set(values)}
         return [known[value] for value in values]
-    if kind is str and name not in (*BYTES, "received_at"):
-        raw = [b"" if value is None else value.encode() for value in values]
-        heads = {length: key + encode_head(3, length) for length in set(map(len, raw))}
-        return [
-            heads[len(text)] + text if text else _single(key, value) for text, value in zip(raw, values, strict=True)
-        ]
+    if is_bytes or (FORMS[name][0] is str and name != "received_at"):
+        raw = values if is_bytes else [None if value is None else value.encode() for value in values]
+        heads = {
+            size: key + encode_head(2 if is_bytes else 3, size) for size in {len(one) for one in raw if one is not None}
+        }
+        return [b"" if one is None else heads[len(one)] + one for one in raw]
     return [_single(key, value) for value in values]
 
 
