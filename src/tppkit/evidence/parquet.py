@@ -111,7 +111,7 @@ def read_parquet(
                         "archive.unreadable", f"group {number} of {path} is larger than a sealed part may be"
                     )
                 if having is None or _has(file.read_row_group(number, columns=list(having)), having):
-                    yield _columns(file.read_row_group(number), line)
+                    yield from_table(file.read_row_group(number), line)
                 line += group.num_rows
     except (pa.ArrowException, OSError, ValueError, FormatError) as e:
         raise ArchiveError("archive.unreadable", f"{path} cannot be read: {str(e)[:200]}") from e
@@ -121,7 +121,12 @@ def _has(table: pa.Table, having: Mapping[str, Set[Any]]) -> bool:
     return any(not values.isdisjoint(table.column(name).to_pylist()) for name, values in having.items())
 
 
-def _columns(table: pa.Table, line: int) -> Columns:
+def from_table(table: pa.Table, line: int = 1) -> Columns:
+    """Return the columns of records in Arrow, the first of which has this number.
+
+    Raises:
+        FormatError: `record.malformed`, `json.*`.
+    """
     columns: dict[str, list[Any]] = {}
     for field in SCHEMA:
         column = table.column(field.name)
@@ -142,12 +147,7 @@ def _columns(table: pa.Table, line: int) -> Columns:
             known |= {"": ()}
             values = [known[value] for value in values]
         elif field.name == "extra":
-            values = [
-                None
-                if value is None
-                else parse_json(value.encode(), what="the record's extra columns", max_bytes=MAX_LINE_BYTES)
-                for value in values
-            ]
+            values = [None if value is None else _parse_extra(value) for value in values]
         columns[field.name] = values
     count = table.num_rows
     columns |= {"line": list(range(line, line + count)), "fault": [None] * count}

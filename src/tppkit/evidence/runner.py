@@ -212,16 +212,20 @@ def _unread(message: str) -> Iterator[Columns]:
     raise ArchiveError("archive.unreadable", message)
 
 
+def make_checks(archive: Path, plan: AuditPlan, material: Paths, endpoints: Endpoints) -> Checks:
+    """Return the checks of a plan for the records of an archive."""
+    return Checks(
+        material, archive=archive, now=plan.now, at=plan.at, organizations=plan.organizations, role_of=endpoints.role,
+        selection=plan.selection if plan.selection != Selection() else EVERYTHING,
+    )  # fmt: skip
+
+
 def _write_result(
     segment: Segment, batches: Iterable[Columns], plan: AuditPlan, work: Path, key: str, content: str, material: Paths,
     progress: Progress | None,
 ) -> None:  # fmt: skip
-    archive = str(segment.archive)
-    endpoints = Endpoints(plan.endpoints)
-    checks = Checks(
-        material, archive=segment.archive, now=plan.now, at=plan.at, organizations=plan.organizations,
-        role_of=endpoints.role, selection=plan.selection if plan.selection != Selection() else EVERYTHING,
-    )  # fmt: skip
+    archive, endpoints = str(segment.archive), Endpoints(plan.endpoints)
+    checks = make_checks(segment.archive, plan, material, endpoints)
     totals, accepted, leaves = Totals(), AcceptedRequests(), list[bytes]()
     stream = Stream(now=plan.now, next_seq=None, previous=None)  # the merge compares the ends of segments
     unreadable: str | None = None
@@ -248,7 +252,7 @@ def _write_result(
                     if row.method is not None and row.target is not None:
                         endpoint, role = endpoints.find(row.method, row.target)
                     totals.add(row, archive=archive, endpoint=endpoint, max_failures=plan.max_failures)
-                    lines.append(_cells(row))
+                    lines.append(cells(row))
                     payment = row.payment_ref if row.is_intact and role in _PAYS else None
                     if 200 <= (row.http_status or 0) < 300 and (row.owner or payment):
                         proven = (row.owner, row.x_request_id, row.content)
@@ -305,7 +309,8 @@ def _shortened(text: str | None) -> str | None:
     return text if text is None or len(text) <= _MAX_CELL else hashlib.sha256(text.encode()).hexdigest()
 
 
-def _cells(row: RecordVerdict) -> tuple[object, ...]:
+def cells(row: RecordVerdict) -> tuple[object, ...]:
+    """Return the cells of a record in `results.csv`."""
     at = None if row.received_at is None else format_time(from_microseconds(row.received_at))
     codes = " ".join(dict.fromkeys(code for code, _ in row.failures)) if row.failures else ""
     findings = " ".join(found.code for found in row.findings) if row.findings else ""
