@@ -23,6 +23,7 @@ from callbacks import receiving
 from certificates import judging, reading
 from deliveries import draining, remembering_deliveries
 from diagnose import diagnosing
+from evidence import auditing, auditing_long
 from gateway import ordering, searching, searching_through
 from harness import FAR, HEADER, Line, against
 from inbox import receiving_once, receiving_over_http, remembering
@@ -51,13 +52,14 @@ def run(command: list[str]) -> None:
 
 BENCH = (
     sealing, receiving, reading, judging, trusting, admitting, diagnosing, receiving_once, receiving_over_http, serving, ordering,
-    searching, paging, opening, draining, starting,
+    searching, paging, opening, draining, auditing, starting,
 )  # fmt: skip
 COUNTING = (searching_through, remembering_deliveries)  # memory of long runs
 SOAK = (
     paying,
     staying,
     asking,
+    auditing_long,
     partial(serving, turns=25, longer=10),
     remembering,
 )
