@@ -196,7 +196,7 @@ def _codes(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _sub_indication(code: str) -> str:
-    return "" if code.startswith(("log.", "archive.")) else sub_indication(code)
+    return "" if code.startswith(("log.", "archive.")) else sub_indication(code) or ""
 
 
 def _scope(value: Mapping[str, Any]) -> Iterator[str]:

@@ -1,6 +1,8 @@
 """What a failure means for a record: its verdict and sub-indication (ETSI EN 319 102-1).
 
-A failure either disproves a record (FAILED) or leaves it unproved with the material at hand (INDETERMINATE).
+A failure either disproves a record (FAILED) or leaves it unproved with the material at hand (INDETERMINATE): missing evidence never
+disproves anything. A record that breaks a rule of the interface, such as a seal of another organisation, is disproved too. The
+standard has no sub-indication of FAILED for that, so it has none.
 """
 
 from __future__ import annotations
@@ -25,22 +27,25 @@ _UNPROVED: Mapping[str, str] = MappingProxyType({
     "trust.no-path": "NO_CERTIFICATE_CHAIN_FOUND", "trust.no-anchors": "NO_CERTIFICATE_CHAIN_FOUND",
     "certificate.expired": "OUT_OF_BOUNDS_NO_POE", "certificate.not-yet-valid": "OUT_OF_BOUNDS_NO_POE",
     "revocation.unknown": "CERTIFICATE_CHAIN_GENERAL_FAILURE", "revocation.stale": "TRY_LATER",
-    "record.answer": "CERTIFICATE_CHAIN_GENERAL_FAILURE",
+    "record.answer": "CERTIFICATE_CHAIN_GENERAL_FAILURE", "path.signature": "CERTIFICATE_CHAIN_GENERAL_FAILURE",
     "file.unreadable": "NO_SIGNING_CERTIFICATE_FOUND", "file.too-large": "NO_SIGNING_CERTIFICATE_FOUND",
     "record.certificate": "NO_SIGNING_CERTIFICATE_FOUND", "record.no-qwac": "NO_SIGNING_CERTIFICATE_FOUND",
     "record.body-redacted": "SIGNED_DATA_NOT_FOUND",
     "record.unknown-profile": "SIGNATURE_POLICY_NOT_AVAILABLE", "record.unknown-kind": "SIGNATURE_POLICY_NOT_AVAILABLE",
-    "record.algorithm-ended": "CRYPTO_CONSTRAINTS_FAILURE_NO_POE",
+    "record.algorithm-ended": "CRYPTO_CONSTRAINTS_FAILURE_NO_POE", "path.weak-signature": "CRYPTO_CONSTRAINTS_FAILURE_NO_POE",
+    "key.weak": "CRYPTO_CONSTRAINTS_FAILURE_NO_POE", "certificate.weak-key": "CRYPTO_CONSTRAINTS_FAILURE_NO_POE",
 })  # fmt: skip
 _UNPROVED_PREFIXES: Mapping[str, str] = MappingProxyType(
     {"path.": "CHAIN_CONSTRAINTS_FAILURE", "trusted-list.": "CHAIN_CONSTRAINTS_FAILURE"}
 )
-# Codes that disprove a record and have a sub-indication of their own; all other codes are failures of the interface's rules.
+# Codes that disprove a record, with the sub-indication; those that say in their name that something is malformed follow.
 _DISPROVED: Mapping[str, str] = MappingProxyType({
     "record.leaf": "HASH_FAILURE", "record.body": "HASH_FAILURE", "record.signing-input": "HASH_FAILURE",
-    "digest.mismatch": "HASH_FAILURE", "signature.invalid": "SIG_CRYPTO_FAILURE", "revocation.revoked": "REVOKED",
+    "digest.mismatch": "HASH_FAILURE", "signature.invalid": "SIG_CRYPTO_FAILURE", "callback.signature": "SIG_CRYPTO_FAILURE",
+    "revocation.revoked": "REVOKED", "record.version": "FORMAT_FAILURE", "signature.covered-names": "FORMAT_FAILURE",
+    "jws.covered-names": "FORMAT_FAILURE", "signature.missing": "FORMAT_FAILURE", "signature.missing-parameter": "FORMAT_FAILURE",
 })  # fmt: skip
-_MALFORMED = ("malformed", "missing", "duplicate", "covered-names", "version")
+_MALFORMED = ("malformed", "duplicate")
 
 
 def verdict_of(codes: Iterable[str]) -> tuple[Verdict, str | None]:
@@ -58,14 +63,14 @@ def is_unproved(code: str) -> bool:
     return code in _UNPROVED or code.startswith(tuple(_UNPROVED_PREFIXES))
 
 
-def sub_indication(code: str) -> str:
-    """Return the sub-indication of a failure."""
+def sub_indication(code: str) -> str | None:
+    """Return the sub-indication of a failure; None for a rule of the interface, for which the standard has none."""
     if known := _UNPROVED.get(code) or _DISPROVED.get(code):
         return known
     for prefix, value in _UNPROVED_PREFIXES.items():
         if code.startswith(prefix):
             return value
-    return "FORMAT_FAILURE" if code.rpartition(".")[2].startswith(_MALFORMED) else "SIG_CONSTRAINTS_FAILURE"
+    return "FORMAT_FAILURE" if code.rpartition(".")[2].startswith(_MALFORMED) else None
 
 
 # The checks of a record are numbered as in `checks`. All other codes are of step 4: the seal holds for the request.
