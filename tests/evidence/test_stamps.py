@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from uuid import UUID
 
 import pytest
@@ -13,14 +14,17 @@ from asn1crypto import cms, x509
 from tppkit.certificates import der
 from tppkit.errors import FormatError, VerificationError
 from tppkit.evidence import AuditPlan, EvidenceArchive, Head, Verdict, audit_archives, make_record
+from tppkit.evidence.exhibit import examine
+from tppkit.evidence.lookup import find_record
 from tppkit.evidence.proofs import stamp_archive
 from tppkit.evidence.sealing import seal_archive
 from tppkit.evidence.segments import list_segments
 from tppkit.evidence.stamps import request_stamp, verify_stamp
 from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
 from tppkit.testpki import make_pki
+from tppkit.testpki.crl import Revocation
 from tppkit.testpki.timestamps import answer_timestamp
-from tppkit.trust import PathVerifier, make_anchors
+from tppkit.trust import PathVerifier, RevocationEvidence, TrustMaterial, make_anchors, parse_revocation
 
 RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 STAMPED = RECEIVED + timedelta(days=1)
@@ -84,6 +88,7 @@ def test_a_record_is_not_proven_after_the_end_of_its_algorithm_unless_a_stamp_is
         result = audit(**times)
         assert (result.exit_code, codes(result)) == (3, ["record.algorithm-ended"] * 2), times
         assert result.first_failures[0]["sub_indication"] == "CRYPTO_CONSTRAINTS_FAILURE_NO_POE"
+    assert examine(find_record(rsa_sealed, "0"), paths=rsa_paths, now=AFTER_2029).steps[6].state == "FAILS"
     assert list(stamp_archive(rsa_sealed, URL, fetch=authority(rsa_pki))) == [
         "segments/2026-06-000000000000.tsr",
         "segments/2026-06-000000000001.tsr",
@@ -92,6 +97,7 @@ def test_a_record_is_not_proven_after_the_end_of_its_algorithm_unless_a_stamp_is
     for times in ({"now": AFTER_2029}, {"now": STAMPED, "at": AFTER_2029}):
         result = audit(**times)
         assert (result.exit_code, [stamp.status for stamp in result.stamps]) == (0, ["holds"] * 2), times
+    assert examine(find_record(rsa_sealed, "0"), paths=rsa_paths, now=AFTER_2029).verdict.code is None
     (rsa_sealed / "segments/2026-06-000000000000.tsr").unlink()  # the later stamp covers both
     assert audit(now=AFTER_2029).exit_code == 0
 
@@ -187,3 +193,17 @@ def test_an_authority_that_answers_another_request_or_none_is_refused(rsa_pki):
         with pytest.raises(FormatError) as failed:
             request_stamp(HEAD, URL, fetch=lambda *_, answer=answer, **__: answer)
         assert failed.value.code == code
+
+
+def test_a_revocation_between_receipt_and_stamp_is_a_warning(rsa_sealed, rsa_pki):
+    list(stamp_archive(rsa_sealed, URL, fetch=authority(rsa_pki)))
+    for hours, expected in ((1, 2), (30, 0), (None, 0)):  # the stamp is 24 hours later
+        serial = rsa_pki.qseal.certificate.x509.serial_number
+        revoked = () if hours is None else (Revocation(serial, RECEIVED + timedelta(hours=hours)),)
+        news = replace(rsa_pki, revocations=MappingProxyType({rsa_pki.qseal_ca.label: revoked}))
+        lists = [rsa_pki.crl(issuer, at=RECEIVED) for issuer in rsa_pki.issuers]
+        lists += [news.crl(issuer, at=RECEIVED + timedelta(hours=40)) for issuer in news.issuers]
+        answers = sum((parse_revocation(one, name="crl") for one in lists), RevocationEvidence())
+        material = TrustMaterial(make_anchors(rsa_pki.authorities)).with_answers(answers, now=AFTER_2029)
+        result = audit_archives([rsa_sealed], AuditPlan(now=AFTER_2029), material=material)
+        assert (result.exit_code, result.by_code["revocation.after-receipt"]) == (0, expected), hours

@@ -16,7 +16,7 @@ from tppkit._clock import format_time
 from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate, OrganizationPolicy
 from tppkit.cli.certificates import certificate_object
-from tppkit.cli.output import Raw, Result, colored, fact_lines, failure, json_option
+from tppkit.cli.output import Raw, Result, colored, fact_lines, failure, json_option, present
 from tppkit.cli.trust_options import TrustFiles, organization_options, trust_options
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError, VerificationError
 from tppkit.evidence.exhibit import HOLDS, NOT_CHECKED, Exhibit, examine, write_bundle
@@ -87,7 +87,9 @@ def _examine(
         return failure(e, _NO_TRUST)
     try:
         found = find_record(archive, wanted)
-        exhibit = examine(found, paths=material, organizations=organizations, role_of=Endpoints(ENDPOINTS).role)
+        exhibit = examine(
+            found, paths=material, organizations=organizations, role_of=Endpoints(ENDPOINTS).role, now=present(None)
+        )
     except ArchiveError as e:
         return failure(e, _UNREADABLE)
     return exhibit, material

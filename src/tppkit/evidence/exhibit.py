@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from importlib.resources import files
 from typing import NamedTuple
@@ -95,6 +96,7 @@ def examine(
     paths: Paths,
     organizations: OrganizationPolicy = _ORGANIZATIONS,
     role_of: Callable[[str, str], str | None] = lambda method, target: None,
+    now: datetime | None = None,
 ) -> Exhibit:
     """Check one record at its time of receipt, as the audit does, and prove its place in the log.
 
@@ -103,13 +105,12 @@ def examine(
         paths: verifies certificates; without authorities, steps that need them are not checked.
         organizations: the accepted organizationIdentifiers.
         role_of: returns the role that a method and target need, or None.
+        now: the present, aware UTC, at which algorithms are judged unless a time stamp is older; None: none has ended.
 
     Raises:
         ArchiveError: `archive.unreadable`.
     """
     record, load = found.record, partial(load_certificate, found.segment.archive)
-    checks = Checks(paths, archive=found.segment.archive, organizations=organizations, role_of=role_of)
-    (verdict,) = checks.rows(found.columns)
     seal, qwac = _load(load, record.seal_cert), _load(load, record.qwac_cert)
     place: Place | None = None
     fault: TppkitError | None = None
@@ -117,6 +118,13 @@ def examine(
         place = prove_place(found)
     except FormatError as e:
         fault = e
+    proof = None
+    if now is not None and place is not None and place.stamp is not None:
+        from tppkit.evidence.proofs import proof_of  # an archive without stamps needs no extra
+
+        proof = proof_of(found.segment, paths=stamp_paths(paths), now=now)
+    checks = Checks(paths, archive=found.segment.archive, organizations=organizations, role_of=role_of, now=now)
+    (verdict,) = checks.rows(found.columns, proof=proof)
     needs_role = role_of(record.method, record.target) is not None and not 400 <= (record.http_status or 0) < 500
     steps = tuple(_steps(verdict, seal, qwac, needs_role=needs_role))
     return Exhibit(found, record, verdict, steps, seal, qwac, place, fault)

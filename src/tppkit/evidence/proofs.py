@@ -23,7 +23,7 @@ from tppkit.evidence.files import sync
 from tppkit.evidence.heads import Head
 from tppkit.evidence.manifest import SEGMENTS, Manifest, list_manifests, read_manifest
 from tppkit.evidence.results import StampRow
-from tppkit.evidence.segments import STAMP, Segment
+from tppkit.evidence.segments import STAMP, Segment, list_segments
 from tppkit.evidence.stamps import MAX_STAMP_BYTES, request_stamp, verify_stamp
 from tppkit.evidence.stream import CLOCK_TOLERANCE
 from tppkit.evidence.tree import Frontier
@@ -102,6 +102,16 @@ def check_stamps(
                 archive[place] = replace(archive[place], proof=proof)
         proven += archive
     return StampReport(tuple(proven), tuple(rows), tuple(findings))
+
+
+def proof_of(segment: Segment, *, paths: PathVerifier | None, now: datetime) -> Proof | None:
+    """Return what the time stamps of its archive prove about one segment.
+
+    Raises:
+        ArchiveError: `archive.unreadable`.
+    """
+    report = check_stamps(list_segments(segment.archive), paths=paths, now=now)
+    return next((one.proof for one in report.segments if one.name == segment.name), None)
 
 
 def _join(manifest: Manifest | None, frontier: Frontier) -> bool:
