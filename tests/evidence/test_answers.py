@@ -150,3 +150,12 @@ def test_the_trusted_lists_of_the_receipt_are_kept_once(seal, pki, paths, tmp_pa
     assert record.lists == tuple(lists)
     assert [file.read_bytes() for file in (folder / "lists").iterdir()] == [b"<list/>"]
     assert audit(folder, pki).exit_code == 0
+
+
+def test_an_audit_that_is_resumed_sees_a_restored_answer(receive, pki, tmp_path):
+    folder, work = archive_of(tmp_path, receive(0)), tmp_path / "work"
+    (folder / "answers").rename(tmp_path / "lost")
+    material, plan = TrustMaterial(make_anchors(pki.authorities)), AuditPlan(now=NOW)
+    assert audit_archives([folder], plan, material=material, work=work, resume=True).exit_code == 3
+    (tmp_path / "lost").rename(folder / "answers")
+    assert audit_archives([folder], plan, material=material, work=work, resume=True).exit_code == 0

@@ -40,6 +40,7 @@ COLUMNS = (
     "http_status", "profile", "verdict", "sub_indication", "code", "codes", "log_code", "findings",
 )  # fmt: skip
 """The columns of `results.csv`."""
+_MISSING_FILES = frozenset({"record.answer", "record.certificate", "file.unreadable"})
 _FORMULA = "=+-@\t\r"
 _MAX_CELL = 1_000
 _PAYS = (None, "PSP_PI")  # roles of the endpoints whose `payment_ref` names a payment, not a consent
@@ -192,7 +193,7 @@ def audit_segment(
     """
     content = _hash_of(segment)
     key = _key_of(segment, content, plan.digest())
-    if not (resume and (work / f"{key}.json").exists()):
+    if not (resume and _is_final(work, key)):
         _write_result(segment, segment.read(), plan, work, key, content, material or load_material(plan), progress)
     return key
 
@@ -373,6 +374,14 @@ def run_audit(
 
 def _job(plan: AuditPlan, work: Path, resume: bool, segment: Segment, progress: Progress) -> str:
     return audit_segment(segment, plan, work, resume=resume, progress=progress)
+
+
+def _is_final(work: Path, key: str) -> bool:
+    """Whether a result is there that stays the same if missing certificates and answers are restored in the archive."""
+    try:
+        return _MISSING_FILES.isdisjoint(read_result(work, key)["totals"]["by_code"])
+    except (ArchiveError, KeyError, TypeError):
+        return False
 
 
 def read_result(work: Path, key: str) -> Mapping[str, Any]:
