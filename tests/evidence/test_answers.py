@@ -14,6 +14,7 @@ import pytest
 
 from tppkit.certificates import Use
 from tppkit.evidence import AuditPlan, AuditResult, EvidenceArchive, EvidenceRecord, audit_archives, make_record
+from tppkit.evidence.sealing import seal_archive
 from tppkit.seals import Message, Seal, SealPolicy, sign_request, verify_request
 from tppkit.testpki import Pki
 from tppkit.testpki.crl import Revocation
@@ -56,10 +57,13 @@ def receive(pki: Pki, seal: Seal) -> Receive:
     return receive
 
 
-def archive_of(folder: Path, *records: EvidenceRecord) -> Path:
+def archive_of(folder: Path, *records: EvidenceRecord, is_sealed: bool = False) -> Path:
     with EvidenceArchive(folder / "archive", stream_id=STREAM) as archive:
         for record in records:
             archive.append(record)
+        if is_sealed:
+            assert archive.rotate(now=NOW)
+            list(seal_archive(folder / "archive"))
     return folder / "archive"
 
 
@@ -74,8 +78,9 @@ def kept(folder: Path) -> list[Path]:
     return sorted(folder.glob("answers/*/*"))
 
 
-def test_a_record_is_judged_by_the_answers_of_its_receipt(receive, pki, tmp_path):
-    folder = archive_of(tmp_path, receive(0), receive(1), receive(2, answers=()))
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_a_record_is_judged_by_the_answers_of_its_receipt(is_sealed, receive, pki, tmp_path):
+    folder = archive_of(tmp_path, receive(0), receive(1), receive(2, answers=()), is_sealed=is_sealed)
     assert {path.parent.name for path in kept(folder)} == {"2026-06"}
     assert (
         len(kept(folder)) == len({file.read_bytes() for file in kept(folder)}) == 3

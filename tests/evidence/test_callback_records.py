@@ -19,6 +19,7 @@ from tppkit.evidence import AuditPlan, AuditResult, EvidenceArchive, EvidenceRec
 from tppkit.evidence.callbacks import make_callback_record
 from tppkit.evidence.exhibit import HOLDS, NOT_CHECKED, examine
 from tppkit.evidence.lookup import find_record
+from tppkit.evidence.sealing import seal_archive
 from tppkit.message import Message
 from tppkit.trust import TrustMaterial
 
@@ -62,6 +63,8 @@ def audit(folder: Path, *records: EvidenceRecord) -> AuditResult:
     with EvidenceArchive(folder / "archive", stream_id="5a" * 16) as archive:
         for record in records:
             archive.append(record)
+        archive.rotate(now=NOW)
+    list(seal_archive(folder / "archive"))
     return audit_archives([folder / "archive"], AuditPlan(now=NOW), material=TrustMaterial(), report=folder / "a.html")
 
 
@@ -136,3 +139,9 @@ def test_a_key_that_the_receiver_does_not_have_makes_no_record():
     receiver = CallbackReceiver(ADDRESSES, keys=[RECEIVER.keys[0]])
     with refused(ConfigurationError, "callback-key.setting"):
         make_callback_record(receive(1), receiver=receiver)
+
+
+def test_a_name_of_a_key_never_looks_like_an_organisation(tmp_path):
+    result = audit(tmp_path, record(receive(1), key_name="PSDLT-BL-LB000000"))
+    assert (result.exit_code, [*result.totals.by("claimed_by")]) == (0, [("key PSDLT-BL-LB000000",)])
+    assert ",PSDLT-BL-LB000000," not in (tmp_path / "a.csv").read_text("utf-8")

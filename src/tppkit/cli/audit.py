@@ -53,6 +53,7 @@ _NOT_STAMPED, _NO_RECORD, _INCONSISTENT, _UNREADABLE, _INTERRUPTED, _NO_TRUST = 
 _PROGRESS_S = 1.0
 _NOT_GIVEN = (
     "revocation",
+    "keys",
     "trusted_lists",
     "stamps",
 )  # the options that are missing; the report names what else is not known
@@ -258,6 +259,7 @@ def _result_object(
         "inconsistent": result.inconsistent,
         "revocation_asked": bool(plan.answers),
         "without_revocation": result.totals.without_revocation,
+        "keys": dict(result.totals.keys),
         "not_checked": [name for name in not_checked(result, plan, heads) if name in _NOT_GIVEN],
         "by_code": result.by_code,
         "findings": [finding.to_object() for finding in result.findings],
@@ -281,6 +283,8 @@ def _lines(shown: dict[str, Any], result: AuditResult) -> Iterator[str]:
             else f" of {shown['without_revocation']} records"
         )
         yield f"revocation{some}: {NOT_ASKED}"
+    for key, number in shown["keys"].items():
+        yield f"key of {number} callbacks, to compare with the published one: {key}"
     for code, count in shown["by_code"].items():
         yield f"  {code}: {count}"
     for row in result.first_failures:

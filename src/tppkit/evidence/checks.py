@@ -69,7 +69,8 @@ class RecordVerdict(NamedTuple):
         profile: the dialect of the seal.
         findings: warnings and notices, which do not change the verdict and the exit code.
         organization_identifier: whose seal it is, proven; None unless the record passed.
-        claimed_by: the organisation that the stored seal certificate names, proven or not; None if it cannot be read.
+        claimed_by: the organisation that the stored seal certificate names, or `key` and the name of a callback's key, proven or not; None
+            if the certificate cannot be read.
         previous: the leaf hash that it names as that of the record before.
         leaf: the leaf hash of its columns, hexadecimal.
         is_intact: whether that hash is the one stored with the record.
@@ -303,7 +304,7 @@ class Checks:
         return RecordVerdict(
             entry.line, verdict, deciding, tuple(dict.fromkeys(failures)), entry.seq, entry.stream_id, entry.received_at,
             self._at or from_microseconds(entry.received_at), entry.x_request_id, entry.payment_ref, entry.method, entry.target,
-            entry.http_status, entry.profile, claimed_by=entry.key_name, previous=entry.previous, leaf=leaf,
+            entry.http_status, entry.profile, claimed_by=f"key {entry.key_name}", previous=entry.previous, leaf=leaf,
             is_intact=entry.leaf in (None, leaf), content=f"{entry.method} {entry.target} {entry.body_sha256}",
             clock_source=entry.clock_source,
             has_revocation=True, key=key_label(entry),
