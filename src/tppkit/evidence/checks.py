@@ -13,17 +13,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache, partial
 from typing import NamedTuple, cast
 
 from tppkit._cache import Cache
-from tppkit._clock import format_time, from_microseconds
+from tppkit._clock import from_microseconds
 from tppkit._files import FilePath
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
-from tppkit.errors import Finding, FormatError, Severity, SignatureRejected, TppkitError
-from tppkit.evidence.algorithms import ALREADY, NEVER, Proof, end_of_chain, end_of_seal, ended_message
+from tppkit.errors import Finding, FormatError, SignatureRejected, TppkitError
+from tppkit.evidence.algorithms import ALREADY, NEVER, Proof, end_of_seal, ended_message
 from tppkit.evidence.columns import UNCERTIFIED
-from tppkit.evidence.files import load_answers, load_certificate
+from tppkit.evidence.material import NO_QWAC, REMEMBERED, Certificates, Failure, Material
 from tppkit.evidence.record import KINDS, BodyState, EvidenceRecord, read_header_block
 from tppkit.evidence.table import Columns, Entry, entries, leaves
 from tppkit.evidence.verdicts import Verdict, verdict_of
@@ -32,18 +31,11 @@ from tppkit.message import Header, Message
 from tppkit.seals import PROFILES, SealPolicy, SealProfile, VerifiedHead, verify_request, verify_request_head
 from tppkit.seals.policy import Paths
 from tppkit.seals.verify import read_seal
-from tppkit.trust import TrustedPath, TrustMaterial, Window
+from tppkit.trust import TrustedPath, Window
 
 _ORGANIZATIONS = OrganizationPolicy()
-_REMEMBERED = 4_096
-_REMEMBERED_ANSWERS = 8  # sets of answers, each of up to 32 MB
-_DAY = 86_400_000_000
 _MAX_SHOWN, _MAX_SIGNED_SHOWN = 1_000, 8_192
-Failure = tuple[str, str]
-"""A code with its message."""
 CHANGED: Failure = ("record.leaf", "the record was changed after it was written: its stored hash differs")
-_NO_SEAL: Failure = ("record.certificate", "no seal certificate was stored")
-_NO_QWAC: Failure = ("record.no-qwac", "no QWAC was stored, so the provider of the seal is not proven")
 
 
 class RecordVerdict(NamedTuple):
@@ -160,19 +152,6 @@ class Selection(NamedTuple):
         )
 
 
-class _Material(NamedTuple):
-    """The certificates of records, and what holds within the windows of both paths."""
-
-    seal: EidasCertificate | None
-    qwac: EidasCertificate | None
-    not_before: datetime
-    not_after: datetime
-    findings: tuple[Finding, ...]
-    failures: tuple[Failure, ...]
-    has_revocation: bool
-    end: datetime  # when the first signature of both chains ends
-
-
 EVERYTHING = Selection()
 
 
@@ -211,20 +190,15 @@ class Checks:
         role_of: Callable[[str, str], str | None] = lambda method, target: None,
         selection: Selection = EVERYTHING,
     ) -> None:
-        self._paths = paths
         self._selection = selection
-        self._at, self._now = at, now
+        self._at = at
         self._judged = at or now or ALREADY
-        self._archive = archive
-        self._has_revocation = getattr(paths, "revocation", None) is not None
-        self._judges = Cache[tuple[tuple[str, ...], datetime], TrustMaterial](_REMEMBERED_ANSWERS)
         self._organizations = organizations
         self._role_of = role_of
-        self._certificate = lru_cache(maxsize=1024)(partial(load_certificate, archive))
-        self._material = Cache[tuple[object, ...], _Material](_REMEMBERED)
+        self._certificates = Certificates(paths, archive=archive, now=now, at=at)
         self._policies: dict[str, SealPolicy] = {}  # by the names of dialects
         self._shown = set[tuple[object, ...]]()
-        self._carried = Cache[tuple[str, str], tuple[Header, ...]](_REMEMBERED)  # by dialect and seal
+        self._carried = Cache[tuple[str, str], tuple[Header, ...]](REMEMBERED)  # by dialect and seal
 
     def rows(self, columns: Columns, *, proof: Proof | None = None) -> Iterator[RecordVerdict]:
         """Yield what is found about each record, in the order of the columns.
@@ -256,7 +230,7 @@ class Checks:
             failures.append(fault)
         if entry.kind in UNCERTIFIED:
             return self._callback_row(leaf, entry, failures)
-        material = self._trusted(entry, at, proof)  # 3
+        material = self._certificates.judge(entry, at, proof)  # 3
         failures += material.failures
         end = material.end
         dialect = PROFILES.get(entry.profile)
@@ -314,76 +288,11 @@ class Checks:
         claimed = None
         if self._selection.organisations:
             with suppress(FormatError):
-                identifier = self._certificate(entry.seal_cert or "").organization_identifier
+                identifier = self._certificates.load(entry.seal_cert or "").organization_identifier
                 claimed = None if identifier is None else identifier.text
         return self._selection.includes(entry.received_at, claimed)
 
-    def _trusted(self, entry: Entry, at: datetime, proof: Proof | None) -> _Material:
-        day = entry.received_at // _DAY
-        key = entry.seal_cert, entry.qwac_cert, entry.chain, entry.answers, entry.lists, day, proof
-        known = self._material.get(key)
-        if known is not None and known.not_before <= at <= known.not_after:
-            return known
-        above = []
-        for name in entry.chain:
-            with suppress(FormatError):  # the trust material may have it
-                above.append(self._certificate(name))
-        judge, failures = self._judge(entry, at)
-        paths = []
-        certificates: list[EidasCertificate | None] = [None, None]
-        uses: tuple[tuple[str | None, Use], ...] = ((entry.seal_cert, Use.QSEALC), (entry.qwac_cert, Use.QWAC))
-        for place, (stored, use) in enumerate(uses):
-            try:
-                if stored is None:
-                    raise SignatureRejected(*(_NO_QWAC if use is Use.QWAC else _NO_SEAL))
-                certificates[place] = certificate = self._certificate(stored)
-                paths.append(judge.verify_use(certificate, as_=use, at=at, intermediates=above))
-            except TppkitError as e:
-                failures.append((e.code, e.message))
-        seal, qwac = certificates
-        findings = [finding for path in paths for finding in path.findings]
-        if not failures and proof is not None and proof.at > at:
-            findings += self._revoked_since(certificates, uses, above, proof.at)
-        has_revocation = self._has_revocation or judge is not self._paths
-        not_before = max((path.window.not_before for path in paths), default=at)
-        not_after = min((path.window.not_after for path in paths), default=at)
-        end = min((end_of_chain(path.chain) for path in paths), default=NEVER)
-        made = _Material(
-            seal, qwac, not_before, not_after, tuple(dict.fromkeys(findings)), tuple(failures), has_revocation, end
-        )
-        if not failures:
-            self._material.put(key, made)
-        return made
-
-    def _judge(self, entry: Entry, at: datetime) -> tuple[Paths, list[Failure]]:
-        """Return what judges the certificates of a record: with the answers about revocation that it names, if it names any."""
-        if not entry.answers or self._at is not None or not isinstance(self._paths, TrustMaterial):
-            return self._paths, []
-        month = at.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-        judge = self._judges.get((entry.answers, month))
-        if judge is None:
-            try:
-                judge = self._paths.with_answers(load_answers(self._archive, entry.answers, month), now=self._now)
-            except FormatError as e:
-                return self._paths, [(e.code, e.message)]
-            self._judges.put((entry.answers, month), judge)
-        return judge, []
-
-    def _revoked_since(
-        self, certificates: Sequence[EidasCertificate | None], uses: Sequence[tuple[str | None, Use]],
-        above: Sequence[EidasCertificate], proven_at: datetime,
-    ) -> Iterator[Finding]:  # fmt: skip
-        """Warn of a revocation after the time of receipt, which its owner states, and before the time that is proven."""
-        for certificate, (_, use) in zip(certificates, uses, strict=True):
-            try:
-                if certificate is not None:
-                    self._paths.verify_use(certificate, as_=use, at=proven_at, intermediates=above)
-            except TppkitError as e:
-                if e.code == "revocation.revoked":
-                    message = f"{e.message}; the time of receipt is earlier, but the time stamp is of {format_time(proven_at)}"
-                    yield Finding("revocation.after-receipt", Severity.WARNING, message)
-
-    def _verify_seal(self, entry: Entry, dialect: SealProfile, material: _Material, at: datetime) -> datetime:
+    def _verify_seal(self, entry: Entry, dialect: SealProfile, material: Material, at: datetime) -> datetime:
         """Verify the seal, and return when its algorithm ends."""
         policy, seal = self._policy(dialect), cast("EidasCertificate", material.seal)
         message, block = self._message(entry, policy.profile, seal)
@@ -455,7 +364,7 @@ def verify_columns(record: EvidenceRecord) -> SealProfile:
     if fault := _body_failure(record):
         raise SignatureRejected(*fault)
     if record.qwac_cert is None:
-        raise SignatureRejected(*_NO_QWAC)
+        raise SignatureRejected(*NO_QWAC)
     return dialect
 
 
