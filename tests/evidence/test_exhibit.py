@@ -7,35 +7,62 @@ import shutil
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
+from uuid import UUID
 
 import pytest
 
+from tppkit.certificates import Use
 from tppkit.errors import ArchiveError, FormatError
-from tppkit.evidence import EvidenceArchive, make_record
+from tppkit.evidence import EvidenceArchive, EvidenceRecord, Verdict, audit_archive, make_record
 from tppkit.evidence.exhibit import examine, write_bundle
 from tppkit.evidence.lookup import find_record, find_records, prove_place
+from tppkit.evidence.proofs import stamp_archive
+from tppkit.evidence.retention import redact
 from tppkit.evidence.sealing import seal_archive
 from tppkit.evidence.tree import root_from_path
+from tppkit.seals import Message, SealPolicy, sign_request, verify_request
+from tppkit.testpki.timestamps import answer_timestamp
+from tppkit.trust import PathVerifier, RevocationChecker, RevocationEvidence, make_anchors, parse_revocation
 
-NEXT_DAY = datetime(2026, 6, 2, 12, 0, tzinfo=UTC)
+AT, NEXT_DAY = datetime(2026, 6, 1, 12, 0, tzinfo=UTC), datetime(2026, 6, 2, 12, 0, tzinfo=UTC)
 STREAM = "5a" * 16
-TOOLS = (
-    "bash", "openssl", "cat", "cp", "mktemp", "od", "rm", "tr",
-)  # fmt: skip
+TOOLS = ("bash", "openssl", "cat", "cp", "date", "mktemp", "od", "rm", "tr")
 
 
 @pytest.fixture(scope="module")
-def sealed(tmp_path_factory, make_verified):
-    """An archive with a sealed part of three records and an open one of two; the last two are of one payment."""
+def received(pki, seal):
+    """Makes the record of a number as a bank does that checks revocation."""
+    answers = sum((parse_revocation(pki.crl(one, at=AT), name="crl") for one in pki.issuers), RevocationEvidence())
+    checked = PathVerifier(make_anchors(pki.authorities), revocation=RevocationChecker(evidence=answers))
+    policy = SealPolicy(checked)
+
+    def receive(number: int, **columns: str) -> EvidenceRecord:
+        path = checked.verify_use(pki.qwac.certificate, as_=Use.QWAC, at=AT)
+        target = f"/psd2/v1/{'consents' if number % 2 else 'payments/sepa-credit-transfers'}"
+        message = Message("POST", target, (("X-Request-ID", str(UUID(int=number))),), b'{"n":%d}' % number)
+        sealed = sign_request(message, seal=seal)
+        verified = verify_request(sealed, qwac=path.chain[0], at=AT, policy=policy)
+        return make_record(verified, http_status=201, qwac_path=path, **columns)
+
+    return receive
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory, pki, received):
+    """An archive with a sealed and stamped part of three records and an open one of two; the last two are of one payment."""
     folder = tmp_path_factory.mktemp("exhibit") / "archive"
     with EvidenceArchive(folder, stream_id=STREAM) as archive:
         for number in range(5):
-            verified = make_verified(number)
-            record = make_record(verified, http_status=201, payment_ref="both" if number > 2 else f"p{number}")
-            archive.append(record, *verified.chain, verified.qwac)
+            archive.append(received(number, payment_ref="both" if number > 2 else f"p{number}"))
             if number == 2:
                 archive.rotate(now=NEXT_DAY)
     assert len(list(seal_archive(folder))) == 1
+
+    def fetch(url, *, max_bytes, timeout, body=None, content_type=None):
+        return answer_timestamp(pki, body, at=NEXT_DAY, serial=7)
+
+    assert len(list(stamp_archive(folder, "http://tsa.example/", fetch=fetch))) == 1
     return folder
 
 
@@ -104,57 +131,44 @@ def test_a_bundle_is_verified_without_this_project(bundle, verify):
     assert "NOT CHECKED" not in text
 
 
-def other(path: Path, sealed: Path, paths: object, tmp_path: Path) -> None:
-    exhibit = examine(find_record(sealed, "2"), paths=paths)
-    if not (tmp_path / "other").exists():
-        write_bundle(exhibit, tmp_path / "other", paths=paths)
-    shutil.copy(tmp_path / "other" / path.name, path)
+@pytest.fixture
+def other(sealed, tmp_path, paths):
+    """The bundle of another record of the same part."""
+    write_bundle(examine(find_record(sealed, "2"), paths=paths), tmp_path / "other", paths=paths)
+    return tmp_path / "other"
 
 
 @pytest.mark.slow
-def test_every_change_of_a_bundle_is_found_also_when_its_sums_are_computed_again(
-    bundle, verify, sealed, paths, tmp_path
-):
+def test_every_change_of_a_bundle_is_found_also_when_its_sums_are_computed_again(bundle, other, verify, tmp_path):
     names = [path.relative_to(bundle) for path in bundle.rglob("*") if path.is_file() and path.name != "verify.sh"]
-    assert len(names) >= 12
+    assert {"head.tsr", "stamp-anchor.der", "body.bin"} < {str(name) for name in names}
     unnoticed = []
     for name in names:
-        for change in ("flip", "swap", "remove"):
+        raw = (bundle / name).read_bytes()
+        middle = len(raw) // 2
+        changes = {"flip": raw[:middle] + bytes([raw[middle] ^ 1]) + raw[middle + 1 :], "cut": raw[:-1], "remove": None}
+        if (other / name).is_file() and (other / name).read_bytes() != raw:
+            changes["swap"] = (other / name).read_bytes()
+        for change, content in changes.items():
             folder = shutil.copytree(bundle, tmp_path / "changed")
-            path = folder / name
-            if change == "flip":
-                raw = bytearray(path.read_bytes())
-                raw[len(raw) // 2] ^= 1
-                path.write_bytes(raw)
-            elif change == "remove":
-                path.unlink()
-            else:
-                other_path = name.name not in (
-                    "body.bin",
-                    "signing-string.txt",
-                    "signature.bin",
-                    "record.cbor",
-                    "path.txt",
-                )
-                if other_path:
-                    shutil.rmtree(folder)
-                    continue
-                other(path, sealed, paths, tmp_path)
+            (folder / name).unlink()
+            if content is not None:
+                (folder / name).write_bytes(content)
             if verify(folder)[0] == 0:
-                unnoticed.append((str(name), change, "as it is"))
-            if name.name != "SHA256SUMS":
-                sum_again(folder)
-                if verify(folder)[0] == 0:
-                    unnoticed.append((str(name), change, "summed again"))
+                unnoticed.append((str(name), change))
+            sum_again(folder)
+            if verify(folder)[0] == 0 and name.name != "SHA256SUMS":
+                unnoticed.append((str(name), f"{change}, summed again"))
             shutil.rmtree(folder)
-    assert unnoticed == []
+    # Without its time stamp a record is as well proven as one that was never stamped.
+    assert [one for one in unnoticed if one != ("head.tsr", "remove, summed again")] == []
 
 
 @pytest.mark.parametrize("field", ["the record names the body", "the record names the signing string"])
-def test_a_bundle_of_parts_of_two_records_fails(field, bundle, verify, sealed, paths, tmp_path):
+def test_a_bundle_of_parts_of_two_records_fails(field, bundle, other, verify):
     names = ("body.bin",) if "body" in field else ("signing-string.txt", "signature.bin", "body.bin")
     for name in names:
-        other(bundle / name, sealed, paths, tmp_path)
+        shutil.copy(other / name, bundle / name)
     sum_again(bundle)
     code, text = verify(bundle)
     assert (code, f"FAILS        {field}" in text) == (1, True)
@@ -172,3 +186,30 @@ def test_an_exhibit_says_which_step_fails(sealed, tmp_path, paths):
     (folder / f"certs/{exhibit.record.seal_cert}.der").unlink()
     exhibit = examine(find_record(folder, "1"), paths=paths)
     assert [step.state for step in exhibit.steps][2:5] == ["FAILS", "not checked", "not checked"]
+
+
+def test_a_redacted_body_is_not_checked_and_the_rest_holds(sealed, verify, paths, tmp_path):
+    folder = shutil.copytree(sealed, tmp_path / "archive")
+    redact(folder, [1], ground="erasure", by="Ada", now=NEXT_DAY)
+    write_bundle(examine(find_record(folder, "1"), paths=paths), tmp_path / "bundle", paths=paths)
+    code, text = verify(tmp_path / "bundle")
+    assert (code, text.count("NOT CHECKED"), text.count("FAILS")) == (3, 1, 0)
+    assert "NOT CHECKED  the body is not in this exhibit: it was redacted" in text
+
+
+@pytest.mark.slow
+def test_a_thousand_payments_and_consents_have_the_same_verdicts_without_this_project(
+    tmp_path, received, verify, paths
+):
+    folder = tmp_path / "archive"
+    with EvidenceArchive(folder, stream_id=STREAM) as archive:
+        archive.append_many(received(number) for number in range(500))
+        archive.files.keep(received(0).files)
+        archive.rotate(now=NEXT_DAY)
+        archive.append_many(received(number) for number in range(500, 1000))
+    list(seal_archive(folder))
+    verdicts = [row.verdict for row in audit_archive(folder, paths=paths)]
+    for seq in (0, 499, 500, 999, *Random(1).sample(range(1000), 4)):
+        bundle = tmp_path / f"bundle-{seq}"
+        write_bundle(examine(find_record(folder, str(seq)), paths=paths), bundle, paths=paths)
+        assert (verify(bundle)[0] == 0) is (verdicts[seq] is Verdict.PASSED) is True

@@ -13,7 +13,9 @@ stop() { fails "$1"; exit 1; }
 hex() { od -An -v -tx1 -- "$1" | tr -d ' \n'; }
 raw() { local i out=''; for ((i = 0; i < ${#1}; i += 2)); do out+="\\x${1:i:2}"; done; printf '%b' "$out"; }
 sha256() { local digest; read -r digest _ < <(openssl dgst -sha256 -r "$@"); printf '%s' "$digest"; }
+command -v openssl > /dev/null || stop 'openssl is not installed'
 work=$(mktemp -d) || exit 1
+exec 2> /dev/null # what cannot be read does not hold
 trap 'rm -rf -- "$work"' EXIT
 export SSL_CERT_DIR=$work/none SSL_CERT_FILE=$work/none # no authority of this machine counts
 
@@ -87,7 +89,7 @@ if [[ -f body.bin ]]; then
     while IFS= read -r line || [[ -n $line ]]; do
         [[ ${column_kind-} == 5 && -z ${later-} ]] && line=${line#*.} # of a JSON Web Signature, behind its header
         later=yes
-        [[ $line =~ ^\"?(content-)?digest\"?:\  ]] && digest+=$line
+        [[ $line =~ ^\"?([a-z0-9-]+-)?digest\"?:\  ]] && digest+=$line
     done < signing-string.txt
     for algorithm in sha256 sha512; do
         wanted+=("$(openssl dgst -$algorithm -binary body.bin | openssl base64 -A)")
@@ -102,9 +104,9 @@ else
 fi
 
 # 4. The signature is of the signing string, by the key of the seal.
-pem() { openssl x509 -inform DER -in "$1" -outform PEM 2> /dev/null; }
+pem() { openssl x509 -inform DER -in "$1" -outform PEM; }
 for name in seal qwac seal-anchor qwac-anchor; do pem "$name.der" > "$work/$name.pem"; done
-openssl x509 -in "$work/seal.pem" -noout -pubkey > "$work/key.pem" 2> /dev/null
+openssl x509 -in "$work/seal.pem" -noout -pubkey > "$work/key.pem"
 integer() {
     local digits=$1
     while [[ $digits == 00??* ]]; do digits=${digits:2}; done
@@ -119,11 +121,11 @@ method=''
 for signature in "$work/signature" "$work/bare"; do
     for algorithm in sha256 sha384 sha512; do
         for form in -sigopt\ rsa_padding_mode:pkcs1 -sigopt\ rsa_padding_mode:pss ''; do
-            openssl dgst -$algorithm $form -verify "$work/key.pem" -signature "$signature" signing-string.txt > /dev/null 2>&1 && method="$algorithm${form#*:}"
+            openssl dgst -$algorithm $form -verify "$work/key.pem" -signature "$signature" signing-string.txt > /dev/null && method="$algorithm${form#*:}"
         done
     done
 done
-openssl pkeyutl -verify -pubin -inkey "$work/key.pem" -rawin -in signing-string.txt -sigfile signature.bin > /dev/null 2>&1 && method=Ed25519
+openssl pkeyutl -verify -pubin -inkey "$work/key.pem" -rawin -in signing-string.txt -sigfile signature.bin > /dev/null && method=Ed25519
 [[ -n $method ]] && holds 'the signature is of the signing string, by the key of the seal' || fails 'the signature is of the signing string, by the key of the seal'
 
 # 5. Both certificates lead to their authorities at the time of receipt, and name the same organisation.
@@ -131,13 +133,13 @@ for file in seal-anchor.der qwac-anchor.der authorities/*.der; do pem "$file"; d
 for name in seal qwac; do
     claim="the certificate ($name) leads to its authority at the time of receipt"
     [[ $(sha256 $name-anchor.der) != "$(sha256 $name.der)" ]] \
-        && openssl verify -attime "$at" -partial_chain -CAfile "$work/$name-anchor.pem" -untrusted "$work/authorities.pem" "$work/$name.pem" > /dev/null 2>&1 \
+        && openssl verify -attime "$at" -partial_chain -CAfile "$work/$name-anchor.pem" -untrusted "$work/authorities.pem" "$work/$name.pem" > /dev/null \
         && holds "$claim" || fails "$claim"
 done
 organisation() {
     local line found=''
     while IFS= read -r line; do [[ $line == '    organizationIdentifier = '* ]] && found+="$line"; done \
-        < <(openssl x509 -in "$work/$1.pem" -noout -subject -nameopt multiline,-align 2> /dev/null)
+        < <(openssl x509 -in "$work/$1.pem" -noout -subject -nameopt multiline,-align)
     printf '%s' "$found"
 }
 [[ -n $(organisation seal) && $(organisation seal) == "$(organisation qwac)" ]] && holds 'both certificates name one organisation' || fails 'both certificates name one organisation'
@@ -146,7 +148,7 @@ organisation() {
 lines() { local line; while IFS= read -r line; do [[ $line == $1* ]] && printf '%s\n' "${line#$1}"; done; }
 within() { # whether the times of an OCSP answer, as openssl prints them, include the time of receipt
     local from to
-    from=$(date -u -d "$(lines $'\tThis Update: ' <<< "$1")" +%s 2> /dev/null) && to=$(lines $'\tNext Update: ' <<< "$1")
+    from=$(date -u -d "$(lines $'\tThis Update: ' <<< "$1")" +%s) && to=$(lines $'\tNext Update: ' <<< "$1")
     [[ -n $from && $from -le $((at + 300)) && (-z $to || $(date -u -d "$to" +%s) -ge $((at - 300))) ]]
 }
 : > "$work/crls.pem"
@@ -154,7 +156,7 @@ responses=()
 for one in ${column_answers-}; do
     name=$(raw "$one")
     [[ $name =~ ^[0-9a-f]{64}$ && $(sha256 "answers/$name.der") == "$name" ]] || { fails 'an answer that the record names is in the bundle'; continue; }
-    openssl crl -inform DER -in "answers/$name.der" >> "$work/crls.pem" 2> /dev/null || responses+=("answers/$name.der")
+    openssl crl -inform DER -in "answers/$name.der" >> "$work/crls.pem" || responses+=("answers/$name.der")
 done
 for name in seal qwac; do
     [[ -n ${column_answers-} ]] || { printf 'note         no answers about revocation were kept (%s)\n' "$name"; continue; }
@@ -166,7 +168,7 @@ for name in seal qwac; do
     for response in ${responses[@]+"${responses[@]}"}; do
         for issuer in seal-anchor.der qwac-anchor.der authorities/*.der; do
             pem "$issuer" > "$work/issuer.pem"
-            text=$(openssl ocsp -respin "$response" -issuer "$work/issuer.pem" -cert "$work/$name.pem" "${chain[@]}" -verify_other "$work/authorities.pem" -no_nonce 2> "$work/errors")
+            text=$(openssl ocsp -respin "$response" -issuer "$work/issuer.pem" -cert "$work/$name.pem" "${chain[@]}" -verify_other "$work/authorities.pem" -no_nonce -validity_period 3153600000 2> "$work/errors")
             [[ $(< "$work/errors") == *'Response verify OK'* ]] || continue
             [[ $text == *"$name.pem: revoked"* ]] && state=revoked
             [[ -z $state && $text == *"$name.pem: good"* ]] && within "$text" && state=good
@@ -202,13 +204,13 @@ $result "the record is number $column_seq of the $size of the head"
 
 # 8. The head was stamped: the record existed then.
 if [[ -f head.tsr ]]; then
-    stamped=$(openssl ts -reply -in head.tsr -text 2> /dev/null | lines 'Time stamp: ')
-    when=$(date -u -d "$stamped" +%s 2> /dev/null) || when=$at
+    stamped=$(openssl ts -reply -in head.tsr -text | lines 'Time stamp: ')
+    when=$(date -u -d "$stamped" +%s) || when=$at
     if [[ ! -f stamp-anchor.der ]]; then
         skips 'the time stamp: no authority for it is in this exhibit'
     else
         pem stamp-anchor.der > "$work/stamp-anchor.pem"
-        openssl ts -verify -data head.txt -in head.tsr -CAfile "$work/stamp-anchor.pem" -untrusted "$work/authorities.pem" -attime "$when" > /dev/null 2>&1 \
+        openssl ts -verify -data head.txt -in head.tsr -CAfile "$work/stamp-anchor.pem" -untrusted "$work/authorities.pem" -attime "$when" > /dev/null \
             && holds "the head was stamped: $stamped" || fails 'the time stamp is over the head'
     fi
 fi
