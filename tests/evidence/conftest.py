@@ -10,12 +10,13 @@ from uuid import UUID
 
 import pytest
 
-from tppkit.evidence import EvidenceArchive, Head, make_record
+from tppkit.certificates import Use
+from tppkit.evidence import EvidenceArchive, EvidenceRecord, Head, make_record
 from tppkit.evidence.log import check_log
 from tppkit.evidence.sealing import seal_archive
 from tppkit.seals import Message, Seal, SealPolicy, VerifiedRequest, sign_request, verify_request
 from tppkit.testpki import Pki
-from tppkit.trust import PathVerifier
+from tppkit.trust import PathVerifier, RevocationChecker, RevocationEvidence, make_anchors, parse_revocation
 
 RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 NEXT_DAY = RECEIVED + timedelta(days=1)
@@ -79,3 +80,23 @@ def sealed(sealed_once: tuple[Path, Head], tmp_path: Path) -> tuple[Path, Head]:
     """A copy of it."""
     folder, head = sealed_once
     return shutil.copytree(folder, tmp_path / "archive"), head
+
+
+@pytest.fixture(scope="session")
+def received(pki: Pki, seal: Seal) -> Callable[..., EvidenceRecord]:
+    """Makes the record of a number as a bank does that checks revocation."""
+    answers = sum(
+        (parse_revocation(pki.crl(one, at=RECEIVED), name="crl") for one in pki.issuers), RevocationEvidence()
+    )
+    checked = PathVerifier(make_anchors(pki.authorities), revocation=RevocationChecker(evidence=answers))
+    policy = SealPolicy(checked)
+
+    def receive(number: int, **columns: str) -> EvidenceRecord:
+        path = checked.verify_use(pki.qwac.certificate, as_=Use.QWAC, at=RECEIVED)
+        target = f"/psd2/v1/{'consents' if number % 2 else 'payments/sepa-credit-transfers'}"
+        message = Message("POST", target, (("X-Request-ID", str(UUID(int=number))),), b'{"n":%d}' % number)
+        sealed = sign_request(message, seal=seal)
+        verified = verify_request(sealed, qwac=path.chain[0], at=RECEIVED, policy=policy)
+        return make_record(verified, http_status=201, qwac_path=path, **columns)
+
+    return receive

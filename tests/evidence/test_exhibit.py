@@ -8,44 +8,22 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
-from uuid import UUID
 
 import pytest
 
-from tppkit.certificates import Use
 from tppkit.errors import ArchiveError, FormatError
-from tppkit.evidence import EvidenceArchive, EvidenceRecord, Verdict, audit_archive, make_record
+from tppkit.evidence import EvidenceArchive, Verdict, audit_archive
 from tppkit.evidence.exhibit import examine, write_bundle
 from tppkit.evidence.lookup import find_record, find_records, prove_place
 from tppkit.evidence.proofs import stamp_archive
 from tppkit.evidence.retention import redact
 from tppkit.evidence.sealing import seal_archive
 from tppkit.evidence.tree import root_from_path
-from tppkit.seals import Message, SealPolicy, sign_request, verify_request
 from tppkit.testpki.timestamps import answer_timestamp
-from tppkit.trust import PathVerifier, RevocationChecker, RevocationEvidence, make_anchors, parse_revocation
 
 AT, NEXT_DAY = datetime(2026, 6, 1, 12, 0, tzinfo=UTC), datetime(2026, 6, 2, 12, 0, tzinfo=UTC)
 STREAM = "5a" * 16
 TOOLS = ("bash", "openssl", "cat", "cp", "date", "mktemp", "od", "rm", "tr")
-
-
-@pytest.fixture(scope="module")
-def received(pki, seal):
-    """Makes the record of a number as a bank does that checks revocation."""
-    answers = sum((parse_revocation(pki.crl(one, at=AT), name="crl") for one in pki.issuers), RevocationEvidence())
-    checked = PathVerifier(make_anchors(pki.authorities), revocation=RevocationChecker(evidence=answers))
-    policy = SealPolicy(checked)
-
-    def receive(number: int, **columns: str) -> EvidenceRecord:
-        path = checked.verify_use(pki.qwac.certificate, as_=Use.QWAC, at=AT)
-        target = f"/psd2/v1/{'consents' if number % 2 else 'payments/sepa-credit-transfers'}"
-        message = Message("POST", target, (("X-Request-ID", str(UUID(int=number))),), b'{"n":%d}' % number)
-        sealed = sign_request(message, seal=seal)
-        verified = verify_request(sealed, qwac=path.chain[0], at=AT, policy=policy)
-        return make_record(verified, http_status=201, qwac_path=path, **columns)
-
-    return receive
 
 
 @pytest.fixture(scope="module")
