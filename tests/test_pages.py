@@ -7,13 +7,19 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
+from uuid import UUID
 
 import pytest
 
 from programs import needed
+from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.sandbox import SandboxSettings, run_sandbox
+from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
+from tppkit.testpki import certificate_pem, make_pki
+from tppkit.trust import PathVerifier, make_anchors
 
 pytestmark = pytest.mark.slow
 
@@ -89,6 +95,26 @@ def test_the_python_of_a_page_prints_what_the_page_says(
     assert shown == ("".join(blocks(page, "text", behind=behind)) if printed is None else printed)
     refusals = ["digest.mismatch", "certificate.missing"] if page == "web" else []
     assert [message.rpartition("[")[2].rstrip("]") for message in caplog.messages] == refusals
+
+
+def test_the_commands_of_the_audit_page_print_what_it_says(shell, tmp_path):
+    at = datetime(2026, 6, 1, 12, tzinfo=UTC)
+    pki = make_pki(at=at, seed=1)
+    (tmp_path / "authorities.pem").write_bytes(b"".join(certificate_pem(one) for one in pki.authorities))
+    policy = SealPolicy(PathVerifier(make_anchors(pki.authorities)))
+    seal = Seal(pki.qseal.certificate, KeySigner(pki.qseal.key))
+    with EvidenceArchive(tmp_path / "evidence", stream_id="5a" * 16) as archive:
+        for number in range(3):
+            message = Message("POST", "/psd2/v1/consents", (("X-Request-ID", str(UUID(int=number))),), b"{}")
+            sent = sign_request(message, seal=seal)
+            verified = verify_request(sent, qwac=pki.qwac.certificate, at=at, policy=policy)
+            archive.append(make_record(verified, http_status=201), *verified.chain, verified.qwac)
+    shell("tppkit audit log head evidence > head.txt")
+    for block in blocks("audit", "console"):
+        for command, *printed in (part.splitlines() for part in block.split("$ ")[1:]):
+            shown = shell(command).splitlines()
+            assert [line for line in printed if line not in shown] == [], command
+    assert (tmp_path / "audit.html").is_file()
 
 
 def test_the_blocks_about_qr_codes_run(run, shell, tmp_path):
