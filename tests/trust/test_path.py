@@ -259,6 +259,7 @@ def test_a_purpose_that_an_authority_lacks_is_a_warning_if_not_critical(certify,
         PathVerifier(material.anchors).verify(leaf.certificate, at=AT).findings,
         check_trust(leaf.certificate, as_=Use.QWAC, at=AT, material=material).findings,
     ):
+        findings = [finding for finding in findings if finding.code.startswith("path.")]
         assert [(f.code, f.severity) for f in findings] == ([("path.purpose", Severity.WARNING)] if lacking else [])
         assert all(f"is for {lacking}, which" in f.message and "OpenSSL" in f.message for f in findings)
 

@@ -20,7 +20,6 @@ from tppkit.certificates import (
     ExtensionFacts,
     QcStatements,
     Use,
-    check_certificate,
     check_pair,
     check_renewal,
     der,
@@ -132,10 +131,7 @@ def check(
 
 def _check(bundle: Bundle, as_: Use, at: datetime, edition: str | None, material: TrustMaterial) -> Result:
     leaf = bundle.leaf
-    findings = check_certificate(leaf, as_=as_, at=at, edition=edition)
-    report = check_trust(leaf, as_=as_, at=at, material=material, intermediates=bundle.others)
-    known = {(finding.code, finding.severity) for finding in findings}
-    findings += tuple(finding for finding in report.findings if (finding.code, finding.severity) not in known)
+    report = check_trust(leaf, as_=as_, at=at, material=material, intermediates=bundle.others, edition=edition)
     chain = report.path and [str(certificate.subject) for certificate in report.path.chain]
     identity = {
         **certificate_object(leaf),
@@ -153,9 +149,9 @@ def _check(bundle: Bundle, as_: Use, at: datetime, edition: str | None, material
     }
     about = f"{bundle.file} as {_NAMES[as_]} at {format_time(at)}"
     if not material.has_anchors:
-        return verdict(f"{about}; {_NO_CHAIN}", findings, proven=proven, facts=identity)
+        return verdict(f"{about}; {_NO_CHAIN}", report.findings, proven=proven, facts=identity)
     facts = identity | {"chain": chain or "no valid chain"} | trust_facts(report.path, report.status, material)
-    return verdict(about, findings, proven=proven, facts=facts)
+    return verdict(about, report.findings, proven=proven, facts=facts)
 
 
 @cert.command()

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from tppkit._cache import Cache
 from tppkit._clock import as_utc
 from tppkit._files import FilePath
-from tppkit.certificates import EidasCertificate, Use
+from tppkit.certificates import EidasCertificate, Use, check_certificate
 from tppkit.errors import CertificateRejected, ConfigurationError, Finding, Severity
 from tppkit.trust.anchors import Anchors, load_anchors
 from tppkit.trust.path.verifier import PathVerifier, TrustedPath
@@ -28,10 +28,10 @@ _NO_ANSWERS = RevocationEvidence()
 
 @dataclass(frozen=True, slots=True)
 class TrustReport:
-    """What was found about a certificate beyond its profile.
+    """What was found about a certificate.
 
     Attributes:
-        findings: why it is not trusted, and what should be known.
+        findings: about its profile; then why it is not trusted, and what should be known.
         path: the chain that holds; None if none does or no authorities were given.
         status: what the trusted lists state; None without lists.
     """
@@ -167,25 +167,42 @@ def check_trust(
     at: datetime,
     material: TrustMaterial,
     intermediates: Sequence[EidasCertificate] = (),
+    edition: str | None = None,
 ) -> TrustReport:
-    """Find everything that the trust material says against a certificate at a time; never raises on content.
+    """Find everything against a certificate at a time: profile, qualified status, chain and revocation; never raises on content.
 
         report = check_trust(qwac, as_=Use.QWAC, at=received_at, material=load_trust(trust="pki", now=utc_now()))
         [(finding.severity, finding.code) for finding in report.findings]
 
-    Nothing is remembered between calls: one certificate is not trusted by the intermediates of another.
+    `TrustMaterial.verify_use` decides the same, but stops at the first failure, remembers what holds, and passes over rules of the
+    profile for which no relying party rejects a certificate. Here nothing is remembered between calls: one certificate is not trusted
+    by the intermediates of another.
 
     Args:
-        certificate: the end entity; its profile is not checked here but by `certificates.check_certificate`.
+        certificate: the end entity.
         as_: what it is used as.
         at: the time to judge at, aware.
         material: the authorities, lists and answers.
         intermediates: further authorities, trusted only through an anchor.
+        edition: as for `certificates.check_certificate`.
 
     Raises:
-        ConfigurationError: `time.naive`.
+        ConfigurationError: `time.naive`, `rules.edition`.
     """
-    at = as_utc(at)
+    profile = check_certificate(certificate, as_=as_, at=at, edition=edition)
+    report = _ask_material(certificate, as_, as_utc(at), material, intermediates)
+    known = {(finding.code, finding.severity) for finding in profile}
+    more = tuple(finding for finding in report.findings if (finding.code, finding.severity) not in known)
+    return replace(report, findings=profile + more)
+
+
+def _ask_material(
+    certificate: EidasCertificate,
+    as_: Use,
+    at: datetime,
+    material: TrustMaterial,
+    intermediates: Sequence[EidasCertificate],
+) -> TrustReport:
     known = () if material.anchors is None else material.anchors.intermediates
     status, findings = _ask_lists(certificate, as_, at, material.lists, (*known, *intermediates))
     if not material.has_anchors:
