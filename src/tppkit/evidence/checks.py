@@ -197,6 +197,7 @@ class Checks:
         self._role_of = role_of
         self._certificates = Certificates(paths, archive=archive, now=now, at=at)
         self._policies: dict[str, SealPolicy] = {}  # by the names of dialects
+        self._ends = Cache[tuple[str, str, str], datetime](REMEMBERED)
         self._shown = set[tuple[object, ...]]()
         self._carried = Cache[tuple[str, str], tuple[Header, ...]](REMEMBERED)  # by dialect and seal
 
@@ -299,7 +300,12 @@ class Checks:
         verify = verify_request_head if _is_redacted(entry) else verify_request
         verified = verify(message, qwac=material.qwac, at=at, policy=policy)
         _require_agreement(entry, verified, block)
-        return end_of_seal(policy.profile, verified.parameters.algorithm, seal)
+        key = dialect.name, seal.sha256, verified.parameters.algorithm
+        end = self._ends.get(key)
+        if end is None:
+            end = end_of_seal(policy.profile, verified.parameters.algorithm, seal)
+            self._ends.put(key, end)
+        return end
 
     def _message(self, entry: Entry, profile: SealProfile, seal: EidasCertificate) -> tuple[Message, list[Header]]:
         """Return the request, and the header lines that were stored."""
