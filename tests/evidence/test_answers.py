@@ -26,6 +26,7 @@ from tppkit.trust import (
     make_anchors,
     parse_revocation,
 )
+from tppkit.trust.path import verifier
 
 RECEIVED = datetime(2026, 6, 1, 12, tzinfo=UTC)
 STREAM, TARGET = "5a" * 16, "/psd2/v1/payments/sepa-credit-transfers"
@@ -164,3 +165,16 @@ def test_an_audit_that_is_resumed_sees_a_restored_answer(receive, pki, tmp_path)
     assert audit_archives([folder], plan, material=material, work=work, resume=True).exit_code == 3
     (tmp_path / "lost").rename(folder / "answers")
     assert audit_archives([folder], plan, material=material, work=work, resume=True).exit_code == 0
+
+
+def test_a_path_holds_a_short_answer_but_no_long_list_that_was_replaced(pki, monkeypatch):
+    for most, held in ((verifier.MAX_HELD, 2), (0, 0)):
+        monkeypatch.setattr(verifier, "MAX_HELD", most)
+        checker = RevocationChecker(evidence=read(*crls(pki, RECEIVED)))
+        paths = PathVerifier(make_anchors([pki.root.certificate]), revocation=checker)
+        path = paths.verify_use(
+            pki.qwac.certificate, as_=Use.QWAC, at=RECEIVED, intermediates=[pki.qwac_ca.certificate]
+        )
+        assert len(path.answers) == 2
+        checker.replace(RevocationEvidence())
+        assert len(path.answers) == held

@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from refusals import refused
 from tppkit.callbacks import CallbackAddress, CallbackKey, CallbackKind, CallbackReceiver, sign_callback
 from tppkit.callbacks.verify import P256_ORDER, VerifiedCallback, verify_signature
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, FormatError
 from tppkit.evidence import AuditPlan, AuditResult, EvidenceArchive, EvidenceRecord, audit_archives
 from tppkit.evidence.callbacks import make_callback_record
-from tppkit.evidence.exhibit import HOLDS, NOT_CHECKED, examine
+from tppkit.evidence.exhibit import HOLDS, NOT_CHECKED, examine, write_bundle
 from tppkit.evidence.lookup import find_record
 from tppkit.evidence.sealing import seal_archive
 from tppkit.message import Message
@@ -133,6 +133,8 @@ def test_one_callback_is_shown_with_its_key_instead_of_certificates(tmp_path):
     exhibit = examine(find_record(tmp_path / "archive", "r-1"), paths=TrustMaterial())
     assert [step.state for step in exhibit.steps] == [HOLDS, HOLDS, NOT_CHECKED, HOLDS, HOLDS, NOT_CHECKED, HOLDS]
     assert str(exhibit.verdict.key) in exhibit.steps[2].why
+    with refused(FormatError, "record.unknown-kind"):
+        write_bundle(exhibit, tmp_path / "bundle", paths=TrustMaterial())
 
 
 def test_a_key_that_the_receiver_does_not_have_makes_no_record():

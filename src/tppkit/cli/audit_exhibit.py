@@ -129,7 +129,10 @@ def _lines(exhibit: Exhibit) -> Iterator[str]:
     yield from ("", *(f"  {line}" for line in _body(exhibit)), "")
     yield f"answered {record.http_status or 'unknown'} {record.error_code or ''}".rstrip()
     yield from fact_lines((("payment", record.payment_ref), ("consent", record.consent_ref)))
-    yield from (*_certificate("seal", exhibit.seal), *_certificate("connection", exhibit.qwac))
+    if exhibit.verdict.key is not None:
+        yield from ("key of the service", f"  {exhibit.verdict.key}")
+    else:
+        yield from (*_certificate("seal", exhibit.seal), *_certificate("connection", exhibit.qwac))
     yield "checks"
     for number, step in enumerate(exhibit.steps, 1):
         line = f"  {number} {step.state:11}  {step.name}{f': {step.why}' if step.why else ''}"

@@ -22,6 +22,7 @@ from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import FormatError, TppkitError, VerificationError
 from tppkit.evidence.audit import stamp_paths
 from tppkit.evidence.checks import Checks, RecordVerdict
+from tppkit.evidence.columns import UNCERTIFIED
 from tppkit.evidence.files import answer_file, load_certificate
 from tppkit.evidence.lookup import FoundRecord, Place, prove_place
 from tppkit.evidence.record import EvidenceRecord
@@ -170,10 +171,15 @@ def read_signed(exhibit: Exhibit, paths: Paths) -> ReadSeal:
     """Return the signing string and the signature of a record, which need not hold.
 
     Raises:
-        FormatError: as `read_seal`; `record.unknown-profile`, `record.certificate`.
+        FormatError: as `read_seal`; `record.unknown-profile`, `record.certificate`; `record.unknown-kind`, it is a callback.
         SignatureRejected: as `read_seal`.
     """
     record, profile = exhibit.record, PROFILES.get(exhibit.record.profile)
+    if record.kind in UNCERTIFIED:
+        raise FormatError(
+            "record.unknown-kind",
+            "a bundle is for sealed requests; the record of a callback itself has key and signature",
+        )
     if profile is None:
         raise FormatError("record.unknown-profile", f"the record names the profile {record.profile[:40]!r}")
     if exhibit.seal is None:

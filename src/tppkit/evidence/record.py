@@ -307,8 +307,9 @@ def make_record(
     paths = [verified.path, *([qwac_path] if qwac_path else [])]
     chain = [*verified.chain[1:], *(qwac_path.chain[1:] if qwac_path else ())]
     named = (verified.seal, *([verified.qwac] if verified.qwac else []), *chain)
-    is_proven = qwac_path is not None and all(map(_is_proven, paths))
-    answers = {name: der for path in paths if is_proven for name, der in path.answers.items()}
+    answers = {name: der for path in paths for name, der in path.answers.items()}
+    if qwac_path is None or not all(_is_proven(path, answers) for path in paths):
+        answers = {}
     lists = {name: xml for path in paths for name, xml in path.lists.items()}
     return EvidenceRecord(
         **_request_columns(verified.unverified_message, verified.profile, verified.covered.keys(), verified.request_id),
@@ -388,10 +389,10 @@ def body_columns(body: bytes) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _is_proven(path: TrustedPath) -> bool:
+def _is_proven(path: TrustedPath, answers: Mapping[str, bytes]) -> bool:
     """Whether an answer that is at hand proves the end entity good."""
     answer = path.revocation[0].answer if path.revocation else None
-    return answer is not None and answer.sha256 in path.answers
+    return answer is not None and answer.sha256 in answers
 
 
 def read_header_block(block: bytes) -> list[Header]:

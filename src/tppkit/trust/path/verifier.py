@@ -7,7 +7,7 @@ Whether an end entity fits a use is checked by `tppkit.certificates.rules`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -30,6 +30,8 @@ from tppkit.trust.revocation.outcome import CertificateStatus
 
 MAX_SIGNED_CANDIDATES = 32
 MAX_REVOCATION_CHECKS = 4
+# A path holds OCSP responses, which the checker may soon replace by those of others, but not long CRLs, which it keeps.
+MAX_HELD = 16 * 1024
 _REMEMBERED = 512
 _NO_FILES: Mapping[str, bytes] = MappingProxyType({})
 _SIGNATURES = RULES.index(check_signatures)
@@ -44,7 +46,6 @@ class TrustedPath:
         window: the period for which this verdict may be cached; check it each time, as a revocation may end it.
         revocation: the status of each certificate below the anchor, the leaf first; empty without a revocation check.
         findings: warnings about purposes that an authority does not allow; warnings and notices of the revocation check.
-        answers: the CRLs and OCSP responses that prove `revocation`, DER by SHA-256 (lower-case hexadecimal), to keep as evidence.
         lists: the trusted lists that qualify the certificate, XML by SHA-256; empty without trusted lists.
     """
 
@@ -52,8 +53,18 @@ class TrustedPath:
     window: Window = field(compare=False)
     revocation: tuple[CertificateStatus, ...] = ()
     findings: tuple[Finding, ...] = ()
-    answers: Mapping[str, bytes] = field(default_factory=lambda: _NO_FILES, compare=False, repr=False)
     lists: Mapping[str, bytes] = field(default_factory=lambda: _NO_FILES, compare=False, repr=False)
+    _answers: Mapping[str, bytes | None] = field(default_factory=lambda: _NO_FILES, compare=False, repr=False)
+    _raw: Callable[[str], bytes | None] = field(default=lambda _: None, compare=False, repr=False)
+
+    @property
+    def answers(self) -> Mapping[str, bytes]:
+        """The CRLs and OCSP responses that prove `revocation`, DER by SHA-256 (lower-case hexadecimal), to keep as evidence.
+
+        A CRL that the checker has replaced since is missing.
+        """
+        found = {sha256: self._raw(sha256) if der is None else der for sha256, der in self._answers.items()}
+        return {sha256: der for sha256, der in found.items() if der is not None}
 
     def holds_at(self, at: datetime) -> bool:
         """Whether the verdict may be used for `at` (aware) without a new check."""
@@ -180,8 +191,10 @@ class PathVerifier:
         findings = (*lacking_purposes(chain), *proven.findings)
         used = {status.answer.sha256 for status in proven.statuses if status.answer is not None}
         raw = {sha256: self.revocation.raw(sha256) for sha256 in used}
-        answers = {sha256: der for sha256, der in raw.items() if der is not None}
-        return TrustedPath(certificates, proven.window, proven.statuses, findings, MappingProxyType(answers))
+        answers = {sha256: der if der and len(der) <= MAX_HELD else None for sha256, der in raw.items()}
+        return TrustedPath(
+            certificates, proven.window, proven.statuses, findings, _answers=answers, _raw=self.revocation.raw
+        )
 
 
 def _readable(certificates: Iterable[EidasCertificate]) -> list[Link]:
