@@ -47,6 +47,7 @@ LIMITS = {
     "a record of evidence": (
         "evidence.columns:MAX_LINE_BYTES", "evidence.outbox:_REMEMBERED", "evidence.outbox:_MAX_READ_BYTES",
     ),
+    "answers about revocation": ("evidence.files:MAX_ANSWERS", "trust.revocation.revocation_list:MAX_CRL_BYTES"),
     "attempts of deliveries under way": (
         "sandbox.deliveries:AT_ONCE", "sandbox.deliveries:AT_ONCE_TO_ONE", "sandbox.deliveries:DUE_AT_ONCE",
     ),
