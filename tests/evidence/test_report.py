@@ -48,7 +48,7 @@ def test_a_report_begins_with_the_verdict_and_names_what_was_not_checked(report_
         "no CRL or OCSP response",
         "no trusted lists",
         "no head that another party keeps",
-        "no time stamp",
+        "Time of receipt of 3 of 3 records",
     ):
         assert text in page, text
     assert value["not_checked"] == ["revocation", "trusted_lists", "heads", "time"]

@@ -114,6 +114,7 @@ def test_a_stamp_with_an_algorithm_that_ended_proves_nothing(rsa_sealed, rsa_pat
     other = make_pki(at=RECEIVED, seed=4, key="rsa2048", days=1500)
     list(stamp_archive(rsa_sealed, URL, fetch=authority(other)))
     paths = PathVerifier(make_anchors([*rsa_paths.anchors.roots, *rsa_paths.anchors.intermediates, *other.authorities]))
+    assert audit_archives([rsa_sealed], AuditPlan(now=STAMPED), material=paths).totals.unstamped == 0
     for now, exit_code, status in ((STAMPED, 0, "holds"), (AFTER_2029, 3, "not-checked")):
         result = audit_archives([rsa_sealed], AuditPlan(now=now), material=paths)
         assert (result.exit_code, result.stamps[0].status) == (exit_code, status)
@@ -173,6 +174,16 @@ def test_a_token_of_one_authority_is_not_taken_as_that_of_another(rsa_pki):
         with pytest.raises(VerificationError, match=words) as failed:
             verify_stamp(token, HEAD, paths=trusted)
         assert failed.value.code == "stamp.signature"
+
+
+def test_no_changed_bit_of_a_stamp_is_taken_for_an_unknown_authority(rsa_pki, rsa_paths):
+    raw = request_stamp(HEAD, URL, fetch=authority(rsa_pki))
+    for bit in range(0, 8 * len(raw), 61):
+        changed = bytearray(raw)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises((FormatError, VerificationError)) as failed:
+            verify_stamp(bytes(changed), HEAD, paths=rsa_paths)
+        assert failed.value.code.startswith("stamp."), bit
 
 
 def with_signer(raw, certificate):

@@ -30,7 +30,8 @@ _NAMES = {
     "keys": "The keys of callbacks: {keys}. Compare the SHA-256 of each public key (DER) with the keys that the service published.",
     "trusted_lists": "Qualified status: no trusted lists were given, so certificates are trusted by the given authorities only.",
     "heads": "Completeness of the end: no head that another party keeps was given, so records cut off the end are not recognised.",
-    "time": "Time of receipt: it is a statement of the archive's owner; no time stamp of another party proves it.",
+    "time": "Time of receipt of {unstamped:,} of {records:,} records: it is a statement of the archive's owner, and no time "
+    "stamp of another party proves when they existed.",
     "stamps": "Time stamps: some cannot be checked with the given material; section 7 says why.",
 }
 
@@ -74,7 +75,7 @@ def not_checked(result: AuditResult, plan: AuditPlan, heads: Sequence[str | Head
         "keys": not result.totals.keys,
         "trusted_lists": plan.trusted_lists,
         "heads": heads,
-        "time": "holds" in statuses,
+        "time": result.records and not result.totals.unstamped,
         "stamps": "not-checked" not in statuses,
     }
     return tuple(name for name, given in asked.items() if not given)
@@ -104,6 +105,7 @@ def report_object(
         },
         "not_checked": list(not_checked(result, plan, heads)),
         "without_revocation": totals.without_revocation,
+        "unstamped": totals.unstamped,
         "keys": dict(totals.keys),
         "by_code": dict(result.by_code),
         "findings": [one.to_object() for one in (*result.findings, *result.unreadable)],

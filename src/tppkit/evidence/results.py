@@ -92,6 +92,7 @@ class Totals:
         by_code: the number with each code: failures, places in the log, warnings and notices.
         inconsistent: the number with a wrong place in the log or a changed leaf.
         without_revocation: the number whose revocation was not checked, because no answer was kept with them or given.
+        unstamped: the number that no time stamp proves.
         keys: the number of callbacks by name and SHA-256 of their key; at most 1,000.
         clocks: the number by the clock of the time of receipt; at most 1,000.
         ends: the number that passed, by the day on which their proof ends; an empty day without a planned end.
@@ -108,6 +109,7 @@ class Totals:
     by_code: Counter[str] = field(default_factory=Counter)
     inconsistent: int = 0
     without_revocation: int = 0
+    unstamped: int = 0
     keys: Counter[str] = field(default_factory=Counter)
     clocks: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
@@ -189,6 +191,7 @@ class Totals:
         self.by_code.update(other.by_code)
         self.inconsistent += other.inconsistent
         self.without_revocation += other.without_revocation
+        self.unstamped += other.unstamped
         for own, more in ((self.keys, other.keys), (self.clocks, other.clocks)):
             for key, number in more.items():
                 _count_bounded(own, key, number)
@@ -221,6 +224,7 @@ class Totals:
             "by_code": dict(self.by_code),
             "inconsistent": self.inconsistent,
             "without_revocation": self.without_revocation,
+            "unstamped": self.unstamped,
             "keys": dict(self.keys),
             "clocks": dict(self.clocks),
             "ends": dict(self.ends),

@@ -253,6 +253,7 @@ def _write_result(
                     if row.method is not None and row.target is not None:
                         endpoint, role = endpoints.find(row.method, row.target)
                     totals.add(row, archive=archive, endpoint=endpoint, max_failures=plan.max_failures)
+                    totals.unstamped += segment.proof is None
                     lines.append(cells(row))
                     payment = row.payment_ref if row.is_intact and role in _PAYS else None
                     if 200 <= (row.http_status or 0) < 300 and (row.owner or payment):

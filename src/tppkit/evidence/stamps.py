@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 from asn1crypto import tsp
@@ -33,6 +34,9 @@ MAX_STAMP_BYTES = 64 * 1024
 _TIMEOUT_S = 15.0
 _TYPE = "application/timestamp-query"
 _GRANTED = 0
+_SIGNED_BY = MappingProxyType(
+    {"rsa": ("rsassa_pkcs1v15", "rsassa_pss"), "rsa-pss": ("rsassa_pss",), "ec": ("ecdsa",), "ed25519": ("ed25519",)}
+)
 _SHA256 = "2.16.840.1.101.3.4.2.1"
 
 
@@ -153,10 +157,10 @@ def _signer(response: Any) -> tuple[EidasCertificate, list[EidasCertificate]]:
             if (one.x509.serial_number, one.x509.issuer) == (info.serial_number, info.issuer)
         ]
         (signer,) = found
-        _require_named(response, signer)
+        _require_form(response, signer)
         purposes = _loaded(signer).extensions.get_extension_for_class(x509.ExtendedKeyUsage)
     except (ValueError, TypeError, KeyError, FormatError, CertificateRejected, x509.ExtensionNotFound) as e:
-        message = "the token does not have exactly one signer with the certificate for time stamps that it names"
+        message = "the token is damaged, or does not have exactly one signer with the certificate for time stamps that it names"
         raise VerificationError("stamp.signature", message) from e
     if not purposes.critical or list(purposes.value) != [ExtendedKeyUsageOID.TIME_STAMPING]:
         message = f"the certificate of {signer.subject} is not one for time stamps only"
@@ -164,17 +168,30 @@ def _signer(response: Any) -> tuple[EidasCertificate, list[EidasCertificate]]:
     return signer, [one for one in certificates if one is not signer]
 
 
-def _require_named(response: Any, signer: EidasCertificate) -> None:
-    """Check that the signed attributes name this certificate, so that no other one with its issuer and number can replace it."""
-    token = tsp.TimeStampResp.load(response.as_bytes(), strict=True)["time_stamp_token"]
-    (info,) = token["content"]["signer_infos"]
-    for attribute in info["signed_attrs"]:
-        if attribute["type"].native in ("signing_certificate", "signing_certificate_v2"):
-            first = attribute["values"][0]["certs"][0]
-            name = first["hash_algorithm"]["algorithm"].native if "v2" in attribute["type"].native else "sha1"
-            if hashlib.new(name, signer.der).digest() == first["cert_hash"].native:
-                return
-    raise FormatError("stamp.malformed", "the signed attributes name another certificate")
+def _require_form(response: Any, signer: EidasCertificate) -> None:
+    """Check what does not need a trusted signer, and nothing else would notice: a damaged token is not one of an unknown authority.
+
+    The signed attributes name the content, and this certificate, so that no other one with its issuer and number can replace it.
+    """
+    content = tsp.TimeStampResp.load(response.as_bytes(), strict=True)["time_stamp_token"]["content"]
+    (info,) = content["signer_infos"]
+    algorithm, digest = info["signature_algorithm"], info["digest_algorithm"]["algorithm"].native
+    if (
+        (content["version"].native, info["version"].native) != ("v3", "v1")
+        or algorithm.signature_algo not in _SIGNED_BY.get(signer.key.type, ())
+        or (algorithm["algorithm"].native != "rsassa_pkcs1v15" and algorithm.hash_algo != digest)
+    ):
+        raise FormatError("stamp.malformed", "its versions or algorithms are not those of a time stamp")
+    signed = {one["type"].native: one["values"] for one in info["signed_attrs"]}
+    info_hash = hashlib.new(digest, bytes(content["encap_content_info"]["content"])).digest()
+    is_first = "signing_certificate_v2" not in signed
+    named = signed["signing_certificate" if is_first else "signing_certificate_v2"][0]["certs"][0]
+    name = "sha1" if is_first else named["hash_algorithm"]["algorithm"].native
+    if (signed["message_digest"][0].native, named["cert_hash"].native) != (
+        info_hash,
+        hashlib.new(name, signer.der).digest(),
+    ):
+        raise FormatError("stamp.malformed", "the signed attributes name other content or another certificate")
 
 
 def _loaded(certificate: EidasCertificate) -> x509.Certificate:
