@@ -11,10 +11,10 @@ from tppkit.evidence.checks import RecordVerdict
 from tppkit.evidence.heads import Head, parse_head
 from tppkit.evidence.merge import AuditResult
 from tppkit.evidence.record import EvidenceRecord, make_record, make_sent_record
-from tppkit.evidence.runner import AuditPlan
+from tppkit.evidence.runner import AuditPlan, Shard
 from tppkit.evidence.verdicts import Verdict
 
 __all__ = [
-    "AuditPlan", "AuditResult", "EvidenceArchive", "EvidenceRecord", "Head", "RecordVerdict", "Verdict", "audit_archive",
+    "AuditPlan", "AuditResult", "EvidenceArchive", "EvidenceRecord", "Head", "RecordVerdict", "Shard", "Verdict", "audit_archive",
     "audit_archives", "make_record", "make_sent_record", "parse_head",
 ]  # fmt: skip

@@ -51,6 +51,8 @@ def load_revocation(paths: Iterable[FilePath]) -> RevocationEvidence:
 def parse_revocation(data: bytes, *, name: str) -> RevocationEvidence:
     """Read a CRL (DER), every CRL of a PEM file, or an OCSP response (DER).
 
+        checker = RevocationChecker(evidence=parse_revocation(data, name="issuing.crl"))
+
     Args:
         data: the bytes.
         name: the file's name for the error message.
