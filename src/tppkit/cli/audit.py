@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from shutil import rmtree
@@ -24,6 +22,7 @@ from tppkit._clock import parse_time
 from tppkit._files import read_bounded
 from tppkit.certificates import OrganizationPolicy
 from tppkit.cli.audit_exhibit import ENDPOINTS, export, show
+from tppkit.cli.audit_progress import shown_progress
 from tppkit.cli.audit_retention import hold, prune, redact
 from tppkit.cli.output import (
     Raw,
@@ -44,13 +43,11 @@ from tppkit.evidence import AuditPlan, AuditResult, Head, audit_archives, parse_
 from tppkit.evidence.archive import closed_parts
 from tppkit.evidence.heads import MAX_HEAD_BYTES, head_object
 from tppkit.evidence.log import LogReport, check_log
-from tppkit.evidence.pool import Progress
 from tppkit.evidence.report import not_checked
 from tppkit.evidence.results import MAX_FIRST_FAILURES
 from tppkit.evidence.runner import Shard
 
 _NOT_STAMPED, _NO_RECORD, _INCONSISTENT, _UNREADABLE, _INTERRUPTED, _NO_TRUST = 1, 3, 4, 5, 6, 7
-_PROGRESS_S = 1.0
 _NOT_GIVEN = (
     "revocation",
     "keys",
@@ -201,22 +198,21 @@ def verify(
     processes = workers or len(os.sched_getaffinity(0))
     begin = time.perf_counter()
     folder = work or Path(mkdtemp(prefix="tppkit-audit-"))
-    is_finished = False
+    is_interrupted = False
     try:
-        with _progress(begin) as progress:
+        with shown_progress(archives) as progress:
             result = audit_archives(
                 archives, plan, work=folder, resume=resume, workers=processes, engine=engine, shard=shard, heads=heads, ledger=ledger,
                 report=report, material=material, progress=progress,
             )  # fmt: skip
-        is_finished = True
     except (KeyboardInterrupt, SystemExit):  # Ctrl-C and other signals
+        is_interrupted = True
         say(f"interrupted; go on with --work {folder} --resume")
         raise click.exceptions.Exit(_INTERRUPTED) from None
     except FormatError as e:  # of the ledger; the trust material has been read
-        is_finished = True
         return failure(e, _UNREADABLE)
     finally:
-        if work is None and is_finished:
+        if work is None and not is_interrupted:
             rmtree(folder, ignore_errors=True)
     for finding in result.unreadable:
         say_error(ArchiveError(finding.code, finding.message))
@@ -228,26 +224,6 @@ def verify(
 
 def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)
-
-
-@contextmanager
-def _progress(begin: float) -> Iterator[Progress | None]:
-    """Show the number of records on a terminal, from the first second on."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    records, due = 0, begin + _PROGRESS_S
-
-    def show(count: int) -> None:
-        nonlocal records, due
-        records += count
-        if time.perf_counter() >= due:
-            due += _PROGRESS_S
-            click.echo(f"\r{records} records", nl=False, err=True)
-
-    yield show
-    if due > begin + _PROGRESS_S:
-        click.echo("\r", nl=False, err=True)
 
 
 def _result_object(

@@ -81,6 +81,16 @@ class Segment:
             return read_parquet(self.path, regular_only, having)
         return batches(read_lines(self.archive, name=self.name, end=self.size))
 
+    def estimate(self) -> int:
+        """Return about how many records it has: by its manifest, or by the length of its first lines."""
+        if self.manifest is not None:
+            return self.manifest.records
+        first = b""
+        if self.state is not State.SEALED:
+            with suppress(OSError), open(self.path, "rb", opener=regular_only) as file:
+                first = file.read(_CHUNK)
+        return (self.size or 0) * first.count(b"\n") // max(len(first), 1)
+
     def sha256(self) -> str:
         """Return the hash of its bytes, hexadecimal.
 
