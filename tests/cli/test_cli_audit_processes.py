@@ -23,7 +23,7 @@ from tppkit.seals import Message, SealPolicy, sign_request, verify_request
 from tppkit.testpki import certificate_pem
 
 RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
-PARTS, RECORDS = 4, 4_000
+PARTS, RECORDS = 3, 600
 
 
 def fill(folder, pki, seal, paths, *, parts=PARTS, records=RECORDS):
