@@ -39,6 +39,7 @@ PRINTED = [
         '"@method" "@target-uri" "content-digest"\n(request-target) digest\nPSDLT-BL-LB000000 (request-target) digest x-request-id\n',
     ),
     ("inbox", "", "applied\nrepeated\nstale\nstored\nr-3 applied\napplied\ncallback.time-unknown\n"),
+    ("audit-cluster", "", None),
     ("evidence", "\n## Outbox\n", None),
     ("legacy", "", None),
     ("gateway", "\n## No card numbers in your logs\n", "shop.log: card 1, digits, byte 14\n"),
