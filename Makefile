@@ -74,9 +74,10 @@ LIMBO ?= limbo.json
 limbo: $(VENV)/.dev ## Compare verdicts on chains with x509-limbo's; fails when one became more lenient
 	$(BIN)/python tools/limbo.py $(LIMBO)
 
-crash: $(VENV)/.dev ## Kill the sandbox and its gateway 50 times each, the outbox 30 times; test-all kills the inbox so often; takes long
+crash: $(VENV)/.dev ## Kill the sandbox and its gateway 50 times each, the outbox 30 times, an archive at every step; test-all kills the inbox so often; takes long
 	SANDBOX_KILLS=50 $(BIN)/pytest -n 0 -s -o faulthandler_timeout=0 tests/sandbox/test_kills.py tests/sandbox/test_gateway_kills.py
 	CRASH_KILLS=30 $(BIN)/pytest -o faulthandler_timeout=0 tests/evidence/test_outbox.py -k kill
+	$(BIN)/pytest -o faulthandler_timeout=0 tests/evidence/test_crashes.py tests/evidence/test_archive_crash.py
 
 clean: ## Remove what the targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist benchmarks/results.json

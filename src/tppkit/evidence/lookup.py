@@ -102,6 +102,8 @@ def find_records(archive: FilePath, wanted: str) -> tuple[FoundRecord, ...]:
             break
     if not found and faults:
         raise faults[0]
+    if not found and place and any(one.size is None for one in segments):
+        raise FormatError("record.entry", f"record {wanted} of {archive} was pruned, or its part is missing")
     if not found:
         ids = "a sequence number from 0, STREAM/SEQ, an X-Request-ID, a payment id or a consent id"
         raise FormatError("record.entry", f"the archive {archive} has no record {wanted[:80]!r}; give {ids}")
