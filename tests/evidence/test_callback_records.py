@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
 from refusals import refused
-from tppkit.callbacks import CallbackAddress, CallbackKey, CallbackKind, CallbackReceiver, sign_callback
+from tppkit.callbacks import CallbackAddress, CallbackKey, CallbackKind, CallbackReceiver, Inbox, Receipt, sign_callback
 from tppkit.callbacks.verify import P256_ORDER, VerifiedCallback, verify_signature
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.evidence import AuditPlan, AuditResult, EvidenceArchive, EvidenceRecord, audit_archives
@@ -20,8 +20,12 @@ from tppkit.evidence.callbacks import make_callback_record
 from tppkit.evidence.exhibit import HOLDS, NOT_CHECKED, examine, write_bundle
 from tppkit.evidence.lookup import find_record
 from tppkit.evidence.sealing import seal_archive
+from tppkit.inbox.store import MemoryStore
 from tppkit.message import Message
+from tppkit.protocol.legacy import LoginRequest
 from tppkit.trust import TrustMaterial
+from tppkit.web import CallbackGate
+from tppkit.web.sources import AsgiSource
 
 RECEIVED = datetime(2026, 6, 1, 12, tzinfo=UTC)
 NEW_YEAR = datetime(2027, 1, 1, tzinfo=UTC)
@@ -147,3 +151,24 @@ def test_a_name_of_a_key_never_looks_like_an_organisation(tmp_path):
     result = audit(tmp_path, record(receive(1), key_name="PSDLT-BL-LB000000"))
     assert (result.exit_code, [*result.totals.by("claimed_by")]) == (0, [("key PSDLT-BL-LB000000",)])
     assert ",PSDLT-BL-LB000000," not in (tmp_path / "a.csv").read_text("utf-8")
+
+
+def test_a_callback_that_cannot_be_kept_is_answered_503_and_kept_when_it_comes_again(tmp_path):
+    archives = [EvidenceArchive(tmp_path / "archive", stream_id="5a" * 16)]
+    archives[0].close()
+
+    def keep(receipt: Receipt) -> None:
+        archives[-1].append(make_callback_record(receipt.callback, receiver=RECEIVER))
+
+    gate = CallbackGate(
+        Inbox(RECEIVER, MemoryStore()), handler=lambda *_: None, login=lambda _: LoginRequest(name="Bookshop", perm=()), keep=keep,
+        now=lambda: RECEIVED,
+    )  # fmt: skip
+    headers = sign_callback(KEYS["old"], request_id="r-1", method="POST", url=f"{ORIGIN}/cb/", body=BODY)
+    source = AsgiSource({"type": "http", "method": "POST", "path": "/cb/", "headers": [], "client": ("203.0.113.7", 1)})
+    received = Message("POST", "/cb/", headers, BODY)
+    assert gate.receive(received, source).status == 503
+    with EvidenceArchive(tmp_path / "archive", stream_id="5a" * 16) as archive:
+        archives.append(archive)
+        assert gate.receive(received, source).status == 200
+        assert [one.x_request_id for one in archive.newest(9)] == ["r-1"]
