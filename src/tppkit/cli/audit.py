@@ -261,6 +261,9 @@ def _lines(shown: dict[str, Any], result: AuditResult) -> Iterator[str]:
         yield f"revocation{some}: {NOT_ASKED}"
     for key, number in shown["keys"].items():
         yield f"key of {number} callbacks, to compare with the published one: {key}"
+    open_stamps = [stamp for stamp in result.stamps if stamp.status == "not-checked"]
+    if open_stamps:
+        yield f"time stamps: {len(open_stamps)} of {len(result.stamps)} not checked: {open_stamps[0].message}"
     for code, count in shown["by_code"].items():
         yield f"  {code}: {count}"
     for row in result.first_failures:

@@ -51,6 +51,8 @@ def audit_archive(
         for row in audit_archive("evidence", paths=PathVerifier(anchors)):
             print(row.seq, row.verdict, row.code)
 
+    Time stamps are not read, so algorithms are judged at `at`, or now. `audit_archives` reads them.
+
     Args:
         folder: the archive.
         paths: verifies certificates: a `trust.TrustMaterial`, with which a record is also judged by the answers about revocation that it
