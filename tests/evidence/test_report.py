@@ -106,6 +106,15 @@ def test_the_first_record_of_a_cause_is_shown_with_what_was_signed(report_of, fi
     assert "1 are as they were signed and stored" in page
 
 
+def test_a_seal_that_could_not_be_verified_does_not_count_as_verified(report_of, filled):
+    for file in (filled / "certs").iterdir():
+        file.unlink()
+    page, value, _ = report_of()
+    assert value["indeterminate"] == 3
+    assert "0 have a signature that" in page
+    assert "0 are as they were signed and stored" in page
+
+
 def test_the_clock_of_a_sandbox_proves_nothing(report_of, filled):
     page, _, _ = report_of(*[line.replace(b'"system"', b'"sandbox"') for line in lines_of(filled)])
     assert "It can be set, so its times prove nothing." in page

@@ -112,7 +112,8 @@ def audit_archives(
     payments = None if ledger is None else Ledger(ledger)  # before hours of work
     segments: list[Segment] = []
     unreadable, whole = list[Finding](), list[Finding]()
-    for archive in map(as_path, archives):
+    folders = [as_path(archive) for archive in archives]
+    for archive in folders:
         try:
             found = list_segments(archive)
             whole += check_files(archive)
@@ -144,7 +145,9 @@ def audit_archives(
         )  # fmt: skip
         result = replace(result, stamps=() if stamps is None else stamps.stamps, operations=operations)
         if report is not None:
-            write_report(result, report, plan=plan, made_at=plan.now, heads=heads, rows=table_lines(keys, results))
+            write_report(
+                result, report, plan=plan, made_at=plan.now, archives=folders, heads=heads, rows=table_lines(keys, results),
+            )  # fmt: skip
     return result
 
 

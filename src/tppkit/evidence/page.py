@@ -43,12 +43,14 @@ def chart(names: Sequence[str], numbers: Sequence[int], colour: str) -> str:
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table. Numbers are aligned to the right, and short words are not broken."""
+    """Return a table, or `None.` without rows. Numbers are aligned to the right, and short words are not broken."""
     lines = []
     for row in rows:
         lines.append("<tr>" + "".join(map(_cell, row)) + "</tr>")
         kinds = [isinstance(cell, int) for cell in row]
-    heads = (f"<th{' class=n' if lines and kinds[at] else ''}>{text(name)}</th>" for at, name in enumerate(names))
+    if not lines:
+        return "<p>None.</p>"
+    heads = (f"<th{' class=n' if kinds[at] else ''}>{text(name)}</th>" for at, name in enumerate(names))
     return "\n".join(["<table><tr>" + "".join(heads) + "</tr>", *lines, "</table>"])
 
 

@@ -42,6 +42,7 @@ def write_report(
     *,
     plan: AuditPlan,
     made_at: datetime,
+    archives: Sequence[FilePath] = (),
     heads: Sequence[str | Head] = (),
     rows: Iterable[bytes] = (),
 ) -> None:
@@ -52,6 +53,7 @@ def write_report(
         file: the HTML file; the others get its name with another ending.
         plan: what records were judged by.
         made_at: the present, aware UTC.
+        archives: the archives that were audited.
         heads: the heads that were expected.
         rows: the lines of the table of all records.
 
@@ -59,7 +61,7 @@ def write_report(
         ConfigurationError: `file.unwritable`.
     """
     path = as_path(file)
-    value = report_object(result, plan=plan, made_at=made_at, heads=heads)
+    value = report_object(result, plan=plan, made_at=made_at, archives=archives, heads=heads)
     replace_file(path, "\n".join(_page(result, value)).encode())
     replace_file(path.with_suffix(".json"), (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
     with replacing(path.with_suffix(".csv")) as table:
@@ -82,7 +84,12 @@ def not_checked(result: AuditResult, plan: AuditPlan, heads: Sequence[str | Head
 
 
 def report_object(
-    result: AuditResult, *, plan: AuditPlan, made_at: datetime, heads: Sequence[str | Head]
+    result: AuditResult,
+    *,
+    plan: AuditPlan,
+    made_at: datetime,
+    archives: Sequence[FilePath],
+    heads: Sequence[str | Head],
 ) -> dict[str, Any]:
     """Return the content of the report for JSON."""
     totals = result.totals
@@ -115,7 +122,7 @@ def report_object(
         "ends": [{"day": day or None, "records": number} for day, number in sorted(totals.ends.items())],
         "operations": [dict(one) for one in result.operations],
         "plan_digest": plan.digest(),
-        "command": command_of(result, plan, heads),
+        "command": command_of(archives, plan, heads),
         "groups": [{**group._asdict(), "records": number} for group, number in sorted(totals.groups.items())],
         "causes": [
             {

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tppkit._clock import format_time
+from tppkit._files import FilePath
 from tppkit.certificates import OrganizationPolicy
 from tppkit.evidence.algorithms import NEVER, policy
 from tppkit.evidence.heads import Head
@@ -16,6 +17,7 @@ from tppkit.evidence.runner import AuditPlan
 from tppkit.evidence.verdicts import step_of
 
 _SANDBOX = "sandbox"
+_UNREAD = ("file.", "der.", "record.certificate", "certificate.malformed")
 
 
 def proof_sections(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str]:
@@ -69,13 +71,16 @@ def _law(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _holding(result: AuditResult, records: int, *steps: int) -> str:
-    """Return how many records have no failure in these steps. Lines that are no record have none that holds."""
+    """Return how many records have no failure in these steps.
+
+    Lines that are no record, and records whose seal was not verified because a certificate cannot be read, do not count.
+    """
     failed = sum(
         cause.records
         for cause in result.totals.causes.values()
         if cause.codes == ("others",)
         or cause.first["seq"] is None
-        or any(step_of(code) in steps for code in cause.codes)
+        or any(step_of(code) in steps or code.startswith(_UNREAD) for code in cause.codes)
     )
     return f"{records - failed:,}"
 
@@ -159,9 +164,9 @@ def _repeat(value: Mapping[str, Any]) -> Iterator[str]:
     yield "</table>"
 
 
-def command_of(result: AuditResult, plan: AuditPlan, heads: Sequence[str | Head]) -> str:
+def command_of(archives: Sequence[FilePath], plan: AuditPlan, heads: Sequence[str | Head]) -> str:
     """Return the command that repeats an audit."""
-    words = ["tppkit", "audit", "verify", *dict.fromkeys(str(head.archive) for head in result.heads)]
+    words = ["tppkit", "audit", "verify", *map(str, archives)]
     given: list[tuple[str, Sequence[object]]] = [
         ("--trust", [plan.trust] if plan.trust else []),
         ("--trusted-lists", [plan.trusted_lists] if plan.trusted_lists else []),
