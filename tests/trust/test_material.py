@@ -11,7 +11,7 @@ from refusals import refused
 from tppkit.certificates import Use
 from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.testpki import make_pki
-from tppkit.trust import RevocationEvidence, TrustMaterial, check_trust, load_trust, make_anchors
+from tppkit.trust import RevocationEvidence, TrustMaterial, check_trust, load_trust, make_anchors, parse_revocation
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 SINCE, WITHDRAWN = datetime(2020, 1, 1, tzinfo=UTC), AT + timedelta(days=10)
@@ -102,3 +102,16 @@ def test_a_check_without_material_finds_nothing(pki):
 def test_answers_without_authorities_are_refused():
     with refused(ConfigurationError, "trust.no-anchors"):
         load_trust(answers=RevocationEvidence(), now=AT)
+
+
+def test_further_answers_are_added_to_the_others_and_the_lists_stay(lists, pki):
+    answers = [parse_revocation(pki.crl(issuer, at=at), name="crl") for at in (AT, LATER) for issuer in pki.issuers]
+    bare = TrustMaterial(make_anchors(pki.authorities), lists=lists)
+    assert code(bare.with_answers(RevocationEvidence(), now=LATER), pki.qwac.certificate) == "revocation.unknown"
+    material = bare.with_answers(answers[0] + answers[1], now=LATER).with_answers(answers[2], now=LATER)
+    path = material.verify_use(pki.qwac.certificate, as_=Use.QWAC, at=AT)
+    assert len(path.answers) == len(path.chain) - 1
+    assert len(path.lists) == 1
+    assert code(bare.with_answers(answers[3] + answers[4], now=LATER), pki.qwac.certificate, at=LATER) == (
+        "trusted-list.not-granted"
+    )
