@@ -234,6 +234,7 @@ def test_shares_are_verified_alone_and_joined_by_resume(tmp_path, fill, tppkit):
     for options in (
         ("--shard", "0/2"), ("--shard", "2/2", "--work", "w"), ("--shard", "1", "--work", "w"), ("--shard", "0/0", "--work", "w"),
         ("--shard", "0/2", "--work", "w", "--report", "r.html"), ("--workers", "0"), ("--engine", "dask"), ("--resume",),
+        ("--work", "archive"), ("--work", "archive/new"),
     ):  # fmt: skip
         assert tppkit(*AUDIT, *options).exit_code == 2, options
     whole = tppkit(*AUDIT, "--json").json

@@ -178,6 +178,8 @@ def verify(
         raise click.UsageError("an archive is given twice")
     if resume and work is None:
         raise click.UsageError("--resume needs the folder of --work")
+    if work is not None and any(Path(os.path.realpath(work)).is_relative_to(os.path.realpath(one)) for one in archives):
+        raise click.UsageError(f"--work {work} is in an archive, which an audit does not change: give another folder")
     if shard is not None and work is None:
         raise click.UsageError("--shard needs the folder of --work")
     if shard is not None and (heads or ledger or report):
