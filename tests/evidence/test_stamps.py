@@ -83,7 +83,7 @@ def test_a_record_is_not_proven_after_the_end_of_its_algorithm_unless_a_stamp_is
     def audit(**times):
         return audit_archives([rsa_sealed], AuditPlan(**times), material=rsa_paths)
 
-    assert audit(now=STAMPED).exit_code == 0
+    assert (audit(now=STAMPED).exit_code, audit(now=STAMPED).totals.ends) == (0, {"2029-01-01": 2})  # announced
     for times in ({"now": AFTER_2029}, {"now": STAMPED, "at": AFTER_2029}):
         result = audit(**times)
         assert (result.exit_code, codes(result)) == (3, ["record.algorithm-ended"] * 2), times
@@ -97,6 +97,7 @@ def test_a_record_is_not_proven_after_the_end_of_its_algorithm_unless_a_stamp_is
     for times in ({"now": AFTER_2029}, {"now": STAMPED, "at": AFTER_2029}):
         result = audit(**times)
         assert (result.exit_code, [stamp.status for stamp in result.stamps]) == (0, ["holds"] * 2), times
+        assert result.totals.ends == {"": 2}
     assert examine(find_record(rsa_sealed, "0"), paths=rsa_paths, now=AFTER_2029).verdict.code is None
     (rsa_sealed / "segments/2026-06-000000000000.tsr").unlink()  # the later stamp covers both
     assert audit(now=AFTER_2029).exit_code == 0
