@@ -83,6 +83,7 @@ def test_a_bundle_goes_into_a_new_folder(archive, tmp_path, tppkit):
     )  # fmt: skip
     assert (tmp_path / "bundle/body.bin").read_bytes() == b'{"n":1}'
     assert tppkit("audit", "export", "archive", "1", "--out", "bundle").exit_code == 2
+    assert tppkit("audit", "export", "archive", "1", "--out", "archive/certs/bundle").exit_code == 2
     assert not [path for path in archive.rglob("*") if path.name == "bundle"]
 
 

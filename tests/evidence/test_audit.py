@@ -232,6 +232,13 @@ def test_the_message_for_an_unreadable_line_has_the_reason_and_no_content(filled
     assert (row.verdict, row.code, row.seq, row.at) == (Verdict.UNREADABLE, "record.version", None, None)
 
 
+def test_a_byte_order_mark_makes_the_first_record_unreadable_and_no_other(filled, paths):
+    file = filled / "records.jsonl"
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    result = audit_of(filled, paths)
+    assert (result.exit_code, result.verdicts[Verdict.UNREADABLE], result.verdicts[Verdict.PASSED]) == (5, 1, 2)
+
+
 def test_a_record_that_was_received_after_the_audit_is_inconsistent(filled, paths):
     # The records were received 0, 1 and 2 seconds after RECEIVED.
     for now, codes in ((RECEIVED - timedelta(minutes=5), ["log.time-future"] * 2), (RECEIVED, [])):

@@ -121,27 +121,27 @@ def other(sealed, tmp_path, paths):
 
 
 @pytest.mark.slow
-def test_every_change_of_a_bundle_is_found_when_its_sums_are_computed_again(bundle, other, verify, tmp_path):
+@pytest.mark.parametrize("change", ["flip", "remove", "swap"])
+def test_every_change_of_a_bundle_is_found_when_its_sums_are_computed_again(change, bundle, other, verify):
     names = [path.relative_to(bundle) for path in bundle.rglob("*") if path.is_file() and path.name != "verify.sh"]
     assert {"head.tsr", "stamp-anchor.der", "body.bin"} < {str(name) for name in names}
     unnoticed = []
     for name in names:
-        raw = (bundle / name).read_bytes()
-        middle = len(raw) // 2
-        changes = {"flip": raw[:middle] + bytes([raw[middle] ^ 1]) + raw[middle + 1 :], "remove": None}
-        if (other / name).is_file() and (other / name).read_bytes() != raw:
-            changes["swap"] = (other / name).read_bytes()
-        for change, content in changes.items():
-            folder = shutil.copytree(bundle, tmp_path / "changed")
-            (folder / name).unlink()
-            if content is not None:
-                (folder / name).write_bytes(content)
-            sum_again(folder)
-            if verify(folder)[0] == 0 and name.name != "SHA256SUMS":
-                unnoticed.append((str(name), change))
-            shutil.rmtree(folder)
+        path, raw = bundle / name, (bundle / name).read_bytes()
+        if change == "flip":
+            path.write_bytes(raw[: len(raw) // 2] + bytes([raw[len(raw) // 2] ^ 1]) + raw[len(raw) // 2 + 1 :])
+        elif change == "remove":
+            path.unlink()
+        elif (other / name).is_file():
+            path.write_bytes((other / name).read_bytes())
+        if path.name != "SHA256SUMS":
+            sum_again(bundle)
+            is_other = not path.exists() or path.read_bytes() != raw
+            if is_other and verify(bundle)[0] == 0:
+                unnoticed.append(str(name))
+        path.write_bytes(raw)
     # Without its time stamp a record is as well proven as one that was never stamped.
-    assert [one for one in unnoticed if one != ("head.tsr", "remove")] == []
+    assert unnoticed == (["head.tsr"] if change == "remove" else [])
 
 
 @pytest.mark.parametrize("field", ["the record names the body", "the record names the signing string"])

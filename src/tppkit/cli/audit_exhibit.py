@@ -6,6 +6,7 @@ Exit: 0 the record holds, 1 it does not, 2 wrong usage, 3 it is undecided or the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,8 @@ def export(archive: Path, wanted: str, out: Path, trust: TrustFiles, organizatio
 
     ID is a sequence number from 0 of the first stream, STREAM/SEQ, an X-Request-ID, a payment id or a consent id.
     """
+    if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(archive)):
+        raise click.UsageError(f"--out {out} is in the archive, to which nothing may be added")
     found = _examine(archive, wanted, trust, organizations)
     if isinstance(found, Result):
         return found

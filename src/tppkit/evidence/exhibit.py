@@ -250,7 +250,7 @@ def _certificates(exhibit: Exhibit, paths: Paths) -> dict[str, bytes]:
         with suppress(TppkitError):
             at = from_microseconds(exhibit.found.columns["received_at"][0])
             chain = [*paths.verify_use(certificate, as_=use, at=at, intermediates=stored).chain]
-        found |= {f"authorities/{one.sha256}.der": one.der for one in chain[1:]}
+        found |= {f"authorities/{one.sha256}.der": one.der for one in chain[1:-1]}
         if chain[1:]:
             found[f"{name}-anchor.der"] = chain[-1].der
     return found
@@ -277,4 +277,4 @@ def _stamp(place: Place, paths: Paths) -> Iterator[tuple[str, bytes]]:
     with suppress(FormatError, VerificationError):  # verify.sh says that it does not hold, or has no authority
         chain = verify_stamp(raw, place.head, paths=verifier).chain
         yield "stamp-anchor.der", chain[-1].der
-        yield from ((f"authorities/{one.sha256}.der", one.der) for one in chain[1:])
+        yield from ((f"authorities/{one.sha256}.der", one.der) for one in chain[1:-1])

@@ -201,7 +201,7 @@ def _earliest(segment: Segment) -> datetime:
 
 
 def _remove_answers(folder: Path, month: str) -> Iterator[str]:
-    for name in sorted(os.listdir(folder)) if folder.is_dir() else ():
+    for name in sorted(os.listdir(folder)) if folder.is_dir() and not folder.is_symlink() else ():
         if _MONTH.fullmatch(name) and name < month:
             shutil.rmtree(folder / name)
             yield f"{folder.name}/{name}"

@@ -36,6 +36,9 @@ _LOGGER = logging.getLogger("tppkit.evidence")
 def seal_archive(archive: FilePath) -> Iterator[Manifest]:
     """Seal the closed parts of an archive, the oldest first; yield the manifest of each when it is on disk.
 
+        for manifest in seal_archive("evidence"):
+            print(manifest.file, manifest.records)
+
     It stops at a part that does not check, which it logs. Run it again after a crash: what was begun is done again.
 
     Raises:

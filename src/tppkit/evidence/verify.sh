@@ -70,7 +70,7 @@ for ((columns = number; columns > 0; columns--)); do
     esac
 done
 ((position == ${#cbor})) || stop 'something follows the record'
-[[ ${column_received_at-} =~ ^[0-9]{1,18}$ && ${column_seq-} =~ ^[0-9]{1,18}$ ]] || stop 'the record has no place or time'
+[[ ${column_received_at-} =~ ^(0|[1-9][0-9]{0,17})$ && ${column_seq-} =~ ^(0|[1-9][0-9]{0,17})$ ]] || stop 'the record has no place or time'
 at=$((column_received_at / 1000000))
 
 # 3. The record names the signing string, the signature, the body and the certificates.
@@ -120,12 +120,12 @@ cp signature.bin "$work/signature"
 method=''
 for signature in "$work/signature" "$work/bare"; do
     for algorithm in sha256 sha384 sha512; do
-        for form in -sigopt\ rsa_padding_mode:pkcs1 -sigopt\ rsa_padding_mode:pss ''; do
-            openssl dgst -$algorithm $form -verify "$work/key.pem" -signature "$signature" signing-string.txt > /dev/null && method="$algorithm${form#*:}"
+        for form in '' -sigopt\ rsa_padding_mode:pss; do # of RSA: PKCS#1 v1.5, PSS
+            [[ -z $method ]] && openssl dgst -$algorithm $form -verify "$work/key.pem" -signature "$signature" signing-string.txt > /dev/null && method=$algorithm
         done
     done
 done
-openssl pkeyutl -verify -pubin -inkey "$work/key.pem" -rawin -in signing-string.txt -sigfile signature.bin > /dev/null && method=Ed25519
+[[ -z $method ]] && openssl pkeyutl -verify -pubin -inkey "$work/key.pem" -rawin -in signing-string.txt -sigfile signature.bin > /dev/null && method=Ed25519
 [[ -n $method ]] && holds 'the signature is of the signing string, by the key of the seal' || fails 'the signature is of the signing string, by the key of the seal'
 
 # 5. Both certificates lead to their authorities at the time of receipt, and name the same organisation.
