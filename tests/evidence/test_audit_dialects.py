@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from sealing import AT, REQUEST_ID, TARGET, policy_of, request_for, seal_of
 
 from tppkit.evidence import EvidenceArchive, EvidenceRecord, Verdict, audit_archive, make_record
+from tppkit.evidence.exhibit import examine, write_bundle
+from tppkit.evidence.lookup import find_record
 from tppkit.seals import (
     PROFILES,
     Format,
@@ -17,7 +20,7 @@ from tppkit.seals import (
     verify_request,
 )
 from tppkit.testpki import Pki
-from tppkit.trust import PathVerifier, make_anchors
+from tppkit.trust import PathVerifier, TrustMaterial, make_anchors
 
 KINDS = {"amazon": 2, "open-finance": 5, "ing-jws": 5}  # of the formats that are not draft-cavage
 DIALECTS = pytest.mark.parametrize(
@@ -49,6 +52,20 @@ def test_a_stored_seal_of_a_dialect_verifies_again(name, body, tmp_path, rsa_pki
     assert verdict_on(tmp_path, record, verified, rsa_pki) == (Verdict.PASSED, None)
     line = (tmp_path / "records.jsonl").read_bytes()
     assert EvidenceRecord.from_line(line).to_line() == line
+
+
+@pytest.mark.slow
+@DIALECTS
+def test_a_bundle_of_a_record_of_a_dialect_is_verified_by_openssl(name, tmp_path, rsa_pki):
+    material = TrustMaterial(make_anchors(rsa_pki.authorities))
+    for body in (b"{}", b""):
+        folder, verified = tmp_path / f"bundle-{len(body)}", verified_by(name, rsa_pki, body=body)
+        with EvidenceArchive(tmp_path / f"archive-{len(body)}", stream_id="5a" * 16) as archive:
+            archive.append(make_record(verified), *verified.chain, rsa_pki.qwac.certificate, *rsa_pki.authorities)
+        exhibit = examine(find_record(archive.folder, "0"), paths=material)
+        write_bundle(exhibit, folder, paths=material)
+        done = subprocess.run(["bash", folder / "verify.sh"], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "OK"), done.stdout
 
 
 @DIALECTS
