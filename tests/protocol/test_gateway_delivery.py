@@ -44,6 +44,7 @@ def linked(kind: str, amount: int = 1000, status: str = "completed") -> Order:
         (order(SALE, status="see-transactions"), [], "do-not-deliver"),
         (order(SALE, status="on-hold"), [], "wait"),
         (order(SALE, refund_of_order_id=OTHER), [], "do-not-deliver"),
+        (order(SALE, status="new", refund_of_order_id=OTHER), [], "do-not-deliver"),  # not even later
     ],
 )
 def test_the_decision(paid, related, decision):

@@ -89,6 +89,7 @@ def test_an_order_without_transaction_has_no_further_rules():
         ({"one_click_type": "one-click", "vault_token": ID, "first_transaction_id": ID, "cvc": CVC}, {}, "one-click.card"),
         ({"vault_token": ID}, {}, "one-click.card"), ({"one_click_type": "first", "cvc": CVC}, {}, "one-click.card"),
         ({"one_click_type": "first", "recurring_type": "recurring", "first_network_transaction_id": "n"}, {}, "one-click.recurring"),
+        ({"one_click_type": "first", "recurring_type": "recurring"}, {}, "one-click.recurring"),
         ({"first_network_transaction_id": "n"}, {}, "recurring.incomplete"),
         (AFT | {"receiver_account_number_type": "iban"}, CUSTOMER, "aft.receiver"),
         (AFT | {"receiver_account_number": None}, CUSTOMER, "aft.receiver"),
