@@ -50,7 +50,6 @@ from tppkit.evidence.runner import Shard
 _NOT_STAMPED, _NO_RECORD, _INCONSISTENT, _UNREADABLE, _INTERRUPTED, _NO_TRUST = 1, 3, 4, 5, 6, 7
 _NOT_GIVEN = (
     "revocation",
-    "keys",
     "trusted_lists",
     "stamps",
 )  # the options that are missing; the report names what else is not known
@@ -261,8 +260,6 @@ def _lines(shown: dict[str, Any], result: AuditResult) -> Iterator[str]:
             else f" of {shown['without_revocation']} records"
         )
         yield f"revocation{some}: {NOT_ASKED}"
-    for key, number in shown["keys"].items():
-        yield f"key of {number} callbacks, to compare with the published one: {key}"
     open_stamps = [stamp for stamp in result.stamps if stamp.status == "not-checked"]
     if open_stamps:
         yield f"time stamps: {len(open_stamps)} of {len(result.stamps)} not checked: {open_stamps[0].message}"

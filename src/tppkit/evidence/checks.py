@@ -195,6 +195,7 @@ class Checks:
         self._judged = at or now or ALREADY
         self._organizations = organizations
         self._role_of = role_of
+        self._keys: frozenset[str] = getattr(paths, "keys", frozenset())  # of callbacks
         self._certificates = Certificates(paths, archive=archive, now=now, at=at)
         self._policies: dict[str, SealPolicy] = {}  # by the names of dialects
         self._ends = Cache[tuple[str, str, str], datetime](REMEMBERED)
@@ -275,6 +276,11 @@ class Checks:
                 verify_callback_record(entry)
         except TppkitError as e:
             failures.append((e.code, e.message))
+        key = key_label(entry)
+        if key.rpartition(" ")[2] not in self._keys:  # 3
+            failures.append(
+                ("record.unconfirmed-key", f"the key {key} of the record is not among the trusted public keys")
+            )
         verdict, deciding = verdict_of([code for code, _ in failures])
         return RecordVerdict(
             entry.line, verdict, deciding, tuple(dict.fromkeys(failures)), entry.seq, entry.stream_id, entry.received_at,
@@ -282,7 +288,7 @@ class Checks:
             entry.http_status, entry.profile, claimed_by=f"key {entry.key_name}", previous=entry.previous, leaf=leaf,
             is_intact=entry.leaf in (None, leaf), content=f"{entry.method} {entry.target} {entry.body_sha256}",
             clock_source=entry.clock_source,
-            has_revocation=True, key=key_label(entry),
+            has_revocation=True, key=key,
         )  # fmt: skip
 
     def _selects(self, entry: Entry) -> bool:

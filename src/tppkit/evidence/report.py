@@ -27,7 +27,6 @@ from tppkit.evidence.verdicts import Verdict, sub_indication
 _NAMES = {
     "revocation": "Revocation of {without_revocation:,} of {records:,} records: no CRL or OCSP response was kept or given, so a revoked "
     "certificate is not recognised.",
-    "keys": "The keys of callbacks: {keys}. Compare the SHA-256 of each public key (DER) with the keys that the service published.",
     "trusted_lists": "Qualified status: no trusted lists were given, so certificates are trusted by the given authorities only.",
     "heads": "Completeness of the end: no head that another party keeps was given, so records cut off the end are not recognised.",
     "time": "Time of receipt of {unstamped:,} of {records:,} records: it is a statement of the archive's owner, and no time "
@@ -74,7 +73,6 @@ def not_checked(result: AuditResult, plan: AuditPlan, heads: Sequence[str | Head
     statuses = {stamp.status for stamp in result.stamps}
     asked = {
         "revocation": has_revocation,
-        "keys": not result.totals.keys,
         "trusted_lists": plan.trusted_lists,
         "heads": heads,
         "time": result.records and not result.totals.unstamped,
@@ -145,9 +143,7 @@ def _page(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str]:
     for name in ("records", "passed", "failed", "indeterminate", "inconsistent"):
         yield f"<div><b>{value[name]:,}</b>{name}</div>"
     yield "</div><p><b>Not checked:</b></p>"
-    yield from listed(
-        _NAMES[name].format_map({**value, "keys": ", ".join(value["keys"])}) for name in value["not_checked"]
-    )
+    yield from listed(_NAMES[name].format_map(value) for name in value["not_checked"])
     yield from _codes(result, value)
     yield from _scope(value)
     yield from _completeness(result, value)

@@ -30,7 +30,7 @@ _UNPROVED: Mapping[str, str] = MappingProxyType({
     "record.answer": "CERTIFICATE_CHAIN_GENERAL_FAILURE", "path.signature": "CERTIFICATE_CHAIN_GENERAL_FAILURE",
     "file.unreadable": "NO_SIGNING_CERTIFICATE_FOUND", "file.too-large": "NO_SIGNING_CERTIFICATE_FOUND",
     "record.certificate": "NO_SIGNING_CERTIFICATE_FOUND", "record.no-qwac": "NO_SIGNING_CERTIFICATE_FOUND",
-    "record.body-redacted": "SIGNED_DATA_NOT_FOUND",
+    "record.body-redacted": "SIGNED_DATA_NOT_FOUND", "record.unconfirmed-key": "NO_SIGNING_CERTIFICATE_FOUND",
     "record.unknown-profile": "SIGNATURE_POLICY_NOT_AVAILABLE", "record.unknown-kind": "SIGNATURE_POLICY_NOT_AVAILABLE",
     "record.algorithm-ended": "CRYPTO_CONSTRAINTS_FAILURE_NO_POE", "path.weak-signature": "CRYPTO_CONSTRAINTS_FAILURE_NO_POE",
     "key.weak": "CRYPTO_CONSTRAINTS_FAILURE_NO_POE", "certificate.weak-key": "CRYPTO_CONSTRAINTS_FAILURE_NO_POE",
@@ -76,7 +76,7 @@ def sub_indication(code: str) -> str | None:
 # The checks of a record are numbered as in `checks`. All other codes are of step 4: the seal holds for the request.
 _STEPS: Mapping[str, int] = MappingProxyType({
     "record.leaf": 1, "record.body": 2, "record.body-redacted": 2, "record.answer": 3, "record.certificate": 3, "record.no-qwac": 3,
-    "record.signing-input": 5, "record.malformed": 5, "role.missing": 6, "record.algorithm-ended": 7,
+    "record.signing-input": 5, "record.malformed": 5, "role.missing": 6, "record.algorithm-ended": 7, "record.unconfirmed-key": 3,
 })  # fmt: skip
 _STEP_3 = frozenset(
     ("trust", "trusted-list", "path", "revocation", "certificate", "qcstatements", "organization-identifier", "file", "der", "key")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tppkit._files import FilePath, as_path
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
+
+from tppkit._files import FilePath, as_path, read_bounded
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.files import load_readable
-from tppkit.errors import ConfigurationError, Finding, Severity
+from tppkit.certificates.sources import MAX_SOURCE_BYTES, read_pem_blocks
+from tppkit.errors import ConfigurationError, Finding, FormatError, Severity
 from tppkit.trust.path.strength import is_signed_by
 
 CERTIFICATE_SUFFIXES = frozenset({".pem", ".crt", ".cer", ".der"})
@@ -104,6 +109,28 @@ def load_anchors(path: FilePath) -> Anchors:
         raise _unreadable("; ".join(fault.message for fault in faults[:3]))
     left_out = (Finding("trust.skipped", Severity.WARNING, f"left out: {fault.message}") for fault in faults)
     return replace(make_anchors(certificates, all_trusted=not (is_folder or has_root)), findings=tuple(left_out))
+
+
+def load_public_keys(path: FilePath) -> frozenset[str]:
+    """Return the SHA-256 of each public key in the PEM files of a file or folder (.pem, .pub), hexadecimal, over its DER form.
+
+    Files that cannot be read or have no public key are left out: they may be certificates.
+    """
+    path = as_path(path)
+    files = [path]
+    with suppress(OSError):
+        if path.is_dir():
+            files = [one for one in path.iterdir() if one.suffix.lower() in (".pem", ".pub") and one.is_file()]
+    found = set()
+    for file in files:
+        with suppress(FormatError, ValueError):
+            for label, content in read_pem_blocks(read_bounded(file, max_bytes=MAX_SOURCE_BYTES)):
+                if label == "PUBLIC KEY":
+                    key = load_der_public_key(content)
+                    found.add(
+                        hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
+                    )
+    return frozenset(found)
 
 
 def _unreadable(why: str) -> ConfigurationError:

@@ -12,7 +12,7 @@ from tppkit._clock import as_utc
 from tppkit._files import FilePath
 from tppkit.certificates import EidasCertificate, Use, check_certificate
 from tppkit.errors import CertificateRejected, ConfigurationError, Finding, Severity
-from tppkit.trust.anchors import Anchors, load_anchors
+from tppkit.trust.anchors import Anchors, load_anchors, load_public_keys
 from tppkit.trust.path.verifier import PathVerifier, TrustedPath
 from tppkit.trust.revocation.checker import RevocationChecker
 from tppkit.trust.revocation.outcome import RevocationPolicy
@@ -53,6 +53,7 @@ class TrustMaterial:
         lists: the trusted lists; None to check no qualification.
         revocation: checks revocation; None to check none.
         answers: the answers by which `revocation` checks, for `with_answers`.
+        keys: SHA-256 of public keys (SubjectPublicKeyInfo in DER), hexadecimal, that sign without certificates, as callbacks are.
     """
 
     def __init__(
@@ -62,7 +63,9 @@ class TrustMaterial:
         lists: TrustedLists | None = None,
         revocation: RevocationChecker | None = None,
         answers: RevocationEvidence = _NO_ANSWERS,
+        keys: frozenset[str] = frozenset(),
     ) -> None:
+        self.keys = keys
         self.anchors = anchors
         self.lists = lists
         self.revocation = revocation
@@ -131,7 +134,7 @@ class TrustMaterial:
             now=None if now is None else lambda: now,
             remember=timedelta.max,  # no news comes while the files are the same
         )
-        return TrustMaterial(self.anchors, lists=self.lists, revocation=checker, answers=every)
+        return TrustMaterial(self.anchors, lists=self.lists, revocation=checker, answers=every, keys=self.keys)
 
     def _verifier(self, anchors: Anchors) -> PathVerifier:
         roots = tuple(root.sha256 for root in anchors.roots)
@@ -263,7 +266,7 @@ def load_trust(
     With answers, the end entity must be proven good; an authority above it without a usable answer gives a warning.
 
     Args:
-        trust: authorities, a file or folder, as for `load_anchors`.
+        trust: authorities, a file or folder, as for `load_anchors`; in it also public keys in PEM (.pem, .pub), for callbacks.
         trusted_lists: a folder of trusted lists, as for `load_trusted_lists`.
         answers: CRLs and OCSP responses; None to check no revocation.
         now: the present, or the time to judge at if that is later; answers dated after it prove nothing good.
@@ -278,5 +281,5 @@ def load_trust(
         raise ConfigurationError("trust.no-anchors", message)
     anchors = None if trust is None else load_anchors(trust)
     lists = None if trusted_lists is None else load_trusted_lists(trusted_lists)
-    material = TrustMaterial(anchors, lists=lists)
+    material = TrustMaterial(anchors, lists=lists, keys=frozenset() if trust is None else load_public_keys(trust))
     return material if answers is None else material.with_answers(answers, now=now)
