@@ -7,6 +7,8 @@ import pytest
 
 from tppkit.cli.demo import CARD, DemoStopped, Steps, UnexpectedResult, _print_end
 from tppkit.errors import FormatError
+from tppkit.evidence import EvidenceRecord
+from tppkit.evidence.archive import read_lines
 from tppkit.testing import assert_no_pan
 
 
@@ -79,6 +81,14 @@ def test_an_unexpected_step_stops_the_demo_with_exit_1(capsys, tmp_path, error):
     output = capsys.readouterr().out
     assert output.startswith(" 1 ok  Do a thing\n       Done.\n 2 !!  Do another\n       unexpected: this is not JSON")
     assert output.splitlines()[-1] == "demo: 2 steps, 1 NOT as expected"
+
+
+def test_the_archive_names_the_consent_and_the_payment_apart(demo_folder):
+    folder, _ = demo_folder
+    consent, payment = (EvidenceRecord.from_line(line) for _, line in read_lines(folder / "archive"))
+    assert (consent.payment_ref, payment.consent_ref) == (None, None)
+    assert consent.consent_ref
+    assert payment.payment_ref
 
 
 def test_the_audit_of_the_altered_archive_fails_with_every_json_key_of_the_contract(demo_folder, tppkit):

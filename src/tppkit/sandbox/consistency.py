@@ -58,4 +58,4 @@ def _archived(archive: Path) -> Counter[tuple[str, str]]:
     """Count the records of each accepted seal, by its subject and the signed request."""
     records = (EvidenceRecord.from_line(line) for _, line in read_lines(archive))
     accepted = (record for record in records if record.error_code is None)
-    return Counter((str(record.payment_ref), record.signing_input_sha256) for record in accepted)
+    return Counter((str(record.payment_ref or record.consent_ref), record.signing_input_sha256) for record in accepted)

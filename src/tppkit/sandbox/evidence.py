@@ -86,6 +86,7 @@ class Evidence:
         status: int,
         code: str | None,
         subject: str | None,
+        is_consent: bool = False,
         repeated: bool | None = None,
     ) -> None:
         """Store a sealed request with its answer, in its transaction; does nothing for a request without a seal.
@@ -95,7 +96,8 @@ class Evidence:
             caller: the caller with its verified seal.
             status: the status of the answer.
             code: the code of the refusal, or None.
-            subject: the id of the object of the request, for example a payment, or None.
+            subject: the id of the payment or consent of the request, or None.
+            is_consent: the subject is a consent.
             repeated: True for a repetition, False for the first use of an id; None: look for the same request and answer.
         """
         seal = caller.seal
@@ -109,7 +111,10 @@ class Evidence:
                     "evidence: request %s was answered %d times with %d", printable(seal.request_id), times, status
                 )
                 return
-        record = make_record(seal, http_status=status, error_code=code, payment_ref=subject, qwac_path=caller.qwac_path)
+        record = make_record(
+            seal, http_status=status, error_code=code, payment_ref=None if is_consent else subject,
+            consent_ref=subject if is_consent else None, qwac_path=caller.qwac_path,
+        )  # fmt: skip
         self._outbox.add(db, record)
 
     def committed(self, _: object = None) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -42,6 +43,7 @@ _MAX_NAMES = 5
 # Errors of the sandbox that a developer can fix. Unlike a real bank, it reports their reason.
 _EXPLAINED = frozenset({"pki.unusable", "database.unavailable", "archive.unusable"})
 
+_ACCOUNT_INFORMATION = "PSP_AI"  # what is sealed in this role makes a consent, not a payment
 _LOGGER = logging.getLogger("tppkit.sandbox.host")
 
 
@@ -173,7 +175,7 @@ class Host:
 
     def _job(self, db: Connection, request: _Request, handler: Handler[Any, Any]) -> _Sent:
         row, services, at = request.route.row, self.services, self.services.now()
-        claim, keep = None, services.evidence.keep
+        claim, keep = None, partial(services.evidence.keep, is_consent=row.role == _ACCOUNT_INFORMATION)
         if row.once is not None:
             requests, key = services.requests[row.once.window], request.key
             claim = requests.claim(db, key, request.digest, _bounds(at, row.once.window))
