@@ -9,7 +9,7 @@ from tppkit.evidence.archive import EvidenceArchive
 from tppkit.evidence.audit import audit_archive, audit_archives
 from tppkit.evidence.checks import RecordVerdict
 from tppkit.evidence.heads import Head, parse_head
-from tppkit.evidence.merge import AuditResult
+from tppkit.evidence.results import AuditResult
 from tppkit.evidence.record import EvidenceRecord, make_record, make_sent_record
 from tppkit.evidence.runner import AuditPlan, Shard
 from tppkit.evidence.verdicts import Verdict

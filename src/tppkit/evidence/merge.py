@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,86 +15,11 @@ from tppkit.errors import ArchiveError, Finding, FormatError, Severity
 from tppkit.evidence.heads import Head
 from tppkit.evidence.ledger import Ledger
 from tppkit.evidence.record import FIRST_PREVIOUS
-from tppkit.evidence.results import MAX_FIRST_FAILURES, StampRow, Totals
+from tppkit.evidence.results import MAX_FIRST_FAILURES, AuditResult, Totals
 from tppkit.evidence.runner import COLUMNS, read_result
 from tppkit.evidence.segments import Segment, State
 from tppkit.evidence.stream import CLOCK_TOLERANCE, REMEMBERED, missing, reused
 from tppkit.evidence.tree import HASH_BYTES, Frontier
-from tppkit.evidence.verdicts import Verdict
-
-# Findings that leave something unproved, and say nothing about the log.
-_UNPROVED = frozenset({"log.empty", "archive.damaged-file"})
-
-
-@dataclass(frozen=True, slots=True)
-class AuditResult:
-    """What an audit found.
-
-        result = merge_results(segments, keys, work=work)
-        result.exit_code, result.totals.by("claimed_by", "verdict")
-
-    Attributes:
-        totals: counts over all records.
-        first_failures: the first records that do not hold or are out of place, followed by the first with findings only.
-        heads: the end of each archive's stream.
-        findings: what was found about logs and archives as a whole.
-        unreadable: what could not be read, `archive.unreadable`.
-        report_hash: a hash of every row, the findings and the plan: two audits of the same records by the same material have the
-            same, whatever the machine, the number of workers and the time.
-        stamps: what was found about each time stamp.
-        operations: the receipts of redaction, pruning and holds, as `operations.read_operations` returns them, each with its `archive`.
-    """
-
-    totals: Totals
-    first_failures: tuple[Mapping[str, Any], ...] = ()
-    heads: tuple[Head, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    unreadable: tuple[Finding, ...] = ()
-    report_hash: str = ""
-    stamps: tuple[StampRow, ...] = ()
-    operations: tuple[Mapping[str, Any], ...] = ()
-
-    @property
-    def records(self) -> int:
-        """The number of records, and of lines that are not records."""
-        return self.totals.records
-
-    @property
-    def verdicts(self) -> Mapping[Verdict, int]:
-        """The number of records with each verdict."""
-        return {verdict: self.totals.verdict(verdict) for verdict in Verdict}
-
-    @property
-    def not_listed(self) -> int:
-        """The number of records that do not hold, are out of place or have findings, and are not in `first_failures`."""
-        return self.totals.to_list - len(self.first_failures)
-
-    @property
-    def inconsistent(self) -> int:
-        """The number of records out of place or changed, and of findings about logs except those that leave something unproved."""
-        return self.totals.inconsistent + sum(
-            one.severity is Severity.ERROR and one.code not in _UNPROVED for one in self.findings
-        )
-
-    @property
-    def by_code(self) -> Counter[str]:
-        """The number of records and findings with each code, sorted by code."""
-        counts = self.totals.by_code.copy()
-        counts.update(finding.code for finding in (*self.findings, *self.unreadable))
-        return Counter(dict(sorted(counts.items())))
-
-    @property
-    def exit_code(self) -> int:
-        """0: all passed; 5: unreadable lines or files; 4: log inconsistent; 1: some failed; 3: some indeterminate, or no record."""
-        verdicts = self.verdicts
-        if self.unreadable or verdicts[Verdict.UNREADABLE]:
-            return 5
-        if self.inconsistent:
-            return 4
-        if verdicts[Verdict.FAILED]:
-            return 1
-        is_open = not self.records or any(finding.code in _UNPROVED for finding in self.findings)
-        return 3 if is_open or verdicts[Verdict.INDETERMINATE] else 0
 
 
 class _Part(NamedTuple):

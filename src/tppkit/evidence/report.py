@@ -17,10 +17,9 @@ from tppkit._clock import format_time, optional_time
 from tppkit._files import FilePath, as_path, replace_file, replacing
 from tppkit.codes import CODES
 from tppkit.evidence.heads import Head, head_object
-from tppkit.evidence.merge import AuditResult
 from tppkit.evidence.page import STYLE, chart, count, lines_of, listed, table, text
 from tppkit.evidence.report_proof import command_of, proof_sections
-from tppkit.evidence.results import Cause
+from tppkit.evidence.results import AuditResult, Cause
 from tppkit.evidence.runner import AuditPlan
 from tppkit.evidence.verdicts import Verdict, sub_indication
 

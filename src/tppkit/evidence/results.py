@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 from tppkit._clock import format_time, from_microseconds
+from tppkit.errors import Finding, Severity
 from tppkit.evidence.algorithms import NEVER
 from tppkit.evidence.checks import RecordVerdict
+from tppkit.evidence.heads import Head, head_object
 from tppkit.evidence.verdicts import Verdict, sub_indication
 
 MAX_FIRST_FAILURES = 20
@@ -22,6 +24,10 @@ _MAX_GROUPS = 10_000
 _MAX_CAUSES = 1_000
 _HOUR = 3_600_000_000
 _OTHERS = "others"
+_NUMBERS = ("inconsistent", "without_revocation", "unstamped", "to_list")
+_COUNTERS = ("by_code", "keys", "clocks", "ends")
+# Findings that leave something unproved, and say nothing about the log.
+_UNPROVED = frozenset({"log.empty", "archive.damaged-file"})
 
 
 @dataclass(slots=True)
@@ -146,13 +152,8 @@ class Totals:
             endpoint: its endpoint.
             max_failures: how many failures to list; None for all.
         """
-        month = ""
-        if row.received_at is not None:
-            month = _month(row.received_at // _HOUR)
-            self.received_from = (
-                row.received_at if self.received_from is None else min(row.received_at, self.received_from)
-            )
-            self.received_to = row.received_at if self.received_to is None else max(row.received_at, self.received_to)
+        month = "" if row.received_at is None else _month(row.received_at // _HOUR)
+        self._widen(row.received_at, row.received_at)
         self._count(Group(month, row.claimed_by or "", endpoint, row.verdict.value), 1)
         self.without_revocation += row.is_selected and row.seq is not None and not row.has_revocation
         if row.key is not None:
@@ -168,10 +169,10 @@ class Totals:
             dict.fromkeys(code for code in (row.code, *(code for code, _ in row.failures), shown["log_code"]) if code)
         )
         if row.seq is not None and "record.body-redacted" in codes:
-            follows_on = bool(self.redacted) and self.redacted[-1][1] + 1 == row.seq
-            self.redacted[-1:] = (
-                [[self.redacted[-1][0], row.seq]] if follows_on else [*self.redacted[-1:], [row.seq] * 2]
-            )
+            if self.redacted and self.redacted[-1][1] + 1 == row.seq:
+                self.redacted[-1][1] = row.seq
+            else:
+                self.redacted.append([row.seq, row.seq])
         self.by_code.update({*codes, *(one["code"] for one in shown["findings"])})
         self.inconsistent += shown["log_code"] is not None or "record.leaf" in codes
         if codes:
@@ -188,23 +189,22 @@ class Totals:
         """Add the totals of records that follow."""
         for group, number in other.groups.items():
             self._count(group, number)
-        self.by_code.update(other.by_code)
-        self.inconsistent += other.inconsistent
-        self.without_revocation += other.without_revocation
-        self.unstamped += other.unstamped
-        for own, more in ((self.keys, other.keys), (self.clocks, other.clocks)):
-            for key, number in more.items():
-                _count_bounded(own, key, number)
-        self.ends.update(other.ends)
+        for name in _NUMBERS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in _COUNTERS:
+            for key, number in getattr(other, name).items():
+                _count_bounded(getattr(self, name), key, number)
         for cause in other.causes.values():
             self._add_cause(cause)
-        self.to_list += other.to_list
         _extend(self.failures, other.failures, max_failures)
         _extend(self.noted, other.noted, max_failures)
-        self.received_from = min(
-            (at for at in (self.received_from, other.received_from) if at is not None), default=None
-        )
-        self.received_to = max((at for at in (self.received_to, other.received_to) if at is not None), default=None)
+        self._widen(other.received_from, other.received_to)
+
+    def _widen(self, first: int | None, last: int | None) -> None:
+        if first is not None and (self.received_from is None or first < self.received_from):
+            self.received_from = first
+        if last is not None and (self.received_to is None or last > self.received_to):
+            self.received_to = last
 
     def _add_cause(self, cause: Cause) -> None:
         key = " ".join((*cause.codes, cause.claimed_by or ""))
@@ -220,21 +220,9 @@ class Totals:
     def to_object(self) -> dict[str, Any]:
         """Return the totals for JSON."""
         return {
+            **{one.name: getattr(self, one.name) for one in fields(self)},
             "groups": [[*group, number] for group, number in self.groups.items()],
-            "by_code": dict(self.by_code),
-            "inconsistent": self.inconsistent,
-            "without_revocation": self.without_revocation,
-            "unstamped": self.unstamped,
-            "keys": dict(self.keys),
-            "clocks": dict(self.clocks),
-            "ends": dict(self.ends),
             "causes": {key: asdict(cause) for key, cause in self.causes.items()},
-            "failures": self.failures,
-            "noted": self.noted,
-            "to_list": self.to_list,
-            "received_from": self.received_from,
-            "received_to": self.received_to,
-            "redacted": self.redacted,
         }
 
     @classmethod
@@ -242,8 +230,93 @@ class Totals:
         """Read what `to_object` returned."""
         groups = Counter({Group(*group): number for *group, number in value["groups"]})
         causes = {key: Cause(**{**cause, "codes": tuple(cause["codes"])}) for key, cause in value["causes"].items()}
-        counters = {name: Counter(value[name]) for name in ("by_code", "keys", "clocks", "ends")}
+        counters = {name: Counter(value[name]) for name in _COUNTERS}
         return cls(**{**value, **counters, "groups": groups, "causes": causes})
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """What an audit found.
+
+        result = audit_archives(["evidence"], plan)
+        result.exit_code, result.totals.by("claimed_by", "verdict")
+
+    Attributes:
+        totals: counts over all records.
+        first_failures: the first records that do not hold or are out of place, followed by the first with findings only.
+        heads: the end of each archive's stream.
+        findings: what was found about logs and archives as a whole.
+        unreadable: what could not be read, `archive.unreadable`.
+        report_hash: a hash of every row, the findings and the plan: two audits of the same records by the same material have the
+            same, whatever the machine, the number of workers and the time.
+        stamps: what was found about each time stamp.
+        operations: the receipts of redaction, pruning and holds, as `operations.read_operations` returns them, each with its `archive`.
+    """
+
+    totals: Totals
+    first_failures: tuple[Mapping[str, Any], ...] = ()
+    heads: tuple[Head, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    unreadable: tuple[Finding, ...] = ()
+    report_hash: str = ""
+    stamps: tuple[StampRow, ...] = ()
+    operations: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def records(self) -> int:
+        """The number of records, and of lines that are not records."""
+        return self.totals.records
+
+    @property
+    def verdicts(self) -> Mapping[Verdict, int]:
+        """The number of records with each verdict."""
+        return {verdict: self.totals.verdict(verdict) for verdict in Verdict}
+
+    @property
+    def not_listed(self) -> int:
+        """The number of records that do not hold, are out of place or have findings, and are not in `first_failures`."""
+        return self.totals.to_list - len(self.first_failures)
+
+    @property
+    def inconsistent(self) -> int:
+        """The number of records out of place or changed, and of findings about logs except those that leave something unproved."""
+        return self.totals.inconsistent + sum(
+            one.severity is Severity.ERROR and one.code not in _UNPROVED for one in self.findings
+        )
+
+    @property
+    def by_code(self) -> Counter[str]:
+        """The number of records and findings with each code, sorted by code."""
+        counts = self.totals.by_code.copy()
+        counts.update(finding.code for finding in (*self.findings, *self.unreadable))
+        return Counter(dict(sorted(counts.items())))
+
+    @property
+    def exit_code(self) -> int:
+        """0: all passed; 5: unreadable lines or files; 4: log inconsistent; 1: some failed; 3: some indeterminate, or no record."""
+        verdicts = self.verdicts
+        if self.unreadable or verdicts[Verdict.UNREADABLE]:
+            return 5
+        if self.inconsistent:
+            return 4
+        if verdicts[Verdict.FAILED]:
+            return 1
+        is_open = not self.records or any(finding.code in _UNPROVED for finding in self.findings)
+        return 3 if is_open or verdicts[Verdict.INDETERMINATE] else 0
+
+    def to_object(self) -> dict[str, Any]:
+        """Return counts, heads and stamps for JSON."""
+        return {
+            "report_hash": self.report_hash,
+            "records": self.records,
+            **{verdict.value: number for verdict, number in self.verdicts.items()},
+            "inconsistent": self.inconsistent,
+            "without_revocation": self.totals.without_revocation,
+            "keys": dict(self.totals.keys),
+            "by_code": dict(self.by_code),
+            "heads": [head_object(head) for head in self.heads],
+            "stamps": [stamp._asdict() for stamp in self.stamps],
+        }
 
 
 def _count_bounded(counts: Counter[str], key: str, number: int) -> None:
