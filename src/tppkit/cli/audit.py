@@ -231,23 +231,15 @@ def _result_object(
     result: AuditResult, plan: AuditPlan, heads: tuple[str | Head, ...], seconds: float
 ) -> dict[str, Any]:
     return {
-        "records": result.records,
-        **{verdict.value: number for verdict, number in result.verdicts.items()},
-        "inconsistent": result.inconsistent,
+        **result.to_object(),
         "revocation_asked": bool(plan.answers),
-        "without_revocation": result.totals.without_revocation,
-        "keys": dict(result.totals.keys),
         "not_checked": [name for name in not_checked(result, plan, heads) if name in _NOT_GIVEN],
-        "by_code": result.by_code,
         "findings": [finding.to_object() for finding in result.findings],
         "first_failures": list(result.first_failures),
         "not_listed": result.not_listed,
-        "heads": [head_object(head) for head in result.heads],
-        "stamps": [stamp._asdict() for stamp in result.stamps],
-        "report_hash": result.report_hash,
         "seconds": round(seconds, 6),
         "records_per_second": round(result.records / seconds, 1) if seconds else 0.0,
-    }  # fmt: skip
+    }
 
 
 def _lines(shown: dict[str, Any], result: AuditResult) -> Iterator[str]:

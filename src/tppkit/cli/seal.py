@@ -45,6 +45,7 @@ from tppkit.cli.trust_options import (
 )
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.evidence.checks import verify_agreement
+from tppkit.evidence.record import read_header_block
 from tppkit.httpsig.components import Origin, parse_origin
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.httpsig.signing_string import is_field_name
@@ -190,7 +191,7 @@ def verify(
     try:
         verified = verify_request(given.message, qwac=qwac, at=time, policy=policy)
         if given.record is not None:
-            verify_agreement(given.record, verified)
+            verify_agreement(given.record, verified, read_header_block(given.record.header_block))
     except FormatError as e:  # a malformed seal is a verdict, not an unreadable file
         raise SignatureRejected(e.code, e.message, clause=e.clause) from e
     path, lists = verified.path, material.lists

@@ -9,8 +9,8 @@ from tppkit.evidence.archive import EvidenceArchive
 from tppkit.evidence.audit import audit_archive, audit_archives
 from tppkit.evidence.checks import RecordVerdict
 from tppkit.evidence.heads import Head, parse_head
-from tppkit.evidence.results import AuditResult
 from tppkit.evidence.record import EvidenceRecord, make_record, make_sent_record
+from tppkit.evidence.results import AuditResult
 from tppkit.evidence.runner import AuditPlan, Shard
 from tppkit.evidence.verdicts import Verdict
 

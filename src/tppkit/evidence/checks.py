@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from tppkit._cache import Cache
 from tppkit._clock import from_microseconds
@@ -130,6 +130,17 @@ def unverified(leaf: str | None, entry: Entry) -> RecordVerdict:
     )  # fmt: skip
 
 
+def _examined(leaf: str | None, entry: Entry, at: datetime, failures: Sequence[Failure], **found: Any) -> RecordVerdict:
+    """Return the verdict on a record with these failures, and what else was found about it."""
+    verdict, deciding = verdict_of(code for code, _ in failures)
+    return RecordVerdict(
+        entry.line, verdict, deciding, tuple(dict.fromkeys(failures)), entry.seq, entry.stream_id, entry.received_at, at,
+        entry.x_request_id, entry.payment_ref, entry.method, entry.target, entry.http_status, entry.profile, previous=entry.previous,
+        leaf=leaf, is_intact=entry.leaf in (None, leaf), content=f"{entry.method} {entry.target} {entry.body_sha256}",
+        clock_source=entry.clock_source, **found,
+    )  # fmt: skip
+
+
 class Selection(NamedTuple):
     """The records to examine. The others keep their places in the log, so that choosing some makes no gaps.
 
@@ -190,7 +201,7 @@ class Checks:
         role_of: Callable[[str, str], str | None] = lambda method, target: None,
         selection: Selection = EVERYTHING,
     ) -> None:
-        self._selection = selection
+        self._selection, self._is_choice = selection, selection != EVERYTHING
         self._at = at
         self._judged = at or now or ALREADY
         self._organizations = organizations
@@ -222,7 +233,7 @@ class Checks:
         if entry.fault is not None:
             return unverified(leaf, entry)
         is_intact = entry.leaf in (None, leaf)
-        if is_intact and self._selection is not EVERYTHING and not self._selects(entry):
+        if is_intact and self._is_choice and not self._selects(entry):
             return unverified(leaf, entry)
         at = self._at or from_microseconds(entry.received_at)
         failures: list[Failure] = []
@@ -231,7 +242,7 @@ class Checks:
         if fault := _body_failure(entry):  # 2
             failures.append(fault)
         if entry.kind in UNCERTIFIED:
-            return self._callback_row(leaf, entry, failures)
+            return self._callback_row(leaf, entry, at, failures)
         material = self._certificates.judge(entry, at, proof)  # 3
         failures += material.failures
         end = material.end
@@ -251,24 +262,17 @@ class Checks:
             failures.append(("record.algorithm-ended", ended_message(end, proven_at)))
         claimed = None if material.seal is None else material.seal.organization_identifier
         name = None if claimed is None else claimed.text
-        codes = [code for code, _ in failures]
-        verdict, deciding = verdict_of(codes) if failures else (Verdict.PASSED, None)
         signed = None
-        if failures and dialect is not None and material.seal is not None and self._is_new((name, *codes)):
+        cause = (name, *(code for code, _ in failures))
+        if failures and dialect is not None and material.seal is not None and self._is_new(cause):
             signed = self._signed_string(entry, dialect, material.seal)
-        return RecordVerdict(
-            entry.line, verdict, deciding, tuple(dict.fromkeys(failures)), entry.seq, entry.stream_id, entry.received_at, at,
-            entry.x_request_id, entry.payment_ref, entry.method, entry.target, entry.http_status, entry.profile, material.findings,
-            None if failures else name, name, entry.previous, leaf, is_intact, f"{entry.method} {entry.target} {entry.body_sha256}",
-            has_revocation=material.has_revocation, end=end if proof is None else max(end, proof.end),
-            clock_source=entry.clock_source, signed=signed,
+        return _examined(
+            leaf, entry, at, failures, findings=material.findings, organization_identifier=None if failures else name, claimed_by=name,
+            has_revocation=material.has_revocation, end=end if proof is None else max(end, proof.end), signed=signed,
         )  # fmt: skip
 
-    def _callback_row(self, leaf: str | None, entry: Entry, failures: list[Failure]) -> RecordVerdict:
-        from tppkit.evidence.callbacks import (  # an archive of requests does not need it
-            key_label,
-            verify_callback_record,
-        )
+    def _callback_row(self, leaf: str | None, entry: Entry, at: datetime, failures: list[Failure]) -> RecordVerdict:
+        from tppkit.evidence.callbacks import key_label, verify_callback_record  # not needed for requests
 
         try:  # 4, 5
             _require_verdict(entry)
@@ -281,15 +285,7 @@ class Checks:
             failures.append(
                 ("record.unconfirmed-key", f"the key {key} of the record is not among the trusted public keys")
             )
-        verdict, deciding = verdict_of([code for code, _ in failures])
-        return RecordVerdict(
-            entry.line, verdict, deciding, tuple(dict.fromkeys(failures)), entry.seq, entry.stream_id, entry.received_at,
-            self._at or from_microseconds(entry.received_at), entry.x_request_id, entry.payment_ref, entry.method, entry.target,
-            entry.http_status, entry.profile, claimed_by=f"key {entry.key_name}", previous=entry.previous, leaf=leaf,
-            is_intact=entry.leaf in (None, leaf), content=f"{entry.method} {entry.target} {entry.body_sha256}",
-            clock_source=entry.clock_source,
-            has_revocation=True, key=key,
-        )  # fmt: skip
+        return _examined(leaf, entry, at, failures, claimed_by=f"key {entry.key_name}", has_revocation=True, key=key)
 
     def _selects(self, entry: Entry) -> bool:
         claimed = None
@@ -305,7 +301,7 @@ class Checks:
         message, block = self._message(entry, policy.profile, seal)
         verify = verify_request_head if _is_redacted(entry) else verify_request
         verified = verify(message, qwac=material.qwac, at=at, policy=policy)
-        _require_agreement(entry, verified, block)
+        verify_agreement(entry, verified, block)
         key = dialect.name, seal.sha256, verified.parameters.algorithm
         end = self._ends.get(key)
         if end is None:
@@ -380,16 +376,6 @@ def verify_columns(record: EvidenceRecord) -> SealProfile:
     return dialect
 
 
-def verify_agreement(record: EvidenceRecord, verified: VerifiedHead) -> None:
-    """Check that the columns of a single record are what was signed.
-
-    Raises:
-        FormatError: `record.malformed`.
-        SignatureRejected: `record.signing-input`.
-    """
-    _require_agreement(record, verified, read_header_block(record.header_block))
-
-
 def _require_verdict(record: Entry | EvidenceRecord) -> None:
     if record.verdict != "holds":
         raise FormatError("record.malformed", f"the record's verdict is {record.verdict[:40]!r}, not 'holds'")
@@ -419,7 +405,18 @@ def _body_failure(record: Entry | EvidenceRecord) -> Failure | None:
     return "record.body", "the stored body is not the body that was received"
 
 
-def _require_agreement(record: Entry | EvidenceRecord, verified: VerifiedHead, block: Sequence[Header]) -> None:
+def verify_agreement(record: Entry | EvidenceRecord, verified: VerifiedHead, block: Sequence[Header]) -> None:
+    """Check that the columns of a record are what was signed.
+
+    Args:
+        record: the record.
+        verified: what its seal was verified for.
+        block: its header lines, as `read_header_block` returns them.
+
+    Raises:
+        FormatError: `record.malformed`.
+        SignatureRejected: `record.signing-input`.
+    """
     if hashlib.sha256(verified.signing_string).hexdigest() != record.signing_input_sha256:
         raise SignatureRejected("record.signing-input", "the signing string is not the one that was recorded")
     covered = frozenset(verified.parameters.headers)

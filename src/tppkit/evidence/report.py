@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +17,7 @@ from tppkit import __version__
 from tppkit._clock import format_time, optional_time
 from tppkit._files import FilePath, as_path, replace_file, replacing
 from tppkit.codes import CODES
-from tppkit.evidence.heads import Head, head_object
+from tppkit.evidence.heads import Head
 from tppkit.evidence.page import STYLE, chart, count, lines_of, listed, table, text
 from tppkit.evidence.report_proof import command_of, proof_sections
 from tppkit.evidence.results import AuditResult, Cause
@@ -94,11 +95,8 @@ def report_object(
     return {
         "made_at": format_time(made_at),
         "software": f"tppkit/{__version__}",
-        "report_hash": result.report_hash,
+        **result.to_object(),
         "exit_code": result.exit_code,
-        "records": result.records,
-        **{verdict.value: number for verdict, number in result.verdicts.items()},
-        "inconsistent": result.inconsistent,
         "received_from": times[0] and format_time(times[0]),
         "received_to": times[1] and format_time(times[1]),
         "judged_at": "recorded" if plan.at is None else format_time(plan.at),
@@ -108,27 +106,16 @@ def report_object(
             "organisations": list(plan.selected),
         },
         "not_checked": list(not_checked(result, plan, heads)),
-        "without_revocation": totals.without_revocation,
         "unstamped": totals.unstamped,
-        "keys": dict(totals.keys),
-        "by_code": dict(result.by_code),
         "findings": [one.to_object() for one in (*result.findings, *result.unreadable)],
-        "heads": [head_object(head) for head in result.heads],
-        "stamps": [stamp._asdict() for stamp in result.stamps],
         "clocks": dict(totals.clocks),
         "ends": [{"day": day or None, "records": number} for day, number in sorted(totals.ends.items())],
         "operations": [dict(one) for one in result.operations],
         "plan_digest": plan.digest(),
         "command": command_of(archives, plan, heads),
         "groups": [{**group._asdict(), "records": number} for group, number in sorted(totals.groups.items())],
-        "causes": [
-            {
-                "codes": list(cause.codes), "claimed_by": cause.claimed_by, "records": cause.records, "first": cause.first,
-                "last": cause.last,
-            }
-            for cause in totals.causes.values()
-        ],
-    }  # fmt: skip
+        "causes": [asdict(cause) for cause in totals.causes.values()],
+    }
 
 
 def _page(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str]:

@@ -11,8 +11,8 @@ from tppkit._files import FilePath
 from tppkit.certificates import OrganizationPolicy
 from tppkit.evidence.algorithms import NEVER, policy
 from tppkit.evidence.heads import Head
-from tppkit.evidence.results import AuditResult
 from tppkit.evidence.page import count, listed, table, text
+from tppkit.evidence.results import AuditResult
 from tppkit.evidence.runner import AuditPlan
 from tppkit.evidence.verdicts import step_of
 

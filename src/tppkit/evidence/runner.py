@@ -24,7 +24,7 @@ from tppkit._clock import format_time, from_microseconds, optional_microseconds
 from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import ArchiveError
 from tppkit.evidence.algorithms import policy_digest
-from tppkit.evidence.checks import EVERYTHING, Checks, RecordVerdict, Selection
+from tppkit.evidence.checks import Checks, RecordVerdict, Selection
 from tppkit.evidence.pool import Progress, run_in_processes
 from tppkit.evidence.results import MAX_FIRST_FAILURES, Totals
 from tppkit.evidence.segments import Segment, State
@@ -217,7 +217,7 @@ def make_checks(archive: Path, plan: AuditPlan, material: Paths, endpoints: Endp
     """Return the checks of a plan for the records of an archive."""
     return Checks(
         material, archive=archive, now=plan.now, at=plan.at, organizations=plan.organizations, role_of=endpoints.role,
-        selection=plan.selection if plan.selection != Selection() else EVERYTHING,
+        selection=plan.selection,
     )  # fmt: skip
 
 
