@@ -20,7 +20,7 @@ from tppkit.cli.certificates import certificate_object
 from tppkit.cli.output import Raw, Result, colored, fact_lines, failure, json_option, present
 from tppkit.cli.trust_options import TrustFiles, organization_options, trust_options
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError, VerificationError
-from tppkit.evidence.exhibit import HOLDS, NOT_CHECKED, Exhibit, examine, write_bundle
+from tppkit.evidence.exhibit import FAILS, HOLDS, Exhibit, examine, write_bundle
 from tppkit.evidence.heads import head_object
 from tppkit.evidence.lookup import find_record
 from tppkit.evidence.results import row_object
@@ -139,7 +139,7 @@ def _lines(exhibit: Exhibit) -> Iterator[str]:
     yield "checks"
     for number, step in enumerate(exhibit.steps, 1):
         line = f"  {number} {step.state:11}  {step.name}{f': {step.why}' if step.why else ''}"
-        yield Raw(colored(line, holds=step.state == HOLDS)) if step.state != NOT_CHECKED else line
+        yield Raw(colored(line, holds=step.state == HOLDS)) if step.state in (HOLDS, FAILS) else line
     yield from (f"  {one.severity}: {one.message} [{one.code}]" for one in verdict.findings)
     yield "place in the log"
     yield from _place(exhibit)

@@ -26,7 +26,7 @@ from tppkit.evidence.columns import UNCERTIFIED
 from tppkit.evidence.files import answer_file, load_certificate
 from tppkit.evidence.lookup import FoundRecord, Place, prove_place
 from tppkit.evidence.record import EvidenceRecord
-from tppkit.evidence.verdicts import step_of
+from tppkit.evidence.verdicts import is_unproved, step_of
 from tppkit.httpsig.signing_string import message_components
 from tppkit.seals import PROFILES, SealPolicy
 from tppkit.seals.policy import Paths
@@ -34,7 +34,7 @@ from tppkit.seals.verify import ReadSeal, read_seal
 
 _ORGANIZATIONS = OrganizationPolicy()
 _MAX_ANSWER_BYTES = 16 * 1024 * 1024
-HOLDS, FAILS, NOT_CHECKED = "holds", "FAILS", "not checked"
+HOLDS, FAILS, UNDECIDED, NOT_CHECKED = "holds", "FAILS", "undecided", "not checked"
 _STEPS = (
     "the record is as it was written",
     "the body is the one that was received",
@@ -44,7 +44,7 @@ _STEPS = (
     "the provider has the role for the endpoint",
     "the algorithm is still accepted",
 )
-_UNDECIDED = frozenset({"trust.no-anchors", "record.body-redacted", "record.unconfirmed-key"})
+_UNCHECKED = frozenset({"trust.no-anchors", "record.body-redacted", "record.unconfirmed-key"})
 
 
 class Step(NamedTuple):
@@ -52,7 +52,7 @@ class Step(NamedTuple):
 
     Attributes:
         name: what is claimed.
-        state: `holds`, `FAILS` or `not checked`.
+        state: `holds`, `FAILS`, `undecided` (the material at hand neither proves nor disproves it) or `not checked`.
         why: the failures, or why it was not checked; empty if it holds.
         codes: the codes of the failures.
     """
@@ -160,7 +160,8 @@ def _steps(
         why = "; ".join(f"{message} [{code}]" for code, message in found)
         codes = tuple(code for code, _ in found)
         if found:
-            yield Step(name, NOT_CHECKED if _UNDECIDED.issuperset(codes) else FAILS, why, codes)
+            state = UNDECIDED if all(map(is_unproved, codes)) else FAILS
+            yield Step(name, NOT_CHECKED if _UNCHECKED.issuperset(codes) else state, why, codes)
         else:
             yield Step(name, NOT_CHECKED if number in skipped else HOLDS, skipped.get(number, ""))
 
