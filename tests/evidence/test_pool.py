@@ -138,7 +138,7 @@ def test_spark_has_the_same_result_also_if_one_of_its_workers_is_killed(large, t
     killed = None
     while killed is None and driver.poll() is None:
         time.sleep(0.01)
-        if any(tmp_path.glob("part-*")):  # a worker has begun: driver, Java, the daemon of workers, workers
+        if any(tmp_path.glob(".*.csv-*")):  # a worker has begun: driver, Java, the daemon of workers, workers
             for java in children(driver.pid):
                 for worker in [worker for daemon in children(java) for worker in children(daemon)][:1]:
                     os.kill(killed := worker, signal.SIGKILL)

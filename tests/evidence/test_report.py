@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from refusals import refused
+from tppkit.errors import ConfigurationError
 from tppkit.evidence import AuditPlan, EvidenceRecord, audit_archives
 from tppkit.evidence.log import check_log
 from tppkit.evidence.runner import COLUMNS
@@ -141,6 +143,16 @@ def test_an_audit_that_is_resumed_has_the_same_result(filled, paths, tmp_path):
     assert (again.report_hash, again.records) == (whole.report_hash, 3)
     assert [file.stat().st_mtime_ns for file in results] == before
     assert {file.suffix for file in results} == {".csv", ".ids", ".json", ".leaves"}
+
+
+def test_results_that_cannot_be_written_are_a_typed_error(filled, paths, tmp_path):
+    plan, work = AuditPlan(now=NOW), tmp_path / "work"
+    audit_archives([filled], plan, work=work, material=paths)
+    (table,) = work.glob("*.csv")
+    table.unlink()
+    table.mkdir()
+    with refused(ConfigurationError, "file.unwritable"):
+        audit_archives([filled], plan, work=work, material=paths)
 
 
 def test_records_that_are_not_chosen_make_no_gaps(filled, paths, report_of, pki):

@@ -15,12 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache, partial
+from io import StringIO
 from pathlib import Path
-from tempfile import mkstemp
-from typing import Any
+from typing import Any, BinaryIO
 
 from tppkit import __version__
 from tppkit._clock import format_time, from_microseconds, optional_microseconds
+from tppkit._files import PRIVATE, replace_file, replacing
 from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import ArchiveError
 from tppkit.evidence.algorithms import policy_digest
@@ -225,64 +226,68 @@ def _write_result(
     segment: Segment, batches: Iterable[Columns], plan: AuditPlan, work: Path, key: str, content: str, material: Paths,
     progress: Progress | None,
 ) -> None:  # fmt: skip
-    archive, endpoints = str(segment.archive), Endpoints(plan.endpoints)
+    endpoints = Endpoints(plan.endpoints)
     checks = make_checks(segment.archive, plan, material, endpoints)
-    totals, accepted, leaves = Totals(), AcceptedRequests(), list[bytes]()
+    # An engine may run a task twice at a time, so each file has a random name until it is complete; the JSON comes last.
+    with (
+        replacing(work / f"{key}.csv", mode=PRIVATE) as rows,
+        replacing(work / f"{key}.ids", mode=PRIVATE) as ids,
+        replacing(work / f"{key}.leaves", mode=PRIVATE) as leaves,
+    ):
+        files = rows, ids, leaves
+        value = _examine(segment, batches, plan, checks, endpoints, files, progress)
+        if segment.proof and segment.manifest and not segment.manifest.has_subtrees(value["subtrees"]):
+            # The stamp is over other records, so it proves nothing about these.
+            for file in files:
+                file.seek(0)
+                file.truncate()
+            value = _examine(replace(segment, proof=None), segment.read(), plan, checks, endpoints, files, None)
+    value |= {"segment": segment.name, "sha256": content}
+    value["subtrees"] = [[level, node.hex()] for level, node in value["subtrees"]]
+    replace_file(work / f"{key}.json", json.dumps(value).encode(), mode=PRIVATE)
+
+
+def _examine(
+    segment: Segment, batches: Iterable[Columns], plan: AuditPlan, checks: Checks, endpoints: Endpoints,
+    files: tuple[BinaryIO, BinaryIO, BinaryIO], progress: Progress | None,
+) -> dict[str, Any]:  # fmt: skip
+    """Verify the records of a segment, and return its result; the rows, accepted requests and leaves go to files."""
+    archive, totals, accepted, leaves = str(segment.archive), Totals(), AcceptedRequests(), list[bytes]()
     stream = Stream(now=plan.now, next_seq=None, previous=None)  # the merge compares the ends of segments
     unreadable: str | None = None
     first: RecordVerdict | None = None
     unusable_before = 0
-    partial_csv, partial_ids = _new(work, "csv"), _new(work, "ids")
-    with (
-        open(partial_csv, "w", encoding="utf-8", newline="") as rows,
-        open(partial_ids, "w", encoding="utf-8", newline="") as ids,
-    ):
-        lines, requests = list[Sequence[object]](), list[Sequence[object]]()
-        try:
-            for columns in batches:
-                for row in checks.rows(columns, proof=segment.proof):
-                    if stream.stream_id is None:
-                        unusable_before = stream.unusable
-                    row = in_stream(row, stream, accepted)
-                    if row.is_intact and row.leaf and (row.place is None or row.place.code not in NOT_IN_STREAM):
-                        leaves.append(bytes.fromhex(row.leaf))
-                        first = first or row
-                    if not row.is_selected and row.is_intact and row.place is None and not row.findings:
-                        continue
-                    endpoint, role = "", None
-                    if row.method is not None and row.target is not None:
-                        endpoint, role = endpoints.find(row.method, row.target)
-                    totals.add(row, archive=archive, endpoint=endpoint, max_failures=plan.max_failures)
-                    totals.unstamped += segment.proof is None
-                    lines.append(cells(row))
-                    payment = row.payment_ref if row.is_intact and role in _PAYS else None
-                    if 200 <= (row.http_status or 0) < 300 and (row.owner or payment):
-                        proven = (row.owner, row.x_request_id, row.content)
-                        requests.append((row.received_at, *map(_shortened, (*proven, payment))))
-                csv.writer(rows).writerows(lines)
-                csv.writer(ids).writerows(requests)
-                lines.clear()
-                requests.clear()
-                if progress is not None:
-                    progress(len(columns["line"]))
-        except ArchiveError as e:
-            unreadable = e.message
-    pieces = () if first is None else subtrees(first.seq or 0, leaves)
-    if segment.proof is not None and segment.manifest is not None and not segment.manifest.has_subtrees(pieces):
-        # The stamp is over other records, so it proves nothing about these.
-        for unused in (partial_csv, partial_ids):
-            unused.unlink()
-        unproven = replace(segment, proof=None)
-        _write_result(unproven, segment.read(), plan, work, key, content, material, None)
-        return
-    partial_leaves = _new(work, "leaves")
-    partial_leaves.write_bytes(b"".join(leaves))
-    os.replace(partial_leaves, work / f"{key}.leaves")
-    os.replace(partial_csv, work / f"{key}.csv")
-    os.replace(partial_ids, work / f"{key}.ids")
-    value = {
-        "segment": segment.name,
-        "sha256": content,
+    try:
+        for columns in batches:
+            lines, requests = list[Sequence[object]](), list[Sequence[object]]()
+            for row in checks.rows(columns, proof=segment.proof):
+                if stream.stream_id is None:
+                    unusable_before = stream.unusable
+                row = in_stream(row, stream, accepted)
+                if row.is_intact and row.leaf and (row.place is None or row.place.code not in NOT_IN_STREAM):
+                    leaves.append(bytes.fromhex(row.leaf))
+                    first = first or row
+                if not row.is_selected and row.is_intact and row.place is None and not row.findings:
+                    continue
+                endpoint, role = "", None
+                if row.method is not None and row.target is not None:
+                    endpoint, role = endpoints.find(row.method, row.target)
+                totals.add(row, archive=archive, endpoint=endpoint, max_failures=plan.max_failures)
+                totals.unstamped += segment.proof is None
+                lines.append(cells(row))
+                payment = row.payment_ref if row.is_intact and role in _PAYS else None
+                if 200 <= (row.http_status or 0) < 300 and (row.owner or payment):
+                    content = hashlib.sha256((row.content or "").encode()).hexdigest()[:32]
+                    proven = (row.owner, row.x_request_id, content, payment)
+                    requests.append((row.received_at, *map(_shortened, proven)))
+            files[0].write(_csv(lines))
+            files[1].write(_csv(requests))
+            if progress is not None:
+                progress(len(columns["line"]))
+    except ArchiveError as e:
+        unreadable = e.message
+    files[2].write(b"".join(leaves))
+    return {
         "first": first and {"seq": first.seq, "previous": first.previous, "received_at": first.received_at},
         "end": {
             "stream_id": stream.stream_id, "seq": stream.next_seq, "leaf": stream.previous, "latest": stream.latest,
@@ -290,20 +295,16 @@ def _write_result(
         },
         "unusable_before": unusable_before,
         "leaves": len(leaves),
-        "subtrees": [[level, node.hex()] for level, node in pieces],
+        "subtrees": () if first is None else subtrees(first.seq or 0, leaves),
         "unreadable": unreadable,
         "totals": totals.to_object(),
     }  # fmt: skip
-    partial_json = _new(work, "json")
-    partial_json.write_text(json.dumps(value), "utf-8")
-    os.replace(partial_json, work / f"{key}.json")
 
 
-def _new(work: Path, suffix: str) -> Path:
-    """Return a new file with a random name: an engine may run a task twice at a time."""
-    descriptor, name = mkstemp(dir=work, prefix="part-", suffix=f".{suffix}")
-    os.close(descriptor)
-    return Path(name)
+def _csv(rows: Iterable[Sequence[object]]) -> bytes:
+    text = StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()
 
 
 def _shortened(text: str | None) -> str | None:
