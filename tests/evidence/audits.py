@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from tppkit._clock import utc_now
@@ -30,3 +32,19 @@ message = Message("POST", "/psd2/v1/payments/sepa-credit-transfers", headers, b"
 sealed = sign_request(message, seal=Seal(pki.qseal.certificate, KeySigner(pki.qseal.key)))
 verified = verify_request(sealed, qwac=pki.qwac.certificate, at=at, policy=policy)
 """
+
+
+def root_from_path(leaf: bytes, index: int, size: int, path: Iterable[bytes]) -> bytes | None:
+    """The root that an inclusion path proves, None if its length is wrong: RFC 9162 section 2.1.3.2, step by step."""
+    last, node = size - 1, leaf
+    for sibling in path:
+        if last == 0:
+            return None
+        if index & 1 or index == last:
+            node = hashlib.sha256(b"\x01" + sibling + node).digest()
+            while index and not index & 1:
+                index, last = index >> 1, last >> 1
+        else:
+            node = hashlib.sha256(b"\x01" + node + sibling).digest()
+        index, last = index >> 1, last >> 1
+    return node if last == 0 else None

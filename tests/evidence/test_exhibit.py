@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from audits import root_from_path
 
 from tppkit.errors import ArchiveError, FormatError
 from tppkit.evidence import EvidenceArchive, Verdict, audit_archive
@@ -18,7 +19,6 @@ from tppkit.evidence.lookup import find_record, find_records, prove_place
 from tppkit.evidence.proofs import stamp_archive
 from tppkit.evidence.retention import redact
 from tppkit.evidence.sealing import seal_archive
-from tppkit.evidence.tree import root_from_path
 from tppkit.testpki.timestamps import answer_timestamp
 
 AT, NEXT_DAY = datetime(2026, 6, 1, 12, 0, tzinfo=UTC), datetime(2026, 6, 2, 12, 0, tzinfo=UTC)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from refusals import refused
 from tppkit.errors import ArchiveError
-from tppkit.evidence import AuditPlan, EvidenceArchive, audit_archives
+from tppkit.evidence import AuditPlan, EvidenceArchive, audit_archives, make_record
 from tppkit.evidence.log import check_log
 from tppkit.evidence.sealing import seal_archive
 from tppkit.evidence.segments import State, list_segments
@@ -61,6 +62,21 @@ def test_a_part_that_does_not_check_is_not_sealed(tmp_path, append, paths, caplo
     assert "line 1: the record was changed after it was written" in caplog.text
     result = audit_archives([tmp_path], PLAN, material=paths)
     assert (result.exit_code, result.by_code["record.leaf"]) == (4, 1)
+
+
+@pytest.mark.slow
+def test_a_part_of_large_bodies_is_sealed_in_bounded_memory(tmp_path, make_verified):
+    record = make_record(make_verified(0, body=bytes(5_000_000)), http_status=201)
+    with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
+        for _ in range(30):
+            archive.append_many([record], check=False)
+        archive.rotate(now=NEXT_DAY)
+    tracemalloc.start()
+    try:
+        assert [one.records for one in seal_archive(tmp_path)] == [30]
+        assert tracemalloc.get_traced_memory()[1] < 200_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_no_flipped_bit_of_a_sealed_archive_passes_with_its_head(sealed, paths):

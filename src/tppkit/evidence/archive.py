@@ -15,7 +15,7 @@ import fcntl
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from itertools import count
@@ -36,7 +36,7 @@ from tppkit._files import (
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
 from tppkit.evidence.columns import MAX_LINE_BYTES
-from tppkit.evidence.files import KeptFiles, certificate_file, sync
+from tppkit.evidence.files import KeptFiles, private, sync
 from tppkit.evidence.manifest import list_manifests, read_manifest
 from tppkit.evidence.record import FIRST_PREVIOUS, EvidenceRecord
 
@@ -84,7 +84,7 @@ class EvidenceArchive:
     def _open(self) -> None:
         try:
             # Unbuffered: bytes that could not be written must not be written later from a buffer.
-            self._file = open(self.folder / RECORDS, "ab+", buffering=0, opener=_private)  # noqa: SIM115  # closed by close()
+            self._file = open(self.folder / RECORDS, "ab+", buffering=0, opener=private)  # noqa: SIM115  # closed by close()
             os.fsync(self._file.fileno())  # a killed writer may have left records that are not on disk yet
             sync(self.folder)
             self._identity = identity_of(self._file.fileno())
@@ -146,7 +146,7 @@ class EvidenceArchive:
             FormatError: `EvidenceRecord.from_line` could not read the record again.
             ArchiveError: `archive.unusable`; the archive is unchanged.
         """
-        self.files.keep(files_of(record, certificates))
+        self.files.keep(record.files, certificates)
         return self.append_many((record,))[0]
 
     def append_many(self, records: Iterable[EvidenceRecord], *, check: bool = True) -> tuple[EvidenceRecord, ...]:
@@ -220,9 +220,7 @@ class EvidenceArchive:
         self._require_open()
         try:
             end = self._file.seek(0, os.SEEK_END) if end is None else end
-            start = _last_line_start(self._file, max(end - 1, 0))
-            self._file.seek(start)
-            return start, self._file.read(min(end - start, MAX_LINE_BYTES + 1))
+            return _read_last_line(self._file, end)
         except OSError as e:
             raise ArchiveError("archive.unusable", f"{self.folder} cannot be read: {e.strerror}") from e
 
@@ -268,14 +266,10 @@ class EvidenceArchive:
         except FormatError:
             self._set_aside(start, end)
         else:
-            self._end_line()
-
-    def _end_line(self) -> None:
-        """Add the missing line end to a complete record."""
-        try:
-            self._write(b"\n")
-        except OSError as e:
-            raise ArchiveError("archive.unusable", f"{self.folder} cannot be written: {e.strerror}") from e
+            try:
+                self._write(b"\n")  # the line end that a complete record lacks
+            except OSError as e:
+                raise ArchiveError("archive.unusable", f"{self.folder} cannot be written: {e.strerror}") from e
 
     def _set_aside(self, start: int, end: int) -> None:
         self._file.seek(start)
@@ -288,11 +282,6 @@ class EvidenceArchive:
             self._file.truncate(start)
         except (OSError, ConfigurationError) as e:
             raise ArchiveError("archive.unusable", f"a partial line of {self.folder} cannot be moved away: {e}") from e
-
-
-def files_of(record: EvidenceRecord, certificates: Iterable[EidasCertificate]) -> Mapping[str, bytes]:
-    """Return the files that a record names, with further certificates."""
-    return {**record.files, **{certificate_file(one.sha256): one.der for one in certificates}}
 
 
 def closed_parts(folder: Path) -> tuple[tuple[int, str], ...]:
@@ -318,9 +307,8 @@ def _end_of_closed(folder: Path) -> tuple[str, int, str] | None:
             return None
         name = str(folder / parts[-1][1])
         with open(name, "rb", opener=regular_only) as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(_last_line_start(file, max(end - 1, 0)))
-            last = EvidenceRecord.from_line(file.read(MAX_LINE_BYTES + 1).rstrip(b"\n"))
+            _, line = _read_last_line(file, file.seek(0, os.SEEK_END))
+            last = EvidenceRecord.from_line(line)
             return last.stream_id, last.seq + 1, last.leaf
     except OSError as e:
         raise ArchiveError("archive.unusable", f"{name} cannot be read: {e.strerror}") from e
@@ -342,8 +330,11 @@ def _lock(folder: Path) -> int:
     return descriptor
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, PRIVATE)
+def _read_last_line(file: BinaryIO, end: int) -> tuple[int, bytes]:
+    """Return the offset and the bytes, as many as a line may have and one more, of the line that ends at `end`."""
+    start = _last_line_start(file, max(end - 1, 0))
+    file.seek(start)
+    return start, file.read(min(end - start, MAX_LINE_BYTES + 1))
 
 
 def _last_line_start(file: BinaryIO, end: int) -> int:

@@ -20,8 +20,8 @@ from tppkit._files import FilePath, as_path, make_folder
 from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import ArchiveError, Finding, FormatError, Severity
 from tppkit.evidence.checks import Checks, RecordVerdict
+from tppkit.evidence.files import check_files
 from tppkit.evidence.heads import Head
-from tppkit.evidence.inventory import check_files
 from tppkit.evidence.ledger import Ledger
 from tppkit.evidence.merge import merge_results, shard_result, table_lines
 from tppkit.evidence.operations import read_operations

@@ -87,7 +87,9 @@ def find_records(archive: FilePath, wanted: str) -> tuple[FoundRecord, ...]:
     if place:
         seq, stream = int(place[2]), place[1]
         having: Mapping[str, Set[Any]] = {"seq": {seq}}
-        segments = tuple(one for one in segments if one.manifest is None or _covers(one, seq))
+        segments = tuple(
+            one for one in segments if one.manifest is None or one.manifest.first_seq <= seq < one.manifest.end
+        )
     else:
         stream = None
         having = dict.fromkeys(_IDS, frozenset({wanted, wanted.lower(), wanted.upper()}))
@@ -122,10 +124,6 @@ def find_record(archive: FilePath, wanted: str) -> FoundRecord:
         more = " at least" if len(found) == MAX_FOUND else ""
         raise FormatError("record.entry", f"{wanted[:80]!r} is in{more} {len(found)} records; choose one: {places}")
     return found[0]
-
-
-def _covers(segment: Segment, seq: int) -> bool:
-    return segment.manifest is not None and segment.manifest.first_seq <= seq < segment.manifest.end
 
 
 def _rows(

@@ -17,6 +17,7 @@ from typing import Any
 from tppkit._encoding import parse_json
 from tppkit._files import read_bounded, regular_only
 from tppkit.errors import FormatError
+from tppkit.evidence.heads import Head
 from tppkit.evidence.tree import Frontier
 
 SEGMENTS = "segments"
@@ -63,6 +64,11 @@ class Manifest:
         """The place of the record after its last."""
         return self.first_seq + self.records
 
+    @property
+    def head(self) -> Head:
+        """The head at its end."""
+        return Head(self.stream_id, self.end, self.root)
+
     def has_subtrees(self, pieces: Sequence[tuple[int, bytes]]) -> bool:
         """Whether leaves with these subtrees are those of this part."""
         return self.subtrees == tuple((level, node.hex()) for level, node in pieces)
@@ -95,12 +101,13 @@ class Manifest:
             raise FormatError("manifest.malformed", f"the subtrees in the manifest of {self.file} do not give its root")
 
 
-def parse_manifest(raw: bytes) -> Manifest:
-    """Parse a manifest.
+def read_manifest(path: Path) -> Manifest:
+    """Read a manifest.
 
     Raises:
-        FormatError: `manifest.malformed`, `json.*`.
+        FormatError: `file.unreadable`, `file.too-large`, `manifest.malformed`, `json.*`.
     """
+    raw = read_bounded(path, max_bytes=MAX_MANIFEST_BYTES, opener=regular_only)
     value = parse_json(raw, what="the manifest", max_bytes=MAX_MANIFEST_BYTES)
     try:
         ((file, sha256),) = value["files"].items()
@@ -126,15 +133,6 @@ def list_manifests(archive: Path) -> tuple[Path, ...]:
     folder = archive / SEGMENTS
     names = os.listdir(folder) if folder.is_dir() else []
     return tuple(folder / name for name in sorted(names, key=lambda name: name[8:]) if _NAME.fullmatch(name))
-
-
-def read_manifest(path: Path) -> Manifest:
-    """Read a manifest.
-
-    Raises:
-        FormatError: `file.unreadable`, `file.too-large`, `manifest.malformed`, `json.*`.
-    """
-    return parse_manifest(read_bounded(path, max_bytes=MAX_MANIFEST_BYTES, opener=regular_only))
 
 
 def _number(value: Any, maximum: int = (1 << 63) - 1) -> int:

@@ -11,14 +11,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from tppkit._clock import format_time
 from tppkit._encoding import parse_json
-from tppkit._files import PRIVATE, FilePath, as_path, read_bounded, regular_only, replace_file
-from tppkit.errors import ConfigurationError, FormatError
+from tppkit._files import PRIVATE, FilePath, as_path, locked, read_bounded, regular_only, replace_file
+from tppkit.errors import ArchiveError, ConfigurationError, FormatError
 from tppkit.evidence.files import sync
+from tppkit.evidence.manifest import SEGMENTS
 
 OPERATIONS = "operations.jsonl"
 _MAX_BYTES = 64 * 1024 * 1024
@@ -28,6 +31,23 @@ _MEMBERS = {
 }  # fmt: skip
 Ranges = Sequence[tuple[int, int]]
 """The first and the last place of records that follow on, in their order."""
+
+
+@contextmanager
+def operating(archive: Path) -> Iterator[None]:
+    """Let one process at a time seal, redact, prune or hold.
+
+    Raises:
+        ArchiveError: `archive.unusable`.
+        ConfigurationError: `file.unwritable`.
+    """
+    folder = archive / SEGMENTS
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as e:
+        raise ArchiveError("archive.unusable", f"{folder} cannot be used: {e.strerror}") from e
+    with locked(folder):
+        yield
 
 
 def read_operations(archive: FilePath) -> tuple[Mapping[str, Any], ...]:
@@ -109,13 +129,9 @@ def holds(receipts: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]
     return found
 
 
-def records_of(receipts: Iterable[Mapping[str, Any]], operation: str, stream_id: str) -> Ranges:
-    """Return the records of a stream that an operation names, by all its receipts."""
-    named = (
-        range_ for one in receipts if (one["operation"], one["stream_id"]) == (operation, stream_id)
-        for range_ in one["records"]
-    )  # fmt: skip
-    return joined(named)
+def records_of(receipts: Iterable[Mapping[str, Any]], operation: str) -> Ranges:
+    """Return the records that an operation names, by all its receipts."""
+    return joined(range_ for one in receipts if one["operation"] == operation for range_ in one["records"])
 
 
 def joined(ranges: Iterable[Sequence[int]]) -> Ranges:

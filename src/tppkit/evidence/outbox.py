@@ -20,7 +20,7 @@ from tppkit._extras import needs_extra
 from tppkit._files import FilePath
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
-from tppkit.evidence.archive import EvidenceArchive, files_of
+from tppkit.evidence.archive import EvidenceArchive
 from tppkit.evidence.files import KeptFiles
 from tppkit.evidence.record import EvidenceRecord
 
@@ -117,7 +117,7 @@ class Outbox:
         _require_transaction(db)
         row_id = secrets.token_hex(16)
         unplaced, read = record.unplaced(outbox_id=row_id)
-        self._files.keep(files_of(record, certificates))
+        self._files.keep(record.files, certificates)
         self._insert.run_one(db, {"new_id": row_id, "unplaced": unplaced})
         if self._archive is not None and len(unplaced) <= _MAX_READ_BYTES:
             self._read.put(row_id, (unplaced, read))

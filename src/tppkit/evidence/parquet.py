@@ -5,16 +5,19 @@ Needs the extra `audit`. Hashes are binary, times microseconds in UTC, lists of 
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO
+from typing import Any
 
 from tppkit._encoding import parse_json
 from tppkit._extras import needs_extra
+from tppkit._files import flush
 from tppkit.errors import ArchiveError, FormatError
 from tppkit.evidence.columns import BYTES, FORMS, MAX_LINE_BYTES
+from tppkit.evidence.files import private
 from tppkit.evidence.table import NAMES, Columns
 
 with needs_extra("audit"):
@@ -52,20 +55,33 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 
 
-def write_parquet(file: BinaryIO, batches: Iterable[Columns]) -> None:
-    """Write records, each with its leaf, in groups of bounded size."""
-    with pq.ParquetWriter(file, SCHEMA, compression="zstd", write_page_checksum=True) as writer:
-        group = SCHEMA.empty_table()
-        for table in map(to_table, batches):
-            if group.num_rows + table.num_rows > GROUP_RECORDS or group.nbytes + table.nbytes > GROUP_BYTES:
-                writer.write_table(group)
+def write_parquet(path: Path, batches: Iterable[Columns]) -> str:
+    """Write records, each with its leaf, in groups of bounded size into a file, and wait until it is on disk.
+
+    Returns:
+        SHA-256 of the file, hexadecimal.
+
+    Raises:
+        ArchiveError: `archive.unusable`.
+    """
+    try:
+        with open(path, "wb", opener=private) as file:
+            with pq.ParquetWriter(file, SCHEMA, compression="zstd", write_page_checksum=True) as writer:
                 group = SCHEMA.empty_table()
-            group = pa.concat_tables([group, table])
-        writer.write_table(group)
+                for table in map(_to_table, batches):
+                    if group.num_rows + table.num_rows > GROUP_RECORDS or group.nbytes + table.nbytes > GROUP_BYTES:
+                        writer.write_table(group)
+                        group = SCHEMA.empty_table()
+                    group = pa.concat_tables([group, table])
+                writer.write_table(group)
+            flush(file)
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as e:
+        raise ArchiveError("archive.unusable", f"{path} cannot be written: {e.strerror}") from e
 
 
-def to_table(columns: Columns) -> pa.Table:
-    """Return the Arrow table of readable records."""
+def _to_table(columns: Columns) -> pa.Table:
     arrays = [pa.array([_packed(field.name, value) for value in columns[field.name]], field.type) for field in SCHEMA]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
 

@@ -20,7 +20,6 @@ from tppkit._files import PRIVATE, FilePath, as_path, read_bounded, regular_only
 from tppkit.errors import CertificateRejected, Finding, FormatError, Severity, VerificationError
 from tppkit.evidence.algorithms import NEVER, Proof, end_of_stamp
 from tppkit.evidence.files import sync
-from tppkit.evidence.heads import Head
 from tppkit.evidence.manifest import SEGMENTS, Manifest, list_manifests, read_manifest
 from tppkit.evidence.results import StampRow
 from tppkit.evidence.segments import STAMP, Segment, list_segments
@@ -64,7 +63,7 @@ def stamp_archive(archive: FilePath, url: str, *, fetch: Fetch) -> Iterator[str]
         file = path.with_suffix(STAMP)
         if os.path.lexists(file):
             continue
-        raw = request_stamp(_head(read_manifest(path)), url, fetch=fetch)
+        raw = request_stamp(read_manifest(path).head, url, fetch=fetch)
         replace_file(file, raw, mode=PRIVATE)
         sync(file.parent)
         yield f"{SEGMENTS}/{file.name}"
@@ -133,7 +132,7 @@ def _check(
         return row._replace(message="no authority was given that it could be verified by"), None
     try:
         raw = read_bounded(segment.archive / row.file, max_bytes=MAX_STAMP_BYTES, opener=regular_only)
-        stamp = verify_stamp(raw, _head(manifest), paths=paths)
+        stamp = verify_stamp(raw, manifest.head, paths=paths)
     except (FormatError, VerificationError) as e:
         is_open = isinstance(e, CertificateRejected) and e.code != "revocation.revoked"
         return row._replace(status="not-checked" if is_open else "fails", message=e.message), None
@@ -161,7 +160,3 @@ def _findings(row: StampRow, proof: Proof | None, manifest: Manifest) -> Iterato
     if late is not None and late > _LATE:
         message = f"{row.file} was made {late.days} days after the last record of its part"
         yield Finding("log.stamp-late", Severity.WARNING, message)
-
-
-def _head(manifest: Manifest) -> Head:
-    return Head(manifest.stream_id, manifest.end, manifest.root)

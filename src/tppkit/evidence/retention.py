@@ -12,19 +12,28 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from tppkit._clock import from_microseconds, to_microseconds
-from tppkit._files import PRIVATE, FilePath, as_path, locked, replace_file
+from tppkit._files import PRIVATE, FilePath, as_path, replace_file
 from tppkit.errors import ArchiveError, ConfigurationError, Finding, FormatError, Severity
 from tppkit.evidence.files import sync
-from tppkit.evidence.manifest import SEGMENTS, Manifest
-from tppkit.evidence.operations import Ranges, add_operation, holds, joined, missing_in, read_operations, records_of
+from tppkit.evidence.manifest import Manifest
+from tppkit.evidence.operations import (
+    Ranges,
+    add_operation,
+    holds,
+    joined,
+    missing_in,
+    operating,
+    read_operations,
+    records_of,
+)
 from tppkit.evidence.record import BodyState
 from tppkit.evidence.segments import Segment, list_segments
 from tppkit.evidence.table import Columns, entries, leaves
@@ -32,6 +41,7 @@ from tppkit.evidence.tree import subtrees
 
 _MONTH = re.compile("[0-9]{4}-[0-9]{2}")
 _CLOCKS = timedelta(days=1)  # records are not exactly in the order of their times
+_UNKNOWN = datetime(1970, 1, 2, tzinfo=UTC)
 
 
 def redact(archive: FilePath, seqs: Collection[int], *, ground: str, by: str, now: datetime) -> tuple[str, ...]:
@@ -52,81 +62,76 @@ def redact(archive: FilePath, seqs: Collection[int], *, ground: str, by: str, no
         FormatError: `log.segment-changed`, a part does not have the records of its manifest; `operations.malformed`.
         ConfigurationError: `operations.text`, `file.unwritable`, `extra.missing`.
     """
-    folder = as_path(archive)
+    folder, wanted = as_path(archive), joined((seq, seq) for seq in seqs)
     with _operating(folder) as receipts:
-        parts: dict[str, tuple[Segment, Manifest, set[int]]] = {}
-        sealed = [(one, one.manifest) for one in list_segments(folder) if one.manifest is not None]
+        parts = [one for one in _sealed(folder) if any(seq in _places(one[1]) for seq in seqs)]
         for seq in seqs:
-            found = [(one, manifest) for one, manifest in sealed if manifest.first_seq <= seq < manifest.end]
-            if len(found) != 1 or found[0][0].size is None:
+            if sum(seq in _places(manifest) for _, manifest in parts) != 1:
                 raise ArchiveError("record.unsealed", f"record {seq} is in no sealed part of {folder}, or was pruned")
-            parts.setdefault(found[0][0].name, (*found[0], set()))[2].add(seq)
-        wanted = joined((seq, seq) for seq in seqs)
+        known = records_of(receipts, "redact")
         changed = []
         try:
-            for segment, manifest, places in parts.values():
-                known = records_of(receipts, "redact", manifest.stream_id)
-                again = _written_again(segment, manifest, places, joined([*known, *wanted]))
+            for segment, manifest in parts:
+                again = _written_again(segment, manifest, frozenset(seqs), joined([*known, *wanted]))
                 if again.sha256 != manifest.sha256 or again.sha256 != segment.sha256():
                     changed.append((segment, again))
-            for stream_id in dict.fromkeys(manifest.stream_id for _, manifest, _ in parts.values()):
-                known = records_of(receipts, "redact", stream_id)
-                if rest := [*missing_in(known, wanted)]:
-                    add_operation(folder, "redact", ground=ground, by=by, stream_id=stream_id, records=rest, now=now)
+            _add_receipt(folder, "redact", parts, missing_in(known, wanted), ground=ground, by=by, now=now)
             for segment, manifest in changed:
                 _replace(segment, manifest)
         finally:
-            for segment, _, _ in parts.values():
+            for segment, _ in parts:
                 _partial(segment).unlink(missing_ok=True)
         return tuple(segment.name for segment, _ in changed)
+
+
+def _sealed(folder: Path) -> list[tuple[Segment, Manifest]]:
+    """Return the sealed parts that have their file, each with its manifest."""
+    return [(one, one.manifest) for one in list_segments(folder) if one.manifest is not None and one.size is not None]
+
+
+def _places(manifest: Manifest) -> range:
+    return range(manifest.first_seq, manifest.end)
+
+
+def _add_receipt(
+    folder: Path, operation: str, parts: Sequence[tuple[Segment, Manifest]], records: Iterable[tuple[int, int]], *,
+    ground: str, by: str, now: datetime,
+) -> None:  # fmt: skip
+    """Add the receipt of records that have none yet."""
+    if rest := [*records]:
+        stream_id = parts[0][1].stream_id
+        add_operation(folder, operation, ground=ground, by=by, stream_id=stream_id, records=rest, now=now)
 
 
 def _partial(segment: Segment) -> Path:
     return segment.path.with_suffix(".part")
 
 
-def _written_again(segment: Segment, manifest: Manifest, places: Collection[int], receipts: Ranges) -> Manifest:
+def _written_again(segment: Segment, manifest: Manifest, seqs: Collection[int], receipts: Ranges) -> Manifest:
     """Write a part beside itself, without the bodies of records, and return its manifest."""
     from tppkit.evidence.parquet import write_parquet  # needs the extra `audit`, as reading it
 
-    partial, known = _partial(segment), list[bytes]()
-    try:
-        with open(partial, "wb", opener=_private) as file:
-            write_parquet(file, _without_bodies(segment, manifest, places, receipts, known))
-            file.flush()
-            os.fsync(file.fileno())
-        pieces = tuple((level, node.hex()) for level, node in subtrees(manifest.first_seq, known))
-        if pieces != manifest.subtrees:
-            raise FormatError("log.segment-changed", f"{segment.path} does not have the records of its manifest")
-        with open(partial, "rb") as file:
-            return replace(manifest, sha256=hashlib.file_digest(file, "sha256").hexdigest())
-    except OSError as e:
-        raise ArchiveError("archive.unusable", f"{partial} cannot be written: {e.strerror}") from e
+    known = list[bytes]()
+    digest = write_parquet(_partial(segment), _without_bodies(segment, seqs, receipts, known))
+    if not manifest.has_subtrees(subtrees(manifest.first_seq, known)):
+        raise FormatError("log.segment-changed", f"{segment.path} does not have the records of its manifest")
+    return replace(manifest, sha256=digest)
 
 
-def _without_bodies(
-    segment: Segment, manifest: Manifest, places: Collection[int], receipts: Ranges, known: list[bytes]
-) -> Iterator[Columns]:
+def _without_bodies(segment: Segment, seqs: Collection[int], receipts: Ranges, known: list[bytes]) -> Iterator[Columns]:
     for columns in segment.read():
-        found = leaves(columns)
-        for leaf, entry in zip(found, entries(columns), strict=True):
-            body, is_redacted = entry.body or b"", entry.body_state == BodyState.REDACTED
-            is_known = not any(missing_in(receipts, [(entry.seq, entry.seq)])) if is_redacted else True
-            if leaf != entry.leaf or not is_known or not (is_redacted or _is_body(body, entry.body_sha256)):
-                # The new manifest would hide it.
+        bodies, states = list(columns["body"]), list(columns["body_state"])
+        for number, (leaf, entry) in enumerate(zip(leaves(columns), entries(columns), strict=True)):
+            if entry.body_state == BodyState.REDACTED:
+                is_intact = not any(missing_in(receipts, [(entry.seq, entry.seq)]))
+            else:
+                is_intact = hashlib.sha256(entry.body or b"").hexdigest() == entry.body_sha256
+            if leaf is None or leaf != entry.leaf or not is_intact:  # the new manifest would hide it
                 raise FormatError("log.segment-changed", f"record {entry.seq} of {segment.path} was changed: audit it")
-        known += [bytes.fromhex(leaf or "") for leaf in found]
-        is_chosen = [seq in places for seq in columns["seq"]]
-        bodies, states = (list(columns[name]) for name in ("body", "body_state"))
-        yield {
-            **columns,
-            "body": [None if chosen else body for chosen, body in zip(is_chosen, bodies, strict=True)],
-            "body_state": [int(BodyState.REDACTED) if one else state for one, state in zip(is_chosen, states, strict=True)],
-        }  # fmt: skip
-
-
-def _is_body(body: bytes, sha256: str) -> bool:
-    return hashlib.sha256(body).hexdigest() == sha256
+            known.append(bytes.fromhex(leaf))
+            if entry.seq in seqs:
+                bodies[number], states[number] = None, int(BodyState.REDACTED)
+        yield {**columns, "body": bodies, "body_state": states}
 
 
 def _replace(segment: Segment, manifest: Manifest) -> None:
@@ -163,20 +168,13 @@ def prune(archive: FilePath, *, before: datetime, ground: str, by: str, now: dat
         raise ConfigurationError("operations.future", "records that are yet to be received cannot be pruned")
     folder, limit = as_path(archive), to_microseconds(before)
     with _operating(folder) as receipts:
-        segments = list_segments(folder)
-        parts = [
-            (one, one.manifest) for one in segments
-            if one.size is not None and one.manifest is not None and one.manifest.received_to < limit
-        ]  # fmt: skip
-        for stream_id in dict.fromkeys(manifest.stream_id for _, manifest in parts):
-            wanted = [
-                (manifest.first_seq, manifest.end - 1) for _, manifest in parts if manifest.stream_id == stream_id
-            ]
-            if rest := [*missing_in(records_of(receipts, "prune", stream_id), joined(wanted))]:
-                add_operation(folder, "prune", ground=ground, by=by, stream_id=stream_id, records=rest, now=now)
-        gone = {segment.name for segment, _ in parts}
-        stay = [one for one in segments if one.size is not None and one.name not in gone]
-        month = f"{min([before, *(_earliest(one) for one in stay)]) - _CLOCKS:%Y-%m}"
+        parts = [(segment, manifest) for segment, manifest in _sealed(folder) if manifest.received_to < limit]
+        gone = [segment.name for segment, _ in parts]
+        stay = [one for one in list_segments(folder) if one.size is not None and one.name not in gone]
+        month = f"{min([before, *map(_earliest, stay)]) - _CLOCKS:%Y-%m}"
+        wanted = joined((manifest.first_seq, manifest.end - 1) for _, manifest in parts)
+        rest = missing_in(records_of(receipts, "prune"), wanted)
+        _add_receipt(folder, "prune", parts, rest, ground=ground, by=by, now=now)
         try:
             for segment, _ in parts:
                 segment.path.unlink()
@@ -190,14 +188,14 @@ def _earliest(segment: Segment) -> datetime:
     """Return about when the first record of a part was received; the beginning of time if that is not known."""
     if segment.manifest is not None:
         return from_microseconds(segment.manifest.received_from)
-    with suppress(ArchiveError):
-        for columns in segment.read():
-            if (at := columns["received_at"][0]) is not None:
-                return from_microseconds(at)
-            break
-        else:
-            return from_microseconds(253_402_300_799_999_999)  # it is empty
-    return from_microseconds(_CLOCKS // timedelta(microseconds=1))
+    try:
+        columns = next(segment.read(), None)
+    except ArchiveError:
+        return _UNKNOWN
+    if columns is None:
+        return from_microseconds(253_402_300_799_999_999)  # it is empty
+    at = columns["received_at"][0]
+    return _UNKNOWN if at is None else from_microseconds(at)
 
 
 def _remove_answers(folder: Path, month: str) -> Iterator[str]:
@@ -236,19 +234,11 @@ def release(archive: FilePath, *, ground: str, by: str, now: datetime) -> None:
 @contextmanager
 def _operating(folder: Path, *, is_held: bool = True) -> Iterator[tuple[Mapping[str, Any], ...]]:
     """Let one process at a time seal, redact, prune or hold; give the receipts so far."""
-    try:
-        (folder / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
-    except OSError as e:
-        raise ArchiveError("archive.unusable", f"{folder / SEGMENTS} cannot be used: {e.strerror}") from e
-    with locked(folder / SEGMENTS):
+    with operating(folder):
         receipts = read_operations(folder)
         if is_held and (grounds := holds(receipts)):
             raise ArchiveError("archive.held", f"{folder} is held: {', '.join(map(repr, grounds))}")
         yield receipts
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, PRIVATE)
 
 
 def check_receipts(segment: Segment, redacted: Ranges, receipts: Collection[Mapping[str, Any]]) -> Iterator[Finding]:
@@ -263,7 +253,6 @@ def check_receipts(segment: Segment, redacted: Ranges, receipts: Collection[Mapp
     if segment.size is None and segment.manifest is not None:
         operation, what = "prune", "are missing"
         redacted = [(segment.manifest.first_seq, segment.manifest.end - 1)]
-    named = joined(range_ for one in receipts if one["operation"] == operation for range_ in one["records"])
-    for first, last in missing_in(named, joined(redacted)):
+    for first, last in missing_in(records_of(receipts, operation), joined(redacted)):
         message = f"records {first} to {last} of {segment.path} {what}, and no receipt says why"
         yield Finding("log.redaction", Severity.ERROR, message)

@@ -8,21 +8,19 @@ The writer may go on meanwhile: it appends to the open part only. A part that do
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tppkit._clock import from_microseconds
-from tppkit._files import PRIVATE, FilePath, as_path, locked, regular_only, replace_file
+from tppkit._files import PRIVATE, FilePath, as_path, regular_only, replace_file
 from tppkit.errors import ArchiveError, FormatError
 from tppkit.evidence.archive import closed_parts, read_lines
 from tppkit.evidence.checks import unverified
 from tppkit.evidence.files import sync
 from tppkit.evidence.manifest import SEGMENTS, Manifest, list_manifests, read_manifest
-from tppkit.evidence.operations import OPERATIONS
+from tppkit.evidence.operations import OPERATIONS, operating
 from tppkit.evidence.parquet import read_parquet, write_parquet
 from tppkit.evidence.record import FIRST_PREVIOUS
 from tppkit.evidence.stream import Stream
@@ -47,11 +45,7 @@ def seal_archive(archive: FilePath) -> Iterator[Manifest]:
         ConfigurationError: `file.unwritable`; `extra.missing`.
     """
     folder = as_path(archive)
-    try:
-        (folder / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
-    except OSError as e:
-        raise ArchiveError("archive.unusable", f"{e.filename} cannot be used: {e.strerror}") from e
-    with locked(folder / SEGMENTS):  # redaction replaces files there, too
+    with operating(folder):
         _remove_leftovers(folder)
         yield from _seal_parts(folder, closed_parts(folder))
 
@@ -79,31 +73,28 @@ def _seal_parts(folder: Path, parts: Sequence[tuple[int, str]]) -> Iterator[Mani
 def _seal_part(
     folder: Path, name: str, first_seq: int, frontier: Frontier, stream_id: str | None, previous: str
 ) -> Manifest:
-    part = [*batches(read_lines(folder, name=name))]
-    found = _check(part, first_seq, stream_id, previous)
-    received = [at for columns in part for at in columns["received_at"]]
-    month = f"{from_microseconds(received[0]):%Y-%m}"
-    file = folder / SEGMENTS / f"{month}-{first_seq:012}.parquet"
-    partial = file.with_suffix(".part")
+    found = list[str]()
+    received = list[int]()
+    partial = folder / SEGMENTS / f"{first_seq:012}.part"
+    stream = Stream(now=_ANY_TIME, stream_id=stream_id, next_seq=first_seq, previous=previous)
     try:
-        with open(partial, "wb", opener=_private) as raw:
-            write_parquet(raw, part)
-            raw.flush()
-            os.fsync(raw.fileno())
-        again = [leaf for columns in read_parquet(partial, regular_only) for leaf in leaves(columns)]
-        if again != found:
+        digest = write_parquet(partial, _checked(folder, name, stream, found, received))
+        if not found or stream.stream_id is None:
+            raise FormatError("log.empty", "it contains no record")
+        if found != [leaf for columns in read_parquet(partial, regular_only) for leaf in leaves(columns)]:
             raise ArchiveError("archive.unusable", f"{partial} does not have the records that were written to it")
-        with open(partial, "rb") as raw:
-            digest = hashlib.file_digest(raw, "sha256").hexdigest()
+        file = partial.with_name(f"{from_microseconds(received[0]):%Y-%m}-{first_seq:012}.parquet")
         partial.replace(file)
         sync(file.parent)
     except OSError as e:
-        raise ArchiveError("archive.unusable", f"{partial} cannot be written: {e.strerror}") from e
+        raise ArchiveError("archive.unusable", f"{partial} cannot be replaced: {e.strerror}") from e
+    finally:
+        partial.unlink(missing_ok=True)
     pieces = subtrees(first_seq, [bytes.fromhex(leaf) for leaf in found])
     for level, node in pieces:
         frontier.join(level, node)
     manifest = Manifest(
-        part[0]["stream_id"][0], first_seq, len(found), min(received), max(received), previous, found[-1],
+        stream.stream_id, first_seq, len(found), min(received), max(received), previous, found[-1],
         tuple((level, node.hex()) for level, node in pieces), frontier.root().hex(), file.name, digest,
     )  # fmt: skip
     replace_file(file.with_suffix(".json"), manifest.to_bytes(), mode=PRIVATE)
@@ -111,23 +102,21 @@ def _seal_part(
     return manifest
 
 
-def _check(part: list[Columns], first_seq: int, stream_id: str | None, previous: str) -> list[str]:
-    """Return the leaves of a part whose records are intact and follow on.
+def _checked(folder: Path, name: str, stream: Stream, found: list[str], received: list[int]) -> Iterator[Columns]:
+    """Yield the records of a part that are intact and follow on, and add their leaves and times of receipt.
 
     Raises:
         FormatError: the fault of the first record that is not.
     """
-    stream = Stream(now=_ANY_TIME, stream_id=stream_id, next_seq=first_seq, previous=previous)
-    found: list[str] = []
-    for row in (row for columns in part for row in map(unverified, leaves(columns), entries(columns))):
-        place = stream.add(row)
-        fault = (place.code, place.message) if place and not place.code.startswith("log.time") else None
-        for code, message in (*row.failures, *filter(None, [fault])):
-            raise FormatError(code, f"line {row.line}: {message}")
-        found.append(row.leaf or "")
-    if not found:
-        raise FormatError("log.empty", "it contains no record")
-    return found
+    for columns in batches(read_lines(folder, name=name)):
+        for row in map(unverified, leaves(columns), entries(columns)):
+            place = stream.add(row)
+            fault = (place.code, place.message) if place and not place.code.startswith("log.time") else None
+            for code, message in (*row.failures, *filter(None, [fault])):
+                raise FormatError(code, f"line {row.line}: {message}")
+            found.append(row.leaf or "")
+        received += columns["received_at"]
+        yield columns
 
 
 def _remove_leftovers(folder: Path) -> None:
@@ -143,7 +132,3 @@ def _remove(path: Path) -> None:
         sync(path.parent)
     except OSError as e:
         raise ArchiveError("archive.unusable", f"{path} cannot be removed: {e.strerror}") from e
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, PRIVATE)

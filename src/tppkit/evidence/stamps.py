@@ -115,9 +115,9 @@ def verify_stamp(raw: bytes, head: Head, *, paths: PathVerifier) -> Stamp:
         raise CertificateRejected("trust.no-path", message)
     # The certificates in a token are trusted only through `path`, so the library gets no others.
     verifier = VerifierBuilder(
-        tsa_certificate=_loaded(signer),
-        intermediates=[_loaded(one) for one in path.chain[1:-1]],
-        roots=[_loaded(root)],
+        tsa_certificate=signer.x509,
+        intermediates=[one.x509 for one in path.chain[1:-1]],
+        roots=[root.x509],
     ).build()
     try:
         verifier.verify_message(response, head.text.encode())
@@ -151,14 +151,10 @@ def _signer(response: Any) -> tuple[EidasCertificate, list[EidasCertificate]]:
     try:
         (info,) = response.signed_data.signer_infos
         certificates = [EidasCertificate.from_der(bytes(raw)) for raw in response.signed_data.certificates]
-        found = [
-            one
-            for one in certificates
-            if (one.x509.serial_number, one.x509.issuer) == (info.serial_number, info.issuer)
-        ]
-        (signer,) = found
+        named = info.serial_number, info.issuer
+        (signer,) = (one for one in certificates if (one.x509.serial_number, one.x509.issuer) == named)
         _require_form(response, signer)
-        purposes = _loaded(signer).extensions.get_extension_for_class(x509.ExtendedKeyUsage)
+        purposes = signer.x509.extensions.get_extension_for_class(x509.ExtendedKeyUsage)
     except (ValueError, TypeError, KeyError, FormatError, CertificateRejected, x509.ExtensionNotFound) as e:
         message = "the token is damaged, or does not have exactly one signer with the certificate for time stamps that it names"
         raise VerificationError("stamp.signature", message) from e
@@ -192,7 +188,3 @@ def _require_form(response: Any, signer: EidasCertificate) -> None:
         hashlib.new(name, signer.der).digest(),
     ):
         raise FormatError("stamp.malformed", "the signed attributes name other content or another certificate")
-
-
-def _loaded(certificate: EidasCertificate) -> x509.Certificate:
-    return x509.load_der_x509_certificate(certificate.der)

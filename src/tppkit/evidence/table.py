@@ -101,7 +101,7 @@ def batches(lines: Iterable[tuple[int, bytes]]) -> Iterator[Columns]:
         ArchiveError: as the lines.
     """
     batch: list[tuple[int, bytes]] = []
-    size = 0
+    size, fault = 0, None
     try:
         for number, line in lines:
             batch.append((number, line))
@@ -109,12 +109,12 @@ def batches(lines: Iterable[tuple[int, bytes]]) -> Iterator[Columns]:
             if len(batch) == MAX_BATCH or size > _MAX_BATCH_BYTES:
                 yield columns_of_lines(batch)
                 batch, size = [], 0
-    except ArchiveError:
-        if batch:
-            yield columns_of_lines(batch)
-        raise
+    except ArchiveError as e:
+        fault = e
     if batch:
         yield columns_of_lines(batch)
+    if fault is not None:
+        raise fault
 
 
 def leaves(columns: Columns) -> list[str | None]:

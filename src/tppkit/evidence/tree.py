@@ -7,7 +7,7 @@ The leaf hash of a record already is a leaf of RFC 6962, so one tree covers all 
         frontier.add(leaf)
     frontier.root()
 
-Source: RFC 6962 section 2.1 (tree), RFC 9162 section 2.1.3.2 (verification of an inclusion proof).
+Source: RFC 6962 section 2.1.
 """
 
 from __future__ import annotations
@@ -132,30 +132,3 @@ def inclusion_path(index: int, size: int, *, before: Frontier, leaves: Sequence[
 def _above(row: dict[int, bytes], place: int, last: int) -> bytes:
     left = place & ~1
     return row[left] if left == last else parent(row[left], row[left + 1])
-
-
-def root_from_path(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes:
-    """Return the root that a path proves for a leaf.
-
-    Args:
-        leaf: the leaf hash.
-        index: its place.
-        size: the number of leaves under the root.
-        path: the hashes of `inclusion_path`.
-
-    Raises:
-        FormatError: `tree.malformed`, the path does not have the length that the place demands.
-    """
-    if not 0 <= index < size or any(len(node) != HASH_BYTES for node in path):
-        raise FormatError("tree.malformed", f"leaf {index} cannot be in a tree of {size} leaves")
-    last, node, rest = size - 1, leaf, list(path)
-    while last:
-        if index & 1 or index < last:
-            if not rest:
-                raise FormatError("tree.malformed", "the path is too short")
-            sibling = rest.pop(0)
-            node = parent(sibling, node) if index & 1 else parent(node, sibling)
-        index, last = index >> 1, last >> 1
-    if rest:
-        raise FormatError("tree.malformed", "the path is too long")
-    return node
