@@ -237,6 +237,7 @@ def test_a_byte_order_mark_makes_the_first_record_unreadable_and_no_other(filled
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
     result = audit_of(filled, paths)
     assert (result.exit_code, result.verdicts[Verdict.UNREADABLE], result.verdicts[Verdict.PASSED]) == (5, 1, 2)
+    assert "byte-order mark" in result.first_failures[0]["message"]
 
 
 def test_a_record_that_was_received_after_the_audit_is_inconsistent(filled, paths):

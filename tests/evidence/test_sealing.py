@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tracemalloc
 from datetime import UTC, datetime, timedelta
@@ -143,3 +144,31 @@ def test_a_manifest_that_is_not_the_archives_is_reported(change, sealed, paths):
         path.symlink_to("/dev/zero")
     assert audit_archives([folder], PLAN, material=paths).exit_code in (4, 5)
     assert audit_archives([folder], PLAN, heads=[head], material=paths).exit_code in (4, 5)
+
+
+def test_choosing_records_accuses_no_sealed_part(sealed, paths):
+    folder, _ = sealed
+    for records, chosen in (
+        (2, {"received_from": RECEIVED + timedelta(seconds=1), "received_to": RECEIVED + timedelta(seconds=3)}),
+        (0, {"received_from": NEXT_DAY}),
+        (0, {"selected": ("PSDXX-NO-1",)}),
+        (7, {"selected": ("PSDLT-BL-LB000000",)}),
+    ):
+        result = audit_archives([folder], AuditPlan(now=NEXT_DAY, **chosen), material=paths)
+        assert (result.records, result.findings, result.exit_code) == (records, (), 0 if records else 3), chosen
+
+
+def test_a_part_whose_manifest_was_deleted_is_still_verified(sealed, paths):
+    folder, head = sealed
+    next((folder / "segments").glob("*-000000000003.json")).unlink()
+    result = audit_archives([folder], PLAN, heads=[head], material=paths)
+    assert (result.exit_code, result.records) == (4, 7)
+    assert [finding.code for finding in result.findings] == ["log.manifest"]
+
+
+def test_a_part_with_a_hole_of_terabytes_is_unreadable_at_once(sealed, paths):
+    folder, _ = sealed
+    part = next((folder / "segments").glob("*-000000000000.parquet"))
+    os.truncate(part, 1 << 42)
+    result = audit_archives([folder], PLAN, material=paths)
+    assert (result.exit_code, result.records, len(result.unreadable)) == (5, 4, 1)

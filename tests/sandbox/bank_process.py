@@ -109,8 +109,8 @@ class BankProcess:
         records = self.records()
         assert {(record.http_status, record.error_code) for record in records} == {(201, None)}
         made = self.rows("payments", "payment_id") + self.rows("consents", "consent_id")
-        assert Counter(record.payment_ref for record in records) == Counter(made)
-        kept = {record.x_request_id: str(record.payment_ref) for record in records}
+        assert Counter(record.payment_ref or record.consent_ref for record in records) == Counter(made)
+        kept = {record.x_request_id: str(record.payment_ref or record.consent_ref) for record in records}
         assert len(kept) == len(records)
         command = [TPPKIT, "audit", "verify", self.folder / "archive", "--trust", self._pki]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

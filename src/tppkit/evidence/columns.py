@@ -98,6 +98,10 @@ def parse_object(raw: bytes) -> dict[str, Any]:
     Raises:
         FormatError: `json.*`, `record.malformed`.
     """
+    if raw.startswith(b"\xef\xbb\xbf"):
+        raise FormatError(
+            "json.malformed", "the line begins with a byte-order mark, which an editor added: remove its 3 bytes"
+        )
     values = parse_json(raw, what="the record", max_bytes=MAX_LINE_BYTES)
     if not isinstance(values, dict):
         raise FormatError("record.malformed", "the record is not a JSON object")

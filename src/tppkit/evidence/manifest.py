@@ -23,7 +23,7 @@ from tppkit.evidence.tree import Frontier
 SEGMENTS = "segments"
 MAX_MANIFEST_BYTES = 64 * 1024
 _VERSION = 1
-_NAME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{12}\.json")
+_NAME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{12}")
 _HEX = re.compile("[0-9a-f]{64}")
 _STREAM = re.compile("[0-9a-f]{32}")
 _MAX_LEVEL = 63
@@ -124,15 +124,19 @@ def read_manifest(path: Path) -> Manifest:
     return manifest
 
 
-def list_manifests(archive: Path) -> tuple[Path, ...]:
-    """List the manifests of an archive in the order of their records.
+def list_manifests(archive: Path, *, suffix: str = ".json") -> tuple[Path, ...]:
+    """List the manifests of an archive in the order of their records, or the files of sealed parts with another suffix.
 
     Raises:
         OSError: a folder cannot be read.
     """
     folder = archive / SEGMENTS
     names = os.listdir(folder) if folder.is_dir() else []
-    return tuple(folder / name for name in sorted(names, key=lambda name: name[8:]) if _NAME.fullmatch(name))
+    return tuple(
+        folder / name
+        for name in sorted(names, key=lambda name: name[8:])
+        if name.endswith(suffix) and _NAME.fullmatch(name.removesuffix(suffix))
+    )
 
 
 def _number(value: Any, maximum: int = (1 << 63) - 1) -> int:

@@ -79,7 +79,7 @@ class _Sums:
         self.tables[key] = segment
         if result["unreadable"]:
             self.unreadable.append(Finding("archive.unreadable", Severity.ERROR, result["unreadable"]))
-        if totals.records or result["unreadable"]:
+        if totals.records or result["leaves"] or result["unreadable"]:
             self.used.add(segment.archive)
         self.findings += _compared(segment, result)
         return result
@@ -196,10 +196,10 @@ def _compared(segment: Segment, result: Mapping[str, Any]) -> Iterator[Finding]:
     manifest = segment.manifest
     if manifest is None or result["unreadable"]:
         return
-    first, end, received = result["first"] or {}, result["end"], result["totals"]
+    first, end, received = result["first"] or {}, result["end"], result["received"] or [None, None]
     same = segment.name.rpartition("/")[2] == manifest.file and (
         result["sha256"], result["leaves"], tuple((level, node) for level, node in result["subtrees"]), first.get("previous"),
-        end["leaf"], received["received_from"], received["received_to"],
+        end["leaf"], *received,
     ) == (
         manifest.sha256, manifest.records, manifest.subtrees, manifest.previous, manifest.leaf, manifest.received_from,
         manifest.received_to,

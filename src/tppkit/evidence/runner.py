@@ -256,6 +256,7 @@ def _examine(
     stream = Stream(now=plan.now, next_seq=None, previous=None)  # the merge compares the ends of segments
     unreadable: str | None = None
     first: RecordVerdict | None = None
+    received: tuple[int, int] | None = None
     unusable_before = 0
     try:
         for columns in batches:
@@ -267,6 +268,8 @@ def _examine(
                 if row.is_intact and row.leaf and (row.place is None or row.place.code not in NOT_IN_STREAM):
                     leaves.append(bytes.fromhex(row.leaf))
                     first = first or row
+                    at = row.received_at or 0
+                    received = (at, at) if received is None else (min(received[0], at), max(received[1], at))
                 if not row.is_selected and row.is_intact and row.place is None and not row.findings:
                     continue
                 endpoint, role = "", None
@@ -294,6 +297,7 @@ def _examine(
             "unusable": stream.unusable,
         },
         "unusable_before": unusable_before,
+        "received": received,
         "leaves": len(leaves),
         "subtrees": () if first is None else subtrees(first.seq or 0, leaves),
         "unreadable": unreadable,

@@ -26,6 +26,7 @@ from tppkit.evidence.table import Columns, batches
 
 STAMP = ".tsr"
 _CHUNK = 1 << 20
+_PARQUET_END = b"PAR1"
 
 
 class State(StrEnum):
@@ -100,6 +101,11 @@ class Segment:
         hashing, rest = hashlib.sha256(), self.size or 0
         try:
             with open(self.path, "rb", opener=regular_only) as file:
+                if self.state is State.SEALED and rest > _CHUNK:
+                    file.seek(rest - len(_PARQUET_END))
+                    if file.read() != _PARQUET_END:  # such as a file with a large hole, which would take long to read
+                        raise ArchiveError("archive.unreadable", f"{self.path} does not end as a Parquet file does")
+                    file.seek(0)
                 while rest and (chunk := file.read(min(rest, _CHUNK))):
                     hashing.update(chunk)
                     rest -= len(chunk)
@@ -117,11 +123,16 @@ def list_segments(archive: FilePath) -> tuple[Segment, ...]:
     folder = as_path(archive)
     try:
         names = os.listdir(folder)
-        found = [_sealed(folder, path) for path in list_manifests(folder)]
+        parts = closed_parts(folder)
+        unsealed = {first_seq for first_seq, _ in parts}
+        # A manifest that was lost hides no records; but where sealing was interrupted, the closed part still has them.
+        lost = [path for path in list_manifests(folder, suffix=".parquet") if int(path.stem[8:]) not in unsealed]
+        manifests = {*list_manifests(folder), *(path.with_suffix(".json") for path in lost)}
+        found = [_sealed(folder, path) for path in sorted(manifests, key=lambda path: path.name[8:])]
         end = max((one.manifest.end for one in found if one.manifest is not None), default=0)
         found += [
             Segment(folder, name, State.CLOSED, first_seq, (folder / name).stat().st_size)
-            for first_seq, name in closed_parts(folder)
+            for first_seq, name in parts
             if first_seq >= end  # a part that is sealed, and was not removed because of a crash
         ]
         if names and (RECORDS in names or not found):
