@@ -129,6 +129,9 @@ def test_an_archive_that_cannot_be_read_is_not_called_empty(tmp_path, fill, tppk
         in result.stderr
     )
     assert "absent cannot be read: No such file or directory [archive.unreadable]" in result.stderr
+    for command in (("log", "head"), ("log", "verify")):
+        result = tppkit("audit", *command, "absent", "--json")
+        assert (result.exit_code, result.json["error"]["code"]) == (5, "archive.unreadable")
 
 
 def test_a_forged_list_beside_a_good_one_is_counted(tmp_path, pki, fill, tppkit):

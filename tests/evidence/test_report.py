@@ -143,6 +143,10 @@ def test_an_audit_that_is_resumed_has_the_same_result(filled, paths, tmp_path):
     assert (again.report_hash, again.records) == (whole.report_hash, 3)
     assert [file.stat().st_mtime_ns for file in results] == before
     assert {file.suffix for file in results} == {".csv", ".ids", ".json", ".leaves"}
+    for file in results:  # a result that is not whole is made again
+        file.unlink()
+        again = audit_archives([filled], plan, work=work, resume=True, heads=["ab" * 32], material=paths)
+        assert (again.records, again.exit_code, sorted(work.iterdir())) == (3, 4, results)
 
 
 def test_results_that_cannot_be_written_are_a_typed_error(filled, paths, tmp_path):

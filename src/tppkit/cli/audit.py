@@ -42,7 +42,7 @@ from tppkit.errors import ArchiveError, ConfigurationError, FormatError, Severit
 from tppkit.evidence import AuditPlan, AuditResult, Head, audit_archives, parse_head
 from tppkit.evidence.archive import closed_parts
 from tppkit.evidence.heads import MAX_HEAD_BYTES, head_object
-from tppkit.evidence.log import LogReport, check_log
+from tppkit.evidence.log import check_log
 from tppkit.evidence.report import not_checked
 from tppkit.evidence.results import MAX_FIRST_FAILURES
 from tppkit.evidence.runner import Shard
@@ -286,8 +286,7 @@ def seal(archive: Path, tsa: str | None) -> Result:
     try:
         sealed = list(seal_archive(archive))
     except ArchiveError as e:
-        say_error(e)
-        raise click.exceptions.Exit(_UNREADABLE) from None
+        return failure(e, _UNREADABLE)
     stamped, is_stamped = ([], True) if tsa is None else _stamp(archive, tsa)
     shown = [
         {"file": one.file, "first_seq": one.first_seq, "records": one.records, "root": one.root, "sha256": one.sha256} for one in sealed
@@ -328,7 +327,10 @@ _archive = click.argument("archive", type=click.Path(path_type=Path), metavar="A
 @json_option
 def log_head(archive: Path) -> Result:
     """Print the head of ARCHIVE: three lines to give to another party, for --expect-head."""
-    report = _check_log(archive)
+    try:
+        report = check_log(archive, now=present(None))
+    except ArchiveError as e:
+        return failure(e, _UNREADABLE)
     if report.head is None:
         raise FormatError("head.unknown", f"the archive {archive} contains no record")
     return Result(head_object(report.head), [Raw(line) for line in report.head.text.splitlines()])
@@ -339,7 +341,10 @@ def log_head(archive: Path) -> Result:
 @json_option
 def log_verify(archive: Path) -> Result:
     """Check that no record of ARCHIVE is missing, moved or changed."""
-    report = _check_log(archive)
+    try:
+        report = check_log(archive, now=present(None))
+    except ArchiveError as e:
+        return failure(e, _UNREADABLE)
     errors = [finding for finding in report.findings if finding.severity is Severity.ERROR]
     unreadable = [
         finding for finding in errors if not finding.code.startswith("log.") and finding.code != "record.leaf"
@@ -357,11 +362,3 @@ def log_verify(archive: Path) -> Result:
             Raw(f"head: {report.head.records} records, leaf {report.head.leaf}, root {report.head.root or 'unknown'}")
         )
     return Result(shown, lines, exit_code)
-
-
-def _check_log(archive: Path) -> LogReport:
-    try:
-        return check_log(archive, now=present(None))
-    except ArchiveError as e:
-        say_error(e)
-        raise click.exceptions.Exit(_UNREADABLE) from None

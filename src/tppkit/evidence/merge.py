@@ -7,18 +7,19 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tppkit._clock import format_time, from_microseconds
-from tppkit.errors import ArchiveError, Finding, FormatError, Severity
+from tppkit.errors import Finding, FormatError, Severity
 from tppkit.evidence.heads import Head
 from tppkit.evidence.ledger import Ledger
 from tppkit.evidence.record import FIRST_PREVIOUS
 from tppkit.evidence.results import MAX_FIRST_FAILURES, AuditResult, Totals
-from tppkit.evidence.runner import COLUMNS, read_result
+from tppkit.evidence.runner import COLUMNS, open_result, read_result
 from tppkit.evidence.segments import Segment, State
-from tppkit.evidence.stream import CLOCK_TOLERANCE, REMEMBERED, missing, reused
+from tppkit.evidence.stream import CLOCK_TOLERANCE, HOUR, broken_chain, missing, reused
 from tppkit.evidence.tree import HASH_BYTES, Frontier
 
 
@@ -75,7 +76,8 @@ class _Sums:
         for row in (*totals.failures, *totals.noted):
             row["archive"] = str(segment.archive)
         self.totals.join(totals, max_failures=max_failures)
-        self.hashing.update(_file_hash(work / f"{key}.csv"))
+        with open_result(work, key, "csv") as file:
+            self.hashing.update(hashlib.file_digest(file, "sha256").digest())
         self.tables[key] = segment
         if result["unreadable"]:
             self.unreadable.append(Finding("archive.unreadable", Severity.ERROR, result["unreadable"]))
@@ -118,7 +120,7 @@ def merge_results(
         part = _part(segment, key, sums.add(segment, key, work, max_failures))
         if part is not None:
             parts.append(part)
-    findings, hashing, tables, used = sums.findings, sums.hashing, sums.tables, sums.used
+    findings = sums.findings
     leaves = {head for head in heads if isinstance(head, str)}
     expected = [head for head in heads if isinstance(head, Head)]
     found_heads: set[Head] = set()
@@ -144,18 +146,18 @@ def merge_results(
                     findings.append(Finding("log.head", Severity.ERROR, _other_root(head, archive)))
     archives = dict.fromkeys(segment.archive for segment in segments)
     for archive in archives:
-        if archive not in used:
+        if archive not in sums.used:
             findings.append(Finding("log.empty", Severity.ERROR, f"the archive {archive} contains no record"))
     for head in expected:
         if head not in found_heads:
             findings.append(Finding("log.head", Severity.ERROR, _absent_head(head, ends.values())))
     for leaf in sorted(leaves.difference(end.leaf for end in ends.values())):
-        findings.append(Finding("log.head", Severity.ERROR, _lost_head(leaf, tables, ends, work)))
+        findings.append(Finding("log.head", Severity.ERROR, _lost_head(leaf, sums.tables, ends, work)))
     if ledger is not None:
-        findings += ledger.compare(row[4] for key in tables for row in _rows(work / f"{key}.ids") if row[4])
-    hashing.update(json.dumps([[one.code, one.severity.value] for one in findings]).encode())
+        findings += ledger.compare(row[4] for key in sums.tables for row in _requests(work, key) if row[4])
+    sums.hashing.update(json.dumps([[one.code, one.severity.value] for one in findings]).encode())
     ordered = tuple(heads_of[archive] for archive in archives if archive in heads_of)
-    return sums.result(max_failures, ordered, hashing.hexdigest())
+    return sums.result(max_failures, ordered, sums.hashing.hexdigest())
 
 
 def shard_result(
@@ -226,15 +228,15 @@ def _join(log: _Log, part: _Part, work: Path) -> Iterator[Finding]:
         yield Finding("log.gap", Severity.ERROR, message)
     leaf = FIRST_PREVIOUS if last is None else last.leaf
     if part.first_seq == next_seq and part.previous != leaf:
-        before = f"the leaf of record {next_seq - 1}" if next_seq else "zeros, as the first record has"
-        message = f"record {part.first_seq} of {path} names {part.previous} as the leaf before it, not {before}"
-        yield Finding("log.chain-broken", Severity.ERROR, message)
-    if log.latest is not None and log.latest - part.received_from > CLOCK_TOLERANCE.total_seconds() * 1_000_000:
-        times = [format_time(from_microseconds(at)) for at in (part.received_from, log.latest)]
+        yield broken_chain(f"record {part.first_seq} of {path}", part.previous, next_seq - 1)
+    received = from_microseconds(part.received_from)
+    latest = received if log.latest is None else from_microseconds(log.latest)
+    if latest - received > CLOCK_TOLERANCE:
+        times = format_time(received), format_time(latest)
         message = f"the first record of {path} was received at {times[0]}, before an earlier record ({times[1]})"
         yield Finding("log.time-back", Severity.ERROR, message)
     if last is not None and last.key is not None and part.key is not None:
-        yield from _reused_ids(work / f"{last.key}.ids", work / f"{part.key}.ids", part.received_from)
+        yield from _reused_ids(_requests(work, last.key), _requests(work, part.key), part.received_from)
     yield from _grow(log, part)
     log.end, log.latest = part, max(part.received_to, log.latest or part.received_to)
 
@@ -255,19 +257,18 @@ def _grow(log: _Log, part: _Part) -> Iterator[Finding]:
         yield Finding("log.manifest", Severity.ERROR, e.message)
 
 
-def _reused_ids(before: Path, after: Path, boundary: int) -> Iterator[Finding]:
+def _reused_ids(before: Iterable[list[str]], after: Iterable[list[str]], boundary: int) -> Iterator[Finding]:
     """Compare the accepted requests of the last hour before a part with those of its first hour."""
-    hour = int(REMEMBERED.total_seconds() * 1_000_000)
     known: dict[tuple[str, str], tuple[int, str]] = {}
-    for at, owner, request_id, content, _ in _rows(before):
-        if owner and int(at) > boundary - hour:
+    for at, owner, request_id, content, _ in before:
+        if owner and int(at) > boundary - HOUR:
             known.setdefault((owner, request_id.lower()), (int(at), content))
-    for at, owner, request_id, content, _ in _rows(after) if known else ():
-        if int(at) > boundary + hour:
+    for at, owner, request_id, content, _ in after if known else ():
+        if int(at) > boundary + HOUR:
             return
         was = known.get((owner, request_id.lower()))
         found = None if was is None else reused(owner, request_id, is_same=was[1] == content)
-        if was is not None and found is not None and int(at) - was[0] < hour:
+        if was is not None and found is not None and int(at) - was[0] < HOUR:
             yield found
 
 
@@ -275,28 +276,18 @@ def table_lines(keys: Sequence[str | None], work: Path) -> Iterator[bytes]:
     """Yield the table of all records, a line each, with the names of its columns first."""
     yield (",".join(COLUMNS) + "\r\n").encode()
     for key in filter(None, keys):
-        with open(work / f"{key}.csv", "rb") as file:
+        with open_result(work, key, "csv") as file:
             yield from file
 
 
-def _rows(path: Path) -> Iterator[list[str]]:
-    with open(path, encoding="utf-8", newline="") as file:
+def _requests(work: Path, key: str) -> Iterator[list[str]]:
+    with TextIOWrapper(open_result(work, key, "ids"), "utf-8", newline="") as file:
         yield from csv.reader(file)
-
-
-def _file_hash(path: Path) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()
-    except OSError as e:
-        raise ArchiveError("archive.unreadable", f"the result {path} cannot be read: {e.strerror}") from e
 
 
 def _root_at(before: Frontier | None, records: int, part: _Part, work: Path) -> str | None:
     """Return the root over the first records of a log, the last of which are in a part; None if it is not known."""
-    if before is None or part.key is None:
-        return None
-    if part.subtrees is None:
+    if before is None or part.key is None or part.subtrees is None:
         return None
     frontier = Frontier(before.size, before.hashes)
     for leaf in _leaves(work, part.key)[: records - part.first_seq]:
@@ -305,7 +296,8 @@ def _root_at(before: Frontier | None, records: int, part: _Part, work: Path) -> 
 
 
 def _leaves(work: Path, key: str) -> list[bytes]:
-    raw = (work / f"{key}.leaves").read_bytes()
+    with open_result(work, key, "leaves") as file:
+        raw = file.read()
     return [raw[start : start + HASH_BYTES] for start in range(0, len(raw), HASH_BYTES)]
 
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache, partial
-from io import StringIO
+from io import BufferedReader, StringIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -354,28 +354,25 @@ def run_audit(
     Raises:
         ConfigurationError, FormatError, VerificationError: as `AuditPlan.load`; `extra.missing`.
     """
-    keys: list[str | None] = [None] * len(segments)
+    keys: dict[int, str] = {}
     own = range(len(segments)) if shard is None else range(shard.index, len(segments), shard.count)
     readable = [(place, segments[place]) for place in own if segments[place].size is not None]
     if engine == "spark":
         from tppkit.evidence.spark import run_on_spark
 
-        keys_found = run_on_spark([segment for _, segment in readable], plan, work, resume=resume)
-        for (place, _), key in zip(readable, keys_found, strict=True):
-            keys[place] = key
-        readable, resume = [one for one in readable if keys[one[0]] is None], True
+        keys |= run_on_spark(readable, plan, work, resume=resume)
+        readable, resume = [one for one in readable if one[0] not in keys], True
     is_one_of_lines = len(readable) == 1 and readable[0][1].state is not State.SEALED  # reading lines kills no process
     has_material = plan.trust is not None or plan.trusted_lists is not None
     if workers == 1 or is_one_of_lines or not has_material:
         for place, segment in readable:
             keys[place] = audit_segment(segment, plan, work, resume=resume, material=material, progress=progress)
-        return tuple(keys)
-    job = partial(_job, plan, work, resume)
-    for done in run_in_processes(readable, job, workers=min(workers, len(readable)), progress=progress):
-        keys[done.place] = done.key or mark_unread(
-            segments[done.place], plan, work, f"the process that read it ended with {done.ending}"
-        )
-    return tuple(keys)
+    else:
+        job = partial(_job, plan, work, resume)
+        for done in run_in_processes(readable, job, workers=min(workers, len(readable)), progress=progress):
+            ending = f"the process that read it ended with {done.ending}"
+            keys[done.place] = done.key or mark_unread(segments[done.place], plan, work, ending)
+    return tuple(map(keys.get, range(len(segments))))
 
 
 def _job(plan: AuditPlan, work: Path, resume: bool, segment: Segment, progress: Progress) -> str:
@@ -383,8 +380,10 @@ def _job(plan: AuditPlan, work: Path, resume: bool, segment: Segment, progress: 
 
 
 def _is_final(work: Path, key: str) -> bool:
-    """Whether a result is there that stays the same if missing certificates and answers are restored in the archive."""
+    """Whether a result is there, whole, that stays the same if missing certificates and answers are restored in the archive."""
     try:
+        for suffix in ("csv", "ids", "leaves"):
+            open_result(work, key, suffix).close()
         return _MISSING_FILES.isdisjoint(read_result(work, key)["totals"]["by_code"])
     except (ArchiveError, KeyError, TypeError):
         return False
@@ -396,8 +395,22 @@ def read_result(work: Path, key: str) -> Mapping[str, Any]:
     Raises:
         ArchiveError: `archive.unreadable`.
     """
-    try:
-        value: Mapping[str, Any] = json.loads((work / f"{key}.json").read_text("utf-8"))
-    except (OSError, ValueError) as e:
-        raise ArchiveError("archive.unreadable", f"the result {key} of {work} cannot be read: {e}") from e
+    with open_result(work, key, "json") as file:
+        try:
+            value: Mapping[str, Any] = json.load(file)
+        except ValueError as e:
+            raise ArchiveError("archive.unreadable", f"the result {file.name} is not JSON: {e}") from e
     return value
+
+
+def open_result(work: Path, key: str, suffix: str) -> BufferedReader:
+    """Open a file of a segment's result.
+
+    Raises:
+        ArchiveError: `archive.unreadable`.
+    """
+    path = work / f"{key}.{suffix}"
+    try:
+        return open(path, "rb")
+    except OSError as e:
+        raise ArchiveError("archive.unreadable", f"the result {path} cannot be read: {e.strerror}") from e

@@ -26,8 +26,10 @@ _MAX_TASKS = 10_000
 _LOGGER = logging.getLogger("tppkit.evidence")
 
 
-def run_on_spark(segments: Sequence[Segment], plan: AuditPlan, work: Path, *, resume: bool) -> tuple[str | None, ...]:
-    """Audit segments in the Spark session of this process, and return their keys; None for those that Spark did not finish.
+def run_on_spark(
+    segments: Sequence[tuple[int, Segment]], plan: AuditPlan, work: Path, *, resume: bool
+) -> dict[int, str]:
+    """Audit numbered segments in the Spark session of this process, and return the keys of those that Spark finished.
 
     A session that this function starts has the master of `spark-submit`, of Spark's configuration, or all cores of this machine.
     """
@@ -41,17 +43,12 @@ def run_on_spark(segments: Sequence[Segment], plan: AuditPlan, work: Path, *, re
                 key = audit_segment(segment, plan, folder, resume=resume)
                 yield pa.RecordBatch.from_pylist([{"place": row["place"], "key": key}])
 
-    rows = [
-        (place, pickle.dumps(replace(segment, archive=segment.archive.absolute())))
-        for place, segment in enumerate(segments)
-    ]
-    keys: list[str | None] = [None] * len(rows)
+    rows = [(place, pickle.dumps(replace(segment, archive=segment.archive.absolute()))) for place, segment in segments]
     if rows:
         slices = spark.sparkContext.parallelize(rows, min(len(rows), _MAX_TASKS))
         tasks = spark.createDataFrame(slices, "place long, segment binary")
         try:
-            for place, key in tasks.mapInArrow(audit, "place long, key string").collect():
-                keys[place] = key
+            return dict(map(tuple, tasks.mapInArrow(audit, "place long, key string").collect()))
         except PySparkException as e:
             _LOGGER.warning("Spark ended with an error; this machine verifies what is left: %s", str(e)[:500])
-    return tuple(keys)
+    return {}

@@ -17,8 +17,7 @@ CLOCK_TOLERANCE = timedelta(minutes=5)
 # Records with these codes are not part of the stream, which continues after the record before them.
 NOT_IN_STREAM = frozenset({"log.repeated", "log.other-stream"})
 # PSD2 document, part A section 4, payment initiation headers: the same id with another body is rejected within an hour.
-REMEMBERED = timedelta(hours=1)
-_HOUR = int(REMEMBERED.total_seconds()) * 1_000_000
+HOUR = 3_600_000_000
 _MAX_REQUESTS = 10_000
 
 
@@ -77,9 +76,7 @@ class Stream:
         if seq > next_seq + self.unusable:
             return Finding("log.gap", Severity.ERROR, missing(next_seq, seq - 1, self.unusable))
         if seq == next_seq and self.previous not in (None, row.previous):
-            before = f"the leaf of record {last}" if last >= 0 else "zeros, as the first record has"
-            message = f"record {seq} names {row.previous} as the leaf before it, not {before}"
-            return Finding("log.chain-broken", Severity.ERROR, message)
+            return broken_chain(f"record {seq}", row.previous, last)
         if received_at > self._end:
             message = f"received at {format_time(from_microseconds(received_at))}, which is after the audit"
             return Finding("log.time-future", Severity.ERROR, message)
@@ -102,6 +99,13 @@ def in_stream(row: RecordVerdict, stream: Stream, accepted: AcceptedRequests) ->
         place=place if is_error else None,
         findings=tuple(dict.fromkeys(found for found in findings if found is not None)),
     )
+
+
+def broken_chain(record: str, previous: str | None, last: int) -> Finding:
+    """Return that a record does not name the leaf of the record before it, whose place is -1 if there is none."""
+    before = f"the leaf of record {last}" if last >= 0 else "zeros, as the first record has"
+    message = f"{record} names {previous} as the leaf before it, not {before}"
+    return Finding("log.chain-broken", Severity.ERROR, message)
 
 
 def missing(first: int, last: int, unusable: int = 0) -> str:
@@ -130,7 +134,7 @@ class AcceptedRequests:
         known = self._requests.get(key)
         at, before = known or (received_at, content)
         # The hour begins with the first request; a repetition does not prolong it.
-        is_bound = abs(received_at - at) < _HOUR or row.key is not None
+        is_bound = abs(received_at - at) < HOUR or row.key is not None
         self._requests.put(key, (at, before) if is_bound else (received_at, content))
         return reused(owner, request_id, is_same=before == content) if known is not None and is_bound else None
 
