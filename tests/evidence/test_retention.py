@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from datetime import UTC, datetime, timedelta
-
-import pytest
 
 from refusals import refused
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
-from tppkit.evidence import AuditPlan, EvidenceArchive, audit_archives
+from tppkit.evidence import AuditPlan, audit_archives
 from tppkit.evidence.exhibit import examine, write_bundle
-from tppkit.evidence.log import check_log
 from tppkit.evidence.lookup import find_record
 from tppkit.evidence.operations import OPERATIONS, missing_in, read_operations
 from tppkit.evidence.retention import hold, prune, redact, release
@@ -24,25 +20,6 @@ LATER = NOW + timedelta(days=40)
 PLAN = AuditPlan(now=NOW)
 BY = {"ground": "erasure request 7", "by": "Ada", "now": NOW}
 PART = "segments/2026-06-000000000000.parquet"
-
-
-@pytest.fixture(scope="module")
-def sealed_once(tmp_path_factory, append):
-    """An archive with two sealed parts (0 to 2, 3 to 5) and an open one (6), and its head."""
-    folder = tmp_path_factory.mktemp("retention") / "archive"
-    with EvidenceArchive(folder, stream_id="5a" * 16) as archive:
-        for numbers in ((0, 1, 2), (3, 4, 5)):
-            append(archive, *numbers)
-            archive.rotate(now=NOW)
-        append(archive, 6)
-    assert len(list(seal_archive(folder))) == 2
-    return folder, check_log(folder, now=NOW).head
-
-
-@pytest.fixture
-def sealed(sealed_once, tmp_path):
-    folder, head = sealed_once
-    return shutil.copytree(folder, tmp_path / "archive"), head
 
 
 def audited(folder, head, paths):
@@ -116,6 +93,10 @@ def test_what_is_not_sealed_or_wrong_is_refused_and_changes_nothing(sealed):
         redact(folder, [0], ground=" ", by="Ada", now=NOW)
     with refused(ConfigurationError, "operations.future"):
         prune(folder, before=LATER, **BY)
+    for no_archive in (folder / "certs", folder.parent / "empty"):  # a hold there would hold nothing
+        no_archive.mkdir(exist_ok=True)
+        with refused(ArchiveError, "archive.unreadable"):
+            hold(no_archive, **BY)
     assert (folder / PART).read_bytes() == before
     assert sorted(path.name for path in folder.iterdir()) == ["certs", "records.jsonl", "segments"]
 

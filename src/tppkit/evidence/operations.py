@@ -22,6 +22,7 @@ from tppkit._files import PRIVATE, FilePath, as_path, locked, read_bounded, regu
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
 from tppkit.evidence.files import sync
 from tppkit.evidence.manifest import SEGMENTS
+from tppkit.evidence.segments import list_segments
 
 OPERATIONS = "operations.jsonl"
 _MAX_BYTES = 64 * 1024 * 1024
@@ -38,9 +39,13 @@ def operating(archive: Path) -> Iterator[None]:
     """Let one process at a time seal, redact, prune or hold.
 
     Raises:
-        ArchiveError: `archive.unusable`.
+        ArchiveError: `archive.unreadable`, also if it is no archive; `archive.unusable`.
         ConfigurationError: `file.unwritable`.
     """
+    if not list_segments(archive):  # a hold there would hold nothing
+        raise ArchiveError(
+            "archive.unreadable", f"{archive} is an empty folder and no archive: give that of the records"
+        )
     folder = archive / SEGMENTS
     try:
         folder.mkdir(mode=0o700, exist_ok=True)

@@ -22,6 +22,7 @@ from typing import Any
 from tppkit._clock import from_microseconds, to_microseconds
 from tppkit._files import PRIVATE, FilePath, as_path, replace_file
 from tppkit.errors import ArchiveError, ConfigurationError, Finding, FormatError, Severity
+from tppkit.evidence.algorithms import NEVER
 from tppkit.evidence.files import sync
 from tppkit.evidence.manifest import Manifest
 from tppkit.evidence.operations import (
@@ -193,7 +194,7 @@ def _earliest(segment: Segment) -> datetime:
     except ArchiveError:
         return _UNKNOWN
     if columns is None:
-        return from_microseconds(253_402_300_799_999_999)  # it is empty
+        return NEVER  # it is empty
     at = columns["received_at"][0]
     return _UNKNOWN if at is None else from_microseconds(at)
 
