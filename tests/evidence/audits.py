@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tppkit._clock import utc_now
 from tppkit.evidence import AuditPlan, AuditResult, audit_archives
-from tppkit.trust import PathVerifier
+from tppkit.testpki import Pki
+from tppkit.testpki.timestamps import answer_timestamp
+from tppkit.trust import Fetch, PathVerifier
+
+TSA = "http://tsa.example/"
+STAMPED = datetime(2026, 6, 2, 12, 0, tzinfo=UTC)
 
 
 def audit_of(folder: Path, paths: PathVerifier, *heads: str) -> AuditResult:
@@ -32,6 +38,16 @@ message = Message("POST", "/psd2/v1/payments/sepa-credit-transfers", headers, b"
 sealed = sign_request(message, seal=Seal(pki.qseal.certificate, KeySigner(pki.qseal.key)))
 verified = verify_request(sealed, qwac=pki.qwac.certificate, at=at, policy=policy)
 """
+
+
+def authority(pki: Pki, at: datetime = STAMPED) -> Fetch:
+    """Posts requests to the time-stamping authority of a test PKI."""
+
+    def fetch(url, *, max_bytes, timeout, body=None, content_type=None):
+        assert (url, content_type) == (TSA, "application/timestamp-query")
+        return answer_timestamp(pki, body, at=at, serial=7)
+
+    return fetch
 
 
 def root_from_path(leaf: bytes, index: int, size: int, path: Iterable[bytes]) -> bytes | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from audits import root_from_path
+from audits import TSA, authority, root_from_path
 
 from tppkit.errors import ArchiveError, FormatError
 from tppkit.evidence import EvidenceArchive, Verdict, audit_archive
@@ -19,7 +19,6 @@ from tppkit.evidence.lookup import find_record, find_records, prove_place
 from tppkit.evidence.proofs import stamp_archive
 from tppkit.evidence.retention import redact
 from tppkit.evidence.sealing import seal_archive
-from tppkit.testpki.timestamps import answer_timestamp
 
 AT, NEXT_DAY = datetime(2026, 6, 1, 12, 0, tzinfo=UTC), datetime(2026, 6, 2, 12, 0, tzinfo=UTC)
 STREAM = "5a" * 16
@@ -37,10 +36,7 @@ def sealed(tmp_path_factory, pki, received):
                 archive.rotate(now=NEXT_DAY)
     assert len(list(seal_archive(folder))) == 1
 
-    def fetch(url, *, max_bytes, timeout, body=None, content_type=None):
-        return answer_timestamp(pki, body, at=NEXT_DAY, serial=7)
-
-    assert len(list(stamp_archive(folder, "http://tsa.example/", fetch=fetch))) == 1
+    assert len(list(stamp_archive(folder, TSA, fetch=authority(pki)))) == 1
     return folder
 
 

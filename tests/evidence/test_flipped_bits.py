@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
+from audits import TSA, authority
 
 from tppkit.evidence import AuditPlan, EvidenceArchive, audit_archives
 from tppkit.evidence.log import check_log
 from tppkit.evidence.proofs import stamp_archive
 from tppkit.evidence.retention import hold, release
 from tppkit.evidence.sealing import seal_archive
-from tppkit.testpki.timestamps import answer_timestamp
 
 pytestmark = pytest.mark.slow
 
@@ -33,10 +33,7 @@ def archive(tmp_path_factory, pki, received):
                 archive.rotate(now=NOW)
         list(seal_archive(folder))
 
-    def fetch(url, *, max_bytes, timeout, body=None, content_type=None):
-        return answer_timestamp(pki, body, at=NOW, serial=7)
-
-    list(stamp_archive(folder, "http://tsa.example/", fetch=fetch))
+    list(stamp_archive(folder, TSA, fetch=authority(pki)))
     hold(folder, **BY)
     release(folder, **BY)
     (folder / "lists").mkdir()

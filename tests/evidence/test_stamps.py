@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 from asn1crypto import cms, x509
+from audits import STAMPED, TSA, authority
 
 from tppkit.certificates import der
 from tppkit.errors import FormatError, VerificationError
@@ -27,20 +28,8 @@ from tppkit.testpki.timestamps import answer_timestamp
 from tppkit.trust import PathVerifier, RevocationEvidence, TrustMaterial, make_anchors, parse_revocation
 
 RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
-STAMPED = RECEIVED + timedelta(days=1)
 AFTER_2029 = datetime(2029, 6, 1, tzinfo=UTC)
 HEAD = Head("5a" * 16, 3, "ab" * 32)
-URL = "http://tsa.example/"
-
-
-def authority(pki, at=STAMPED):
-    """Posts requests to the time-stamping authority of a test PKI."""
-
-    def fetch(url, *, max_bytes, timeout, body=None, content_type=None):
-        assert (url, content_type) == (URL, "application/timestamp-query")
-        return answer_timestamp(pki, body, at=at, serial=7)
-
-    return fetch
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +78,11 @@ def test_a_record_is_not_proven_after_the_end_of_its_algorithm_unless_a_stamp_is
         assert (result.exit_code, codes(result)) == (3, ["record.algorithm-ended"] * 2), times
         assert result.first_failures[0]["sub_indication"] == "CRYPTO_CONSTRAINTS_FAILURE_NO_POE"
     assert examine(find_record(rsa_sealed, "0"), paths=rsa_paths, now=AFTER_2029).steps[6].state == "undecided"
-    assert list(stamp_archive(rsa_sealed, URL, fetch=authority(rsa_pki))) == [
+    assert list(stamp_archive(rsa_sealed, TSA, fetch=authority(rsa_pki))) == [
         "segments/2026-06-000000000000.tsr",
         "segments/2026-06-000000000001.tsr",
     ]
-    assert list(stamp_archive(rsa_sealed, URL, fetch=authority(rsa_pki))) == []
+    assert list(stamp_archive(rsa_sealed, TSA, fetch=authority(rsa_pki))) == []
     for times in ({"now": AFTER_2029}, {"now": STAMPED, "at": AFTER_2029}):
         result = audit(**times)
         assert (result.exit_code, [stamp.status for stamp in result.stamps]) == (0, ["holds"] * 2), times
@@ -104,7 +93,7 @@ def test_a_record_is_not_proven_after_the_end_of_its_algorithm_unless_a_stamp_is
 
 
 def test_a_stamp_proves_nothing_about_records_that_its_head_does_not_have(rsa_sealed, rsa_pki, rsa_paths):
-    list(stamp_archive(rsa_sealed, URL, fetch=authority(rsa_pki)))
+    list(stamp_archive(rsa_sealed, TSA, fetch=authority(rsa_pki)))
     one, two = (segment.path for segment in list_segments(rsa_sealed)[:2])
     shutil.copy(two, one)  # the manifest stays
     result = audit_archives([rsa_sealed], AuditPlan(now=AFTER_2029), material=rsa_paths)
@@ -113,7 +102,7 @@ def test_a_stamp_proves_nothing_about_records_that_its_head_does_not_have(rsa_se
 
 def test_a_stamp_with_an_algorithm_that_ended_proves_nothing(rsa_sealed, rsa_paths):
     other = make_pki(at=RECEIVED, seed=4, key="rsa2048", days=1500)
-    list(stamp_archive(rsa_sealed, URL, fetch=authority(other)))
+    list(stamp_archive(rsa_sealed, TSA, fetch=authority(other)))
     paths = PathVerifier(make_anchors([*rsa_paths.anchors.roots, *rsa_paths.anchors.intermediates, *other.authorities]))
     assert audit_archives([rsa_sealed], AuditPlan(now=STAMPED), material=paths).totals.unstamped == 0
     for now, exit_code, status in ((STAMPED, 0, "holds"), (AFTER_2029, 3, "not-checked")):
@@ -128,19 +117,19 @@ def test_a_stamp_of_an_unknown_authority_is_not_checked_and_one_that_is_wrong_is
     file = rsa_sealed / "segments/2026-06-000000000001.tsr"
     manifest = list_segments(rsa_sealed)[1].manifest
     head = Head(manifest.stream_id, manifest.end, manifest.root)
-    good = request_stamp(head, URL, fetch=authority(rsa_pki))
+    good = request_stamp(head, TSA, fetch=authority(rsa_pki))
     stranger = make_pki(at=RECEIVED, seed=5)
     for raw, exit_code, status, words in (
-        (request_stamp(head, URL, fetch=authority(stranger)), 0, "not-checked", "no chain leads"),
-        (request_stamp(replace(head, records=1), URL, fetch=authority(rsa_pki)), 4, "fails", "another head"),
+        (request_stamp(head, TSA, fetch=authority(stranger)), 0, "not-checked", "no chain leads"),
+        (request_stamp(replace(head, records=1), TSA, fetch=authority(rsa_pki)), 4, "fails", "another head"),
         (
-            request_stamp(head, URL, fetch=authority(rsa_pki, RECEIVED - timedelta(hours=1))),
+            request_stamp(head, TSA, fetch=authority(rsa_pki, RECEIVED - timedelta(hours=1))),
             4,
             "fails",
             "was received at",
         ),
         (
-            request_stamp(head, URL, fetch=authority(rsa_pki, STAMPED + timedelta(days=9))),
+            request_stamp(head, TSA, fetch=authority(rsa_pki, STAMPED + timedelta(days=9))),
             4,
             "fails",
             "after the audit",
@@ -155,7 +144,7 @@ def test_a_stamp_of_an_unknown_authority_is_not_checked_and_one_that_is_wrong_is
         (stamp,) = result.stamps
         assert (result.exit_code, stamp.status) == (exit_code, status), (words, stamp)
         assert words in stamp.message, stamp
-    late = request_stamp(head, URL, fetch=authority(rsa_pki, RECEIVED + timedelta(days=41)))
+    late = request_stamp(head, TSA, fetch=authority(rsa_pki, RECEIVED + timedelta(days=41)))
     file.write_bytes(late)
     result = audit_archives([rsa_sealed], AuditPlan(now=AFTER_2029), material=rsa_paths)
     assert (result.exit_code, result.by_code["log.stamp-late"]) == (0, 1)
@@ -163,14 +152,14 @@ def test_a_stamp_of_an_unknown_authority_is_not_checked_and_one_that_is_wrong_is
 
 def test_a_token_of_one_authority_is_not_taken_as_that_of_another(rsa_pki):
     stranger = make_pki(at=RECEIVED, seed=5)
-    raw = request_stamp(HEAD, URL, fetch=authority(stranger))
+    raw = request_stamp(HEAD, TSA, fetch=authority(stranger))
     trusted = PathVerifier(make_anchors([*rsa_pki.authorities, *stranger.authorities]))
     assert verify_stamp(raw, HEAD, paths=trusted).authority.der == stranger.tsa.certificate.der
     signed_by_seal = replace(rsa_pki, members={**rsa_pki.members, "tsa": rsa_pki.other_qseal})
     for token, words in (
         (with_signer(raw, rsa_pki.tsa.certificate), "names"),
         (with_signer(raw, rsa_pki.qseal.certificate), "names"),
-        (request_stamp(HEAD, URL, fetch=authority(signed_by_seal)), "certificate for time stamps"),
+        (request_stamp(HEAD, TSA, fetch=authority(signed_by_seal)), "certificate for time stamps"),
     ):
         with pytest.raises(VerificationError, match=words) as failed:
             verify_stamp(token, HEAD, paths=trusted)
@@ -178,7 +167,7 @@ def test_a_token_of_one_authority_is_not_taken_as_that_of_another(rsa_pki):
 
 
 def test_no_changed_bit_of_a_stamp_is_taken_for_an_unknown_authority(rsa_pki, rsa_paths):
-    raw = request_stamp(HEAD, URL, fetch=authority(rsa_pki))
+    raw = request_stamp(HEAD, TSA, fetch=authority(rsa_pki))
     for bit in range(0, 8 * len(raw), 61):
         changed = bytearray(raw)
         changed[bit // 8] ^= 1 << bit % 8
@@ -199,16 +188,16 @@ def with_signer(raw, certificate):
 
 
 def test_an_authority_that_answers_another_request_or_none_is_refused(rsa_pki):
-    recorded = request_stamp(HEAD, URL, fetch=authority(rsa_pki))
+    recorded = request_stamp(HEAD, TSA, fetch=authority(rsa_pki))
     refusal = answer_timestamp(rsa_pki, b"?", at=STAMPED, serial=1)
     for answer, code in ((recorded, "stamp.refused"), (refusal, "stamp.refused"), (b"<html>", "stamp.malformed")):
         with pytest.raises(FormatError) as failed:
-            request_stamp(HEAD, URL, fetch=lambda *_, answer=answer, **__: answer)
+            request_stamp(HEAD, TSA, fetch=lambda *_, answer=answer, **__: answer)
         assert failed.value.code == code
 
 
 def test_a_revocation_between_receipt_and_stamp_is_a_warning(rsa_sealed, rsa_pki):
-    list(stamp_archive(rsa_sealed, URL, fetch=authority(rsa_pki)))
+    list(stamp_archive(rsa_sealed, TSA, fetch=authority(rsa_pki)))
     for hours, expected in ((1, 2), (30, 0), (None, 0)):  # the stamp is 24 hours later
         serial = rsa_pki.qseal.certificate.x509.serial_number
         revoked = () if hours is None else (Revocation(serial, RECEIVED + timedelta(hours=hours)),)

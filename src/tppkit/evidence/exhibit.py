@@ -142,8 +142,7 @@ def _steps(
 ) -> Iterator[Step]:
     failures: dict[int, list[tuple[str, str]]] = {}
     for code, message in verdict.failures:
-        place = step_of(code) - 1
-        failures.setdefault(place, []).append((code, message))
+        failures.setdefault(step_of(code) - 1, []).append((code, message))
     skipped = {}
     if verdict.key is None and seal is None:
         skipped[3] = "the certificate of the seal is missing or damaged"
@@ -205,23 +204,24 @@ def write_bundle(exhibit: Exhibit, folder: FilePath, *, paths: Paths) -> tuple[s
     """
     if exhibit.place is None:
         raise exhibit.place_fault or FormatError("head.unknown", "the place of the record in the log is not known")
-    names = dict(_contents(exhibit, exhibit.place, paths))
+    contents = _contents(exhibit, exhibit.place, paths)
     with new_folder(as_path(folder)) as new:
-        for name, content in names.items():
+        for name, content in contents.items():
             (new / name).parent.mkdir(exist_ok=True)
             write_new(new / name, content, mode=PRIVATE)
-    return tuple(names)
+    return tuple(contents)
 
 
-def _contents(exhibit: Exhibit, place: Place, paths: Paths) -> Iterator[tuple[str, bytes]]:
-    contents = dict(_proofs(exhibit, place, paths))
-    contents |= _certificates(exhibit, paths)
-    contents |= dict(_answers(exhibit))
-    contents |= dict(_stamp(place, paths))
-    contents["verify.sh"] = files("tppkit.evidence").joinpath("verify.sh").read_bytes()
+def _contents(exhibit: Exhibit, place: Place, paths: Paths) -> dict[str, bytes]:
+    contents = {
+        **dict(_proofs(exhibit, place, paths)),
+        **_certificates(exhibit, paths),
+        **dict(_answers(exhibit)),
+        **dict(_stamp(place, paths)),
+        "verify.sh": files("tppkit.evidence").joinpath("verify.sh").read_bytes(),
+    }
     sums = [f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(contents.items())]
-    yield from contents.items()
-    yield "SHA256SUMS", "".join(sums).encode()
+    return {**contents, "SHA256SUMS": "".join(sums).encode()}
 
 
 def _proofs(exhibit: Exhibit, place: Place, paths: Paths) -> Iterator[tuple[str, bytes]]:

@@ -7,7 +7,7 @@ prove_place(found).head.text
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -94,9 +94,8 @@ def find_records(archive: FilePath, wanted: str) -> tuple[FoundRecord, ...]:
         stream = None
         having = dict.fromkeys(_IDS, frozenset({wanted, wanted.lower(), wanted.upper()}))
     faults = list[ArchiveError]()
-    rows = (row for segment in segments for row in _rows(segment, having, faults.append))
     found = list[FoundRecord]()
-    for row in rows:
+    for row in _rows(segments, having, faults):
         stream = stream or (row.columns["stream_id"][0] if place else None)
         if not place or row.columns["stream_id"][0] == stream:
             found.append(row)
@@ -127,17 +126,18 @@ def find_record(archive: FilePath, wanted: str) -> FoundRecord:
 
 
 def _rows(
-    segment: Segment, having: Mapping[str, Set[Any]], on_fault: Callable[[ArchiveError], None]
+    segments: Iterable[Segment], having: Mapping[str, Set[Any]], faults: list[ArchiveError]
 ) -> Iterator[FoundRecord]:
-    if segment.size is None:
-        return
-    try:
-        for columns in segment.read(having):
-            for number, fault in enumerate(columns["fault"]):
-                if fault is None and any(columns[name][number] in values for name, values in having.items()):
-                    yield FoundRecord(segment, {name: [columns[name][number]] for name in NAMES})
-    except ArchiveError as e:
-        on_fault(e)
+    for segment in segments:
+        if segment.size is None:
+            continue
+        try:
+            for columns in segment.read(having):
+                for number, fault in enumerate(columns["fault"]):
+                    if fault is None and any(columns[name][number] in values for name, values in having.items()):
+                        yield FoundRecord(segment, {name: [columns[name][number]] for name in NAMES})
+        except ArchiveError as e:
+            faults.append(e)
 
 
 def prove_place(found: FoundRecord) -> Place:
