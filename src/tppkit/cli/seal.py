@@ -14,7 +14,7 @@ import click
 
 from tppkit._clock import format_time
 from tppkit._text import printable
-from tppkit.certificates import EidasCertificate, OrganizationPolicy
+from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.cli.certificates import read_bundle, read_certificate, read_key, read_password, seal_password_option
 from tppkit.cli.output import (
     DOES_NOT_HOLD,
@@ -55,6 +55,7 @@ from tppkit.seals import Message, Seal, SealPolicy, SealProfile, VerifiedRequest
 from tppkit.seals.diagnose import Diagnosis, DiagnosisOutcome, diagnose_request
 from tppkit.seals.diagnose.report import visible
 from tppkit.seals.profiles import PSD2_V1
+from tppkit.trust import check_trust
 
 _WIDTH = 110  # of an explanation
 _METHOD = re.compile(r"[A-Za-z]{1,20}")
@@ -194,8 +195,8 @@ def verify(
             verify_agreement(given.record, verified, read_header_block(given.record.header_block))
     except FormatError as e:  # a malformed seal is a verdict, not an unreadable file
         raise SignatureRejected(e.code, e.message, clause=e.clause) from e
-    path, lists = verified.path, material.lists
-    status = None if lists is None else lists.status(verified.seal, at=time)
+    path = verified.path
+    status = check_trust(verified.seal, as_=Use.QSEALC, at=time, material=material, intermediates=path.chain[1:]).status
     proven = _proven(verified)
     facts = proven | {"roles": proven["roles"] or "none"} | trust_facts(path, status, material)
     if not verified.covers_target:

@@ -89,7 +89,8 @@ class Certificates:
                 certificates[place] = certificate = self.load(stored)
                 paths.append(judge.verify_use(certificate, as_=use, at=at, intermediates=above))
             except TppkitError as e:
-                failures.append((e.code, e.message))
+                errors = [f for f in getattr(e, "findings", ()) if f.severity is Severity.ERROR and f.code != e.code]
+                failures += [(e.code, e.message), *((error.code, error.message) for error in errors)]
         seal, qwac = certificates
         findings = [finding for path in paths for finding in path.findings]
         if not failures and proof is not None and proof.at > at:

@@ -9,9 +9,10 @@ check_trust(certificate, as_=Use.QSEALC, at=utc_now(), material=material).findin
 
 from tppkit.trust.anchors import Anchors, load_anchors, make_anchors
 from tppkit.trust.fetching import Fetch
-from tppkit.trust.material import TrustMaterial, TrustReport, check_trust, load_trust
+from tppkit.trust.material import TrustMaterial, check_trust, load_trust
 from tppkit.trust.path.verifier import PathVerifier, TrustedPath
 from tppkit.trust.path.window import Window
+from tppkit.trust.report import TrustReport
 from tppkit.trust.revocation.answers import RevocationAnswer, RevocationSource, State
 from tppkit.trust.revocation.checker import RevocationChecker
 from tppkit.trust.revocation.outcome import CertificateStatus, RevocationPolicy, RevocationScope

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from tppkit._cache import Cache
 from tppkit._clock import as_utc
 from tppkit._files import FilePath
-from tppkit.certificates import EidasCertificate, Use, check_certificate
-from tppkit.errors import CertificateRejected, ConfigurationError, Finding, Severity
+from tppkit.certificates import EidasCertificate, Use
+from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.trust.anchors import Anchors, load_anchors, load_public_keys
-from tppkit.trust.path.verifier import PathVerifier, TrustedPath
+from tppkit.trust.path.verifier import PathVerifier
+from tppkit.trust.report import REMEMBERED, TrustReport, UseVerifier, check_profile
 from tppkit.trust.revocation.checker import RevocationChecker
 from tppkit.trust.revocation.outcome import RevocationPolicy
 from tppkit.trust.revocation.retained import RevocationEvidence
@@ -22,26 +23,10 @@ from tppkit.trust.trusted_list.lists import QualifiedStatus, TrustedLists
 from tppkit.trust.trusted_list.qualified_status import Purpose
 
 PURPOSES: Mapping[Use, Purpose] = MappingProxyType({Use.QWAC: "web", Use.QSEALC: "eseal"})
-_REMEMBERED = 512
 _NO_ANSWERS = RevocationEvidence()
 
 
-@dataclass(frozen=True, slots=True)
-class TrustReport:
-    """What was found about a certificate.
-
-    Attributes:
-        findings: about its profile; then why it is not trusted, and what should be known.
-        path: the chain that holds; None if none does or no authorities were given.
-        status: what the trusted lists state; None without lists.
-    """
-
-    findings: tuple[Finding, ...] = ()
-    path: TrustedPath | None = None
-    status: QualifiedStatus | None = None
-
-
-class TrustMaterial:
+class TrustMaterial(UseVerifier):
     """What certificates are trusted by. With trusted lists, a certificate must also be qualified for its use.
 
         material = load_trust(trust="pki", trusted_lists="lists", now=utc_now())
@@ -65,13 +50,13 @@ class TrustMaterial:
         answers: RevocationEvidence = _NO_ANSWERS,
         keys: frozenset[str] = frozenset(),
     ) -> None:
+        super().__init__()
         self.keys = keys
         self.anchors = anchors
         self.lists = lists
         self.revocation = revocation
         self._answers = answers
-        self._verifiers = Cache[tuple[str, ...], PathVerifier](_REMEMBERED)
-        self._qualified = Cache[tuple[bytes, Use], tuple[TrustedPath, TrustedPath]](_REMEMBERED)
+        self._verifiers = Cache[tuple[str, ...], PathVerifier](REMEMBERED)
 
     @property
     def has_anchors(self) -> bool:
@@ -90,34 +75,38 @@ class TrustMaterial:
             raise ConfigurationError("trust.no-anchors", "no authorities were given: give anchors or trusted lists")
         return self.lists.make_anchors(purpose=PURPOSES[use], at=at)
 
-    def verify_use(
-        self, certificate: EidasCertificate, *, as_: Use, at: datetime, intermediates: Sequence[EidasCertificate] = ()
-    ) -> TrustedPath:
-        """Check that a certificate fits its use, chains to an authority and, with trusted lists, is qualified, at a time.
-
-        Args:
-            certificate: the end entity.
-            as_: what it is used as.
-            at: the time to judge at, aware.
-            intermediates: further authorities, trusted only through an anchor.
-
-        Raises:
-            CertificateRejected: as `PathVerifier.verify_use` and `TrustedLists.verify_qualified`; `trust.no-anchors`, no list
-                grants an authority for this use at the time.
-            ConfigurationError: `time.naive`.
-        """
+    def check_use(
+        self,
+        certificate: EidasCertificate,
+        *,
+        as_: Use,
+        at: datetime,
+        intermediates: Sequence[EidasCertificate] = (),
+        edition: str | None = None,
+        essential_only: bool = False,
+    ) -> TrustReport:
+        """Find everything against a certificate, as `check_trust`."""
         at = as_utc(at)
         try:
             anchors = self.anchors_for(as_, at)
-        except ConfigurationError as e:  # a fact about the time, not a wrong setting
-            raise CertificateRejected(e.code, e.message, clause=e.clause) from e
-        path = self._verifier(anchors).verify_use(certificate, as_=as_, at=at, intermediates=intermediates)
+        except ConfigurationError as e:  # with lists a fact about the time, not a wrong setting
+            report = check_profile(certificate, as_=as_, at=at, edition=edition, essential_only=essential_only)
+            if self.has_anchors:
+                report = report.add((), CertificateRejected(e.code, e.message, clause=e.clause))
+        else:
+            report = self._verifier(anchors).check_use(
+                certificate, as_=as_, at=at, intermediates=intermediates, edition=edition, essential_only=essential_only
+            )
         if self.lists is None:
-            return path
-        known = self._qualified.get((certificate.der, as_))
-        if known is not None and known[0] is path:
-            return known[1]
-        return self._qualify(self.lists, certificate, as_, at, (*anchors.intermediates, *intermediates), path)
+            return report
+        known = () if self.anchors is None else self.anchors.intermediates
+        status = self.lists.status(certificate, at=at, intermediates=(*known, *intermediates))
+        report = replace(report, status=status)
+        try:
+            status.require_purpose(PURPOSES[as_])
+        except CertificateRejected as e:
+            return report.add(status.findings, e)
+        return _qualify(report.add(status.findings), self.lists, status)
 
     def with_answers(self, answers: RevocationEvidence, *, now: datetime | None) -> TrustMaterial:
         """Return this material with further answers about revocation, which must prove each end entity good.
@@ -144,23 +133,17 @@ class TrustMaterial:
             self._verifiers.put(roots, verifier)
         return verifier
 
-    def _qualify(
-        self,
-        lists: TrustedLists,
-        certificate: EidasCertificate,
-        use: Use,
-        at: datetime,
-        intermediates: Sequence[EidasCertificate],
-        path: TrustedPath,
-    ) -> TrustedPath:
-        status = lists.verify_qualified(certificate, purpose=PURPOSES[use], at=at, intermediates=intermediates)
-        # The verifier remembers the path for its window, so the window must end where the lists may answer otherwise.
-        is_direct = status.listing is not None and status.listing.issuer.direct
-        path.window.narrow(*(lists.steady_around(at) if is_direct else (at, at)))
-        used = (lists.list_of_lists, None if status.listing is None else status.listing.issuer.trusted_list)
-        qualified = replace(path, lists=MappingProxyType({one.sha256: one.xml for one in used if one is not None}))
-        self._qualified.put((certificate.der, use), (path, qualified))
-        return qualified
+
+def _qualify(report: TrustReport, lists: TrustedLists, status: QualifiedStatus) -> TrustReport:
+    """Return the report with the lists that qualify the certificate, and a window that ends where they may answer otherwise."""
+    path = report.path
+    if path is None:
+        return report
+    is_direct = status.listing is not None and status.listing.issuer.direct
+    path.window.narrow(*(lists.steady_around(status.at) if is_direct else (status.at, status.at)))
+    used = (lists.list_of_lists, None if status.listing is None else status.listing.issuer.trusted_list)
+    files = MappingProxyType({one.sha256: one.xml for one in used if one is not None})
+    return replace(report, path=replace(path, lists=files))
 
 
 def check_trust(
@@ -168,87 +151,35 @@ def check_trust(
     *,
     as_: Use,
     at: datetime,
-    material: TrustMaterial,
+    material: UseVerifier,
     intermediates: Sequence[EidasCertificate] = (),
     edition: str | None = None,
+    essential_only: bool = False,
 ) -> TrustReport:
-    """Find everything against a certificate at a time: profile, qualified status, chain and revocation; never raises on content.
+    """Find everything against a certificate at a time: profile, chain, revocation and qualified status; never raises on content.
 
         report = check_trust(qwac, as_=Use.QWAC, at=received_at, material=load_trust(trust="pki", now=utc_now()))
         [(finding.severity, finding.code) for finding in report.findings]
 
-    `TrustMaterial.verify_use` decides the same, but stops at the first failure, remembers what holds, and passes over rules of the
-    profile for which no relying party rejects a certificate. Here nothing is remembered between calls: one certificate is not trusted
-    by the intermediates of another.
+    Nothing is remembered between calls: one certificate is not trusted by the intermediates of another. `verify_use` of the material
+    raises the first error of the report for the essential rules, or else returns the path, and remembers it. No address in a
+    certificate is contacted if its profile or its chain fails.
 
     Args:
         certificate: the end entity.
         as_: what it is used as.
         at: the time to judge at, aware.
-        material: the authorities, lists and answers.
+        material: the authorities, lists and answers: a `TrustMaterial`, or a `PathVerifier` for no lists.
         intermediates: further authorities, trusted only through an anchor.
         edition: as for `certificates.check_certificate`.
+        essential_only: of the profile, only the rules for which a relying party rejects a certificate.
 
     Raises:
-        ConfigurationError: `time.naive`, `rules.edition`.
+        ConfigurationError: `time.naive`, `rules.edition`; `trust.unreadable`, names or extensions of every anchor are malformed.
     """
-    profile = check_certificate(certificate, as_=as_, at=at, edition=edition)
-    report = _ask_material(certificate, as_, as_utc(at), material, intermediates)
-    known = {(finding.code, finding.severity) for finding in profile}
-    more = tuple(finding for finding in report.findings if (finding.code, finding.severity) not in known)
-    return replace(report, findings=profile + more)
-
-
-def _ask_material(
-    certificate: EidasCertificate,
-    as_: Use,
-    at: datetime,
-    material: TrustMaterial,
-    intermediates: Sequence[EidasCertificate],
-) -> TrustReport:
-    known = () if material.anchors is None else material.anchors.intermediates
-    status, findings = _ask_lists(certificate, as_, at, material.lists, (*known, *intermediates))
-    if not material.has_anchors:
-        return TrustReport(findings, None, status)
-    try:
-        anchors = material.anchors_for(as_, at)
-    except ConfigurationError as e:
-        return TrustReport(_with_refusal(findings, e), None, status)
-    try:
-        path = PathVerifier(anchors, revocation=material.revocation).verify(
-            certificate, at=at, intermediates=intermediates
-        )
-    except (CertificateRejected, ConfigurationError) as e:
-        passed_over = tuple(finding for finding in anchors.findings if finding.severity is Severity.WARNING)
-        own = e.findings if isinstance(e, CertificateRejected) else ()
-        return TrustReport(_with_refusal((*findings, *own, *passed_over), e), None, status)
-    return TrustReport((*findings, *path.findings), path, status)
-
-
-def _ask_lists(
-    certificate: EidasCertificate,
-    use: Use,
-    at: datetime,
-    lists: TrustedLists | None,
-    intermediates: Sequence[EidasCertificate],
-) -> tuple[QualifiedStatus | None, tuple[Finding, ...]]:
-    if lists is None:
-        return None, ()
-    status = lists.status(certificate, at=at, intermediates=intermediates)
-    try:
-        status.require_purpose(PURPOSES[use])
-    except CertificateRejected as e:
-        return status, _with_refusal(status.findings, e)
-    return status, status.findings
-
-
-def _with_refusal(
-    findings: tuple[Finding, ...], refusal: CertificateRejected | ConfigurationError
-) -> tuple[Finding, ...]:
-    """The findings with the refusal's own error among them: those that it carries may all be warnings."""
-    if any(finding.code == refusal.code and finding.severity is Severity.ERROR for finding in findings):
-        return findings
-    return (*findings, Finding(refusal.code, Severity.ERROR, refusal.message, refusal.clause))
+    return material.check_use(
+        certificate, as_=as_, at=at, intermediates=intermediates, edition=edition, essential_only=essential_only
+    )
 
 
 def load_trust(

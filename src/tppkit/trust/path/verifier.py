@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 from types import MappingProxyType
 
 from tppkit._cache import Cache
 from tppkit._clock import as_utc, format_time
-from tppkit.certificates import EidasCertificate, Use, check_certificate
-from tppkit.certificates.rules import first_error
-from tppkit.errors import CertificateRejected, ConfigurationError, Finding, LeafRevoked
+from tppkit.certificates import EidasCertificate, Use
+from tppkit.errors import CertificateRejected, ConfigurationError, Finding, LeafRevoked, Severity
 from tppkit.trust.anchors import Anchors
 from tppkit.trust.path.candidates import find_chains, make_authorities, may_be_key_of
 from tppkit.trust.path.chain_rules import RULES, lacking_purposes, require_validity
 from tppkit.trust.path.links import Link, read_link
 from tppkit.trust.path.strength import check_signatures
 from tppkit.trust.path.window import Window
+from tppkit.trust.report import REMEMBERED, TrustReport, UseVerifier, check_profile
 from tppkit.trust.revocation.checker import RevocationChecker
 from tppkit.trust.revocation.outcome import CertificateStatus
 
@@ -32,7 +32,6 @@ MAX_SIGNED_CANDIDATES = 32
 MAX_REVOCATION_CHECKS = 4
 # A path holds OCSP responses, which the checker may soon replace by those of others, but not long CRLs, which it keeps.
 MAX_HELD = 16 * 1024
-_REMEMBERED = 512
 _NO_FILES: Mapping[str, bytes] = MappingProxyType({})
 _SIGNATURES = RULES.index(check_signatures)
 
@@ -71,7 +70,7 @@ class TrustedPath:
         return self.window.holds_at(at)
 
 
-class PathVerifier:
+class PathVerifier(UseVerifier):
     """Checks chains to fixed anchors, and caches the valid ones (at most 512).
 
         paths = PathVerifier(load_anchors("pki"))
@@ -90,6 +89,7 @@ class PathVerifier:
     """
 
     def __init__(self, anchors: Anchors, *, revocation: RevocationChecker | None = None) -> None:
+        super().__init__()
         if not anchors.roots:
             raise ConfigurationError(
                 "trust.no-anchors",
@@ -101,7 +101,7 @@ class PathVerifier:
         if not roots:
             raise ConfigurationError("trust.unreadable", "the names or extensions of every anchor are malformed")
         self._authorities = make_authorities(roots, _readable(anchors.intermediates))
-        self._remembered = Cache[bytes, TrustedPath](_REMEMBERED)
+        self._remembered = Cache[bytes, TrustedPath](REMEMBERED)
 
     def verify(
         self, certificate: EidasCertificate, *, at: datetime, intermediates: Sequence[EidasCertificate] = ()
@@ -123,33 +123,39 @@ class PathVerifier:
         if known is not None and known.window.not_before <= at <= known.window.not_after:
             return known
         require_validity(certificate, at)
-        path = self._build(certificate, at, intermediates)
+        path = self._build(certificate, at, intermediates, self.revocation)
         self._remembered.put(certificate.der, path)
         return path
 
-    def verify_use(
-        self, certificate: EidasCertificate, *, as_: Use, at: datetime, intermediates: Sequence[EidasCertificate] = ()
-    ) -> TrustedPath:
-        """Check that a certificate fits its use and chains to an anchor, at a time.
-
-        Args:
-            certificate: the end entity.
-            as_: what it is used as.
-            at: the time to judge at, aware.
-            intermediates: further authorities, as for `verify`.
-
-        Raises:
-            CertificateRejected: the code of the first broken rule of `certificates.rules`, with all findings; or as `verify`.
-        """
-        findings = check_certificate(certificate, as_=as_, at=at, essential_only=True)
-        error = first_error(findings)
-        if error is not None:
-            message = f"the {as_} certificate of {certificate.subject}: {error.message}"
-            raise CertificateRejected(error.code, message, clause=error.clause, findings=findings)
-        return self.verify(certificate, at=at, intermediates=intermediates)
+    def check_use(
+        self,
+        certificate: EidasCertificate,
+        *,
+        as_: Use,
+        at: datetime,
+        intermediates: Sequence[EidasCertificate] = (),
+        edition: str | None = None,
+        essential_only: bool = False,
+    ) -> TrustReport:
+        """Find everything against the profile, the chain and the revocation of a certificate, as `trust.check_trust`."""
+        report = check_profile(certificate, as_=as_, at=at, edition=edition, essential_only=essential_only)
+        at = as_utc(at)
+        # The addresses that a rejected certificate names are not contacted.
+        is_asked = report.refusal is None or self.revocation is None or not self.revocation.can_fetch
+        try:
+            require_validity(certificate, at)
+            path = self._build(certificate, at, intermediates, self.revocation if is_asked else None)
+        except CertificateRejected as e:
+            passed_over = tuple(finding for finding in self.anchors.findings if finding.severity is Severity.WARNING)
+            return report.add((*e.findings, *passed_over), e)
+        return replace(report.add(path.findings), path=path)
 
     def _build(
-        self, certificate: EidasCertificate, at: datetime, intermediates: Sequence[EidasCertificate]
+        self,
+        certificate: EidasCertificate,
+        at: datetime,
+        intermediates: Sequence[EidasCertificate],
+        revocation: RevocationChecker | None,
     ) -> TrustedPath:
         authorities = self._authorities
         if intermediates:
@@ -162,7 +168,7 @@ class PathVerifier:
                 for rule in RULES:
                     rule(chain, at)
                     step += 1
-                return self._ask_revocation(chain, at)
+                return _ask_revocation(chain, at, revocation)
             except LeafRevoked:
                 # The peer may send another certificate of the authority, which hides the list from the next candidate.
                 raise
@@ -181,20 +187,19 @@ class PathVerifier:
             clause="RFC 5280 section 6",
         )
 
-    def _ask_revocation(self, chain: Sequence[Link], at: datetime) -> TrustedPath:
-        certificates = tuple(link.certificate for link in chain)
-        begins, ends = max(c.not_before for c in certificates), min(c.not_after for c in certificates)
-        if self.revocation is None:
-            return TrustedPath(certificates, Window(begins, ends), findings=tuple(lacking_purposes(chain)))
-        proven = self.revocation.check(certificates, at=at)
-        proven.window.narrow(begins, ends)
-        findings = (*lacking_purposes(chain), *proven.findings)
-        used = {status.answer.sha256 for status in proven.statuses if status.answer is not None}
-        raw = {sha256: self.revocation.raw(sha256) for sha256 in used}
-        answers = {sha256: der if der and len(der) <= MAX_HELD else None for sha256, der in raw.items()}
-        return TrustedPath(
-            certificates, proven.window, proven.statuses, findings, _answers=answers, _raw=self.revocation.raw
-        )
+
+def _ask_revocation(chain: Sequence[Link], at: datetime, revocation: RevocationChecker | None) -> TrustedPath:
+    certificates = tuple(link.certificate for link in chain)
+    begins, ends = max(c.not_before for c in certificates), min(c.not_after for c in certificates)
+    if revocation is None:
+        return TrustedPath(certificates, Window(begins, ends), findings=tuple(lacking_purposes(chain)))
+    proven = revocation.check(certificates, at=at)
+    proven.window.narrow(begins, ends)
+    findings = (*lacking_purposes(chain), *proven.findings)
+    used = {status.answer.sha256 for status in proven.statuses if status.answer is not None}
+    raw = {sha256: revocation.raw(sha256) for sha256 in used}
+    answers = {sha256: der if der and len(der) <= MAX_HELD else None for sha256, der in raw.items()}
+    return TrustedPath(certificates, proven.window, proven.statuses, findings, _answers=answers, _raw=revocation.raw)
 
 
 def _readable(certificates: Iterable[EidasCertificate]) -> list[Link]:

@@ -60,6 +60,9 @@ class RevocationChecker:
         now: the present; later answers prove nothing good. None accepts evidence of any time.
         remember: how long a verdict may be cached at most.
 
+    Attributes:
+        can_fetch: whether addresses in the certificates may be contacted.
+
     Raises:
         ConfigurationError: `revocation.no-nonce`, a nonce is required and none is made.
     """
@@ -92,7 +95,7 @@ class RevocationChecker:
         self._remember = remember
         self._lock = threading.Lock()
         self._windows: WeakSet[Window] = WeakSet()
-        self._can_fetch = fetch is not None
+        self.can_fetch = fetch is not None
         self._fetched = FetchedAnswers(fetch, make_nonce)
         self._signed = Cache[tuple[str, str], bool](_REMEMBERED)
         self._revoked = Cache[tuple[str, str | None, datetime | None], bool](_REMEMBERED)
@@ -156,7 +159,7 @@ class RevocationChecker:
         inquiry.window.narrow(verdict.begins, min(verdict.ends, shift(inquiry.at, self._remember)))
         if verdict.answer is None:
             return outcome.fail(
-                inquiry, is_soft=self._is_soft(place), is_stale=verdict.proof is Proof.STALE, can_fetch=self._can_fetch
+                inquiry, is_soft=self._is_soft(place), is_stale=verdict.proof is Proof.STALE, can_fetch=self.can_fetch
             )
         if not verdict.is_proven:
             outcome.refuse_held(inquiry, verdict.answer, is_leaf=place == 0)
