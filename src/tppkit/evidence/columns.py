@@ -131,20 +131,15 @@ def read_columns(values: Mapping[str, Any]) -> dict[str, Any]:
             raise _malformed(name)
     if known["seal_cert"] is None and known["kind"] not in UNCERTIFIED:
         raise FormatError("record.malformed", "the record has no seal_cert")
-    extra = {}
-    if not values.keys() <= FORMS.keys():
-        extra = {name: value for name, value in values.items() if name not in FORMS}
-        _check_extra(extra)
-    return {**known, "extra": MappingProxyType(extra)}
-
-
-def _check_extra(extra: Mapping[str, Any]) -> None:
+    if values.keys() <= FORMS.keys():
+        return {**known, "extra": MappingProxyType({})}
+    extra = {name: value for name, value in values.items() if name not in FORMS}
     try:
         encode_cbor(extra)
     except (OverflowError, TypeError) as e:
-        raise FormatError(
-            "record.malformed", "an unknown column of the record has a value that cannot be hashed"
-        ) from e
+        message = "an unknown column of the record has a value that cannot be hashed"
+        raise FormatError("record.malformed", message) from e
+    return {**known, "extra": MappingProxyType(extra)}
 
 
 def encode_cbor(value: Value) -> bytes:

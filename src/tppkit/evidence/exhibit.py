@@ -165,13 +165,8 @@ def _steps(
             yield Step(name, NOT_CHECKED if number in skipped else HOLDS, skipped.get(number, ""))
 
 
-def read_signed(exhibit: Exhibit, paths: Paths) -> ReadSeal:
-    """Return the signing string and the signature of a record, which need not hold.
-
-    Raises:
-        FormatError: as `read_seal`; `record.unknown-profile`, `record.certificate`; `record.unknown-kind`, it is a callback.
-        SignatureRejected: as `read_seal`.
-    """
+def _read_signed(exhibit: Exhibit, paths: Paths) -> ReadSeal:
+    """Return the signing string and the signature of a record, which need not hold."""
     record, profile = exhibit.record, PROFILES.get(exhibit.record.profile)
     if record.kind in UNCERTIFIED:
         raise FormatError(
@@ -225,7 +220,7 @@ def _contents(exhibit: Exhibit, place: Place, paths: Paths) -> dict[str, bytes]:
 
 
 def _proofs(exhibit: Exhibit, place: Place, paths: Paths) -> Iterator[tuple[str, bytes]]:
-    record, signed = exhibit.record, read_signed(exhibit, paths)
+    record, signed = exhibit.record, _read_signed(exhibit, paths)
     if "record.body-redacted" not in {code for code, _ in exhibit.verdict.failures}:
         yield "body.bin", record.body or b""
     yield "signing-string.txt", signed.signing_string

@@ -151,12 +151,11 @@ def from_table(table: pa.Table, line: int = 1) -> Columns:
         if column.null_count == len(column):
             columns[field.name] = [None] * len(column)
             continue
+        values = (column.cast(pa.int64()) if field.name == "received_at" else column).to_pylist()
         if field.name == "received_at":
-            column = column.cast(pa.int64())
-        values = column.to_pylist()
-        if field.name == "received_at" and not all(0 <= value <= _LATEST for value in values):
-            raise FormatError("record.malformed", "a record's received_at is not a time")
-        if field.name in _HEX:
+            if not all(0 <= value <= _LATEST for value in values):
+                raise FormatError("record.malformed", "a record's received_at is not a time")
+        elif field.name in _HEX:
             values = [None if value is None else value.hex() for value in values]
         elif field.name in _LISTS:
             known = {value: value and tuple(value.split(",")) for value in set(values)}

@@ -26,7 +26,6 @@ from tppkit.evidence.columns import (
     FORMS,
     MAX_LINE_BYTES,
     SCHEMA,
-    Value,
     encode_cbor,
     parse_object,
     read_columns,
@@ -168,15 +167,12 @@ class EvidenceRecord:
     @property
     def hashed(self) -> bytes:
         """The deterministic CBOR of all columns except body and body_state."""
-        try:
-            return encode_cbor(self._columns())
-        except (TypeError, OverflowError, UnicodeEncodeError) as e:
-            raise FormatError("record.malformed", "the record has a value that cannot be hashed") from e
-
-    def _columns(self) -> dict[str, Value]:
         # Columns that are None are left out, so that later versions can add columns without changing old hashes.
         columns = {name: value for name, value in zip(_HASHED, _HASHED_COLUMNS(self), strict=True) if value is not None}
-        return columns | {"received_at": to_microseconds(self.received_at)} | dict(self.extra)
+        try:
+            return encode_cbor(columns | {"received_at": to_microseconds(self.received_at)} | dict(self.extra))
+        except (TypeError, OverflowError, UnicodeEncodeError) as e:
+            raise FormatError("record.malformed", "the record has a value that cannot be hashed") from e
 
     def placed(self, *, stream_id: str, seq: int, previous: str) -> EvidenceRecord:
         """Return the record with a place in a stream."""
