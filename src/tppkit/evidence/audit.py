@@ -113,7 +113,7 @@ def audit_archives(
     payments = None if ledger is None else Ledger(ledger)  # before hours of work
     segments: list[Segment] = []
     unreadable, whole = list[Finding](), list[Finding]()
-    folders = [as_path(archive) for archive in archives]
+    folders, readable = [as_path(archive) for archive in archives], list[Path]()
     for archive in folders:
         try:
             found = list_segments(archive)
@@ -122,8 +122,7 @@ def audit_archives(
             unreadable.append(Finding(e.code, Severity.ERROR, e.message))
         else:
             segments += found
-            if not found:
-                whole.append(Finding("log.empty", Severity.ERROR, f"the archive {archive} contains no record"))
+            readable.append(archive)
     stamps = None
     if any(segment.stamp for segment in segments):
         from tppkit.evidence.proofs import check_stamps  # an archive without stamps needs no extra
@@ -142,7 +141,7 @@ def audit_archives(
         operations, unreceipted = _operations(segments, keys, results)
         result = merge_results(
             segments, keys, work=results, plan_digest=plan.digest(), heads=heads, max_failures=plan.max_failures,
-            found=[*whole, *unreceipted], unreadable=unreadable, ledger=payments,
+            archives=readable, found=[*whole, *unreceipted], unreadable=unreadable, ledger=payments,
         )  # fmt: skip
         result = replace(result, stamps=() if stamps is None else stamps.stamps, operations=operations)
         if report is not None:

@@ -94,8 +94,8 @@ class _Sums:
 
 def merge_results(
     segments: Sequence[Segment], keys: Sequence[str | None], *, work: Path, plan_digest: str, heads: Iterable[str | Head] = (),
-    max_failures: int | None = MAX_FIRST_FAILURES, found: Iterable[Finding] = (), unreadable: Iterable[Finding] = (),
-    ledger: Ledger | None = None,
+    max_failures: int | None = MAX_FIRST_FAILURES, archives: Sequence[Path] = (), found: Iterable[Finding] = (),
+    unreadable: Iterable[Finding] = (), ledger: Ledger | None = None,
 ) -> AuditResult:  # fmt: skip
     """Join the results of segments.
 
@@ -106,7 +106,8 @@ def merge_results(
         plan_digest: the digest of the plan.
         heads: what was stored elsewhere as the end of a stream: a leaf, hexadecimal, or a head.
         max_failures: how many failures to list; None for all.
-        found: what was found before about archives without segments.
+        archives: the archives of the segments, in the order of their heads, and those without any.
+        found: what was found before about the archives.
         unreadable: what could not be read before.
         ledger: payments that accepted records must name, and no others.
 
@@ -144,7 +145,6 @@ def merge_results(
                 known = root if head.records == part.end_seq else _root_at(before, head.records, part, work)
                 if known != head.root:
                     findings.append(Finding("log.head", Severity.ERROR, _other_root(head, archive)))
-    archives = dict.fromkeys(segment.archive for segment in segments)
     for archive in archives:
         if archive not in sums.used:
             findings.append(Finding("log.empty", Severity.ERROR, f"the archive {archive} contains no record"))

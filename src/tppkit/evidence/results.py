@@ -139,10 +139,6 @@ class Totals:
             counts[tuple(getattr(group, name) for name in names)] += number
         return dict(sorted(counts.items()))
 
-    def verdict(self, verdict: Verdict) -> int:
-        """Return the number of records with a verdict."""
-        return self.by("verdict").get((verdict.value,), 0)
-
     def add(self, row: RecordVerdict, *, archive: str, endpoint: str, max_failures: int | None) -> None:
         """Count one record.
 
@@ -270,7 +266,8 @@ class AuditResult:
     @property
     def verdicts(self) -> Mapping[Verdict, int]:
         """The number of records with each verdict."""
-        return {verdict: self.totals.verdict(verdict) for verdict in Verdict}
+        counts = self.totals.by("verdict")
+        return {verdict: counts.get((verdict.value,), 0) for verdict in Verdict}
 
     @property
     def not_listed(self) -> int:

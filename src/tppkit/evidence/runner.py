@@ -173,7 +173,8 @@ def _key_of(segment: Segment, content: str, plan_digest: str) -> str:
 
 
 def audit_segment(
-    segment: Segment, plan: AuditPlan, work: Path, *, resume: bool = False, material: Paths | None = None, progress: Progress | None = None
+    segment: Segment, plan: AuditPlan, work: Path, *, plan_digest: str | None = None, resume: bool = False, material: Paths | None = None,
+    progress: Progress | None = None,
 ) -> str:  # fmt: skip
     """Verify the records of one segment, and write what was found into `work`.
 
@@ -181,6 +182,7 @@ def audit_segment(
         segment: the segment.
         plan: what records are judged by.
         work: a folder for the results.
+        plan_digest: what `plan.digest` returned; None to read its files again.
         resume: use the result that is there.
         material: what `plan.load` returned; None to load it once in this process.
         progress: is called while records are verified.
@@ -193,16 +195,16 @@ def audit_segment(
         ConfigurationError, FormatError, VerificationError: as `AuditPlan.load`.
     """
     content = _hash_of(segment)
-    key = _key_of(segment, content, plan.digest())
+    key = _key_of(segment, content, plan_digest or plan.digest())
     if not (resume and _is_final(work, key)):
         _write_result(segment, segment.read(), plan, work, key, content, material or load_material(plan), progress)
     return key
 
 
-def mark_unread(segment: Segment, plan: AuditPlan, work: Path, message: str) -> str:
+def mark_unread(segment: Segment, plan: AuditPlan, work: Path, plan_digest: str, message: str) -> str:
     """Write the result of a segment whose process ended. It is not used again: the next audit reads the segment."""
     segment = replace(segment, proof=None)  # of which no record was compared with it
-    key = _key_of(segment, f"unread {segment.name}", plan.digest())
+    key = _key_of(segment, f"unread {segment.name}", plan_digest)
     _write_result(
         segment, _unread(f"{segment.path} was not verified: {message}"), plan, work, key, "", load_material(plan), None
     )
@@ -355,28 +357,31 @@ def run_audit(
         ConfigurationError, FormatError, VerificationError: as `AuditPlan.load`; `extra.missing`.
     """
     keys: dict[int, str] = {}
+    digest = plan.digest()
     own = range(len(segments)) if shard is None else range(shard.index, len(segments), shard.count)
     readable = [(place, segments[place]) for place in own if segments[place].size is not None]
     if engine == "spark":
         from tppkit.evidence.spark import run_on_spark
 
-        keys |= run_on_spark(readable, plan, work, resume=resume)
+        keys |= run_on_spark(readable, plan, work, plan_digest=digest, resume=resume)
         readable, resume = [one for one in readable if one[0] not in keys], True
     is_one_of_lines = len(readable) == 1 and readable[0][1].state is not State.SEALED  # reading lines kills no process
     has_material = plan.trust is not None or plan.trusted_lists is not None
     if workers == 1 or is_one_of_lines or not has_material:
         for place, segment in readable:
-            keys[place] = audit_segment(segment, plan, work, resume=resume, material=material, progress=progress)
+            keys[place] = audit_segment(
+                segment, plan, work, plan_digest=digest, resume=resume, material=material, progress=progress
+            )
     else:
-        job = partial(_job, plan, work, resume)
+        job = partial(_job, plan, work, digest, resume)
         for done in run_in_processes(readable, job, workers=min(workers, len(readable)), progress=progress):
             ending = f"the process that read it ended with {done.ending}"
-            keys[done.place] = done.key or mark_unread(segments[done.place], plan, work, ending)
+            keys[done.place] = done.key or mark_unread(segments[done.place], plan, work, digest, ending)
     return tuple(map(keys.get, range(len(segments))))
 
 
-def _job(plan: AuditPlan, work: Path, resume: bool, segment: Segment, progress: Progress) -> str:
-    return audit_segment(segment, plan, work, resume=resume, progress=progress)
+def _job(plan: AuditPlan, work: Path, digest: str, resume: bool, segment: Segment, progress: Progress) -> str:
+    return audit_segment(segment, plan, work, plan_digest=digest, resume=resume, progress=progress)
 
 
 def _is_final(work: Path, key: str) -> bool:

@@ -27,7 +27,7 @@ _LOGGER = logging.getLogger("tppkit.evidence")
 
 
 def run_on_spark(
-    segments: Sequence[tuple[int, Segment]], plan: AuditPlan, work: Path, *, resume: bool
+    segments: Sequence[tuple[int, Segment]], plan: AuditPlan, work: Path, *, plan_digest: str, resume: bool
 ) -> dict[int, str]:
     """Audit numbered segments in the Spark session of this process, and return the keys of those that Spark finished.
 
@@ -40,7 +40,7 @@ def run_on_spark(
         for batch in batches:
             for row in batch.to_pylist():
                 segment = pickle.loads(row["segment"])  # noqa: S301  # this function wrote it
-                key = audit_segment(segment, plan, folder, resume=resume)
+                key = audit_segment(segment, plan, folder, plan_digest=plan_digest, resume=resume)
                 yield pa.RecordBatch.from_pylist([{"place": row["place"], "key": key}])
 
     rows = [(place, pickle.dumps(replace(segment, archive=segment.archive.absolute()))) for place, segment in segments]
