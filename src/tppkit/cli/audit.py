@@ -246,12 +246,8 @@ def _lines(shown: dict[str, Any], result: AuditResult) -> Iterator[str]:
     names = ("records", "passed", "failed", "indeterminate", "unreadable", "inconsistent")
     yield Raw(colored("  ".join(f"{name} {shown[name]}" for name in names), holds=result.exit_code == 0))
     if "revocation" in shown["not_checked"]:
-        some = (
-            ""
-            if result.totals.without_revocation == result.totals.records
-            else f" of {shown['without_revocation']} records"
-        )
-        yield f"revocation{some}: {NOT_ASKED}"
+        without = shown["without_revocation"]
+        yield f"revocation{'' if without == result.records else f' of {without} records'}: {NOT_ASKED}"
     open_stamps = [stamp for stamp in result.stamps if stamp.status == "not-checked"]
     if open_stamps:
         yield f"time stamps: {len(open_stamps)} of {len(result.stamps)} not checked: {open_stamps[0].message}"
