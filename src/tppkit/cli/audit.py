@@ -183,6 +183,8 @@ def verify(
         raise click.UsageError("--shard needs the folder of --work")
     if shard is not None and (heads or ledger or report):
         raise click.UsageError("--expect-head, --ledger and --report belong to the audit that joins all shares")
+    if received_from is not None and received_to is not None and received_from >= received_to:
+        raise click.UsageError("--from must be earlier than --to")
     if report is not None and report.suffix.lower() not in (".html", ".htm"):
         raise click.UsageError(f"--report {report} does not end with .html")
     plan = AuditPlan(
@@ -220,7 +222,7 @@ def verify(
     shown = _result_object(result, plan, heads, time.perf_counter() - begin)
     shown |= {"engine": engine, "workers": processes}
     message = f"{shown['seconds']:.2f} s, {shown['records_per_second']:.0f} records/s"
-    return Result(shown, _lines(shown, result), result.exit_code, message)
+    return Result(shown, _lines(shown, result, bool(heads)), result.exit_code, message)
 
 
 def _text(path: Path | None) -> str | None:
@@ -242,12 +244,14 @@ def _result_object(
     }
 
 
-def _lines(shown: dict[str, Any], result: AuditResult) -> Iterator[str]:
+def _lines(shown: dict[str, Any], result: AuditResult, has_heads: bool) -> Iterator[str]:
     names = ("records", "passed", "failed", "indeterminate", "unreadable", "inconsistent")
     yield Raw(colored("  ".join(f"{name} {shown[name]}" for name in names), holds=result.exit_code == 0))
     if "revocation" in shown["not_checked"]:
         without = shown["without_revocation"]
         yield f"revocation{'' if without == result.records else f' of {without} records'}: {NOT_ASKED}"
+    if not has_heads:
+        yield "end of the log: not known whether records were cut off; give --expect-head"
     open_stamps = [stamp for stamp in result.stamps if stamp.status == "not-checked"]
     if open_stamps:
         yield f"time stamps: {len(open_stamps)} of {len(result.stamps)} not checked: {open_stamps[0].message}"

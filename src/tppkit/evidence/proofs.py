@@ -135,7 +135,8 @@ def _check(
         stamp = verify_stamp(raw, manifest.head, paths=paths)
     except (FormatError, VerificationError) as e:
         is_open = isinstance(e, CertificateRejected) and e.code != "revocation.revoked"
-        return row._replace(status="not-checked" if is_open else "fails", message=e.message), None
+        needs = "; give the certificate of its issuer in --trust, too" if e.code == "trust.no-path" else ""
+        return row._replace(status="not-checked" if is_open else "fails", message=e.message + needs), None
     end, received_to = end_of_stamp(stamp.authority), from_microseconds(manifest.received_to)
     row = row._replace(
         at=format_time(stamp.at),

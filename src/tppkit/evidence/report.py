@@ -106,6 +106,7 @@ def report_object(
             "organisations": list(plan.selected),
         },
         "not_checked": list(not_checked(result, plan, heads)),
+        "expected_heads": [head if isinstance(head, str) else head.records for head in heads],
         "unstamped": totals.unstamped,
         "findings": [one.to_object() for one in (*result.findings, *result.unreadable)],
         "clocks": dict(totals.clocks),
@@ -120,6 +121,10 @@ def report_object(
 
 def _page(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str]:
     kind, sentence = _sentence(result)
+    if kind == "holds":
+        sentence += (
+            " What came behind it is not known." if "heads" in value["not_checked"] else " The expected heads match."
+        )
     yield "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
     yield f"<title>Audit of retained signatures</title><style>{STYLE}</style>"
     yield "<h1>Audit of retained signatures</h1>"
@@ -215,7 +220,12 @@ def _completeness(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str
         yield "<p>Records are missing, repeated, moved or changed; section 5 lists them.</p>"
     else:
         yield "<p>The records of each log follow on from the first to the last.</p>"
-    if "heads" in value["not_checked"]:
+    if heads := value["expected_heads"]:
+        what = ", ".join(f"{one} records" if isinstance(one, int) else f"leaf {one}" for one in heads)
+        differs = any(one["code"] == "log.head" for one in value["findings"])
+        outcome = "do not all match, see above." if differs else "match."
+        yield f"<p>The heads that another party keeps ({text(what)}) {outcome}</p>"
+    else:
         yield "<p>Without a head that another party keeps, an audit cannot know whether records were cut off the end, or all rewritten.</p>"
     rows = [(head.archive, head.stream_id, head.records, head.leaf, head.root or "unknown") for head in result.heads]
     yield table(("Archive", "Stream", "Records", "Last leaf", "Root"), rows)

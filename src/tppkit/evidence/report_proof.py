@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tppkit._clock import format_time
@@ -141,10 +141,13 @@ def _operations(result: AuditResult) -> Iterator[str]:
     if not result.operations:
         yield "<p>The archives have no receipt of any.</p>"
         return
-    names = ("archive", "time", "operation", "by", "ground", "records")
-    yield table(
-        [name.capitalize() for name in names], [[one.get(name, "") for name in names] for one in result.operations]
-    )
+    names = ("archive", "time", "operation", "by", "ground")
+    rows = [[*(one.get(name, "") for name in names), _ranges(one.get("records", ()))] for one in result.operations]
+    yield table([*(name.capitalize() for name in names), "Records"], rows)
+
+
+def _ranges(records: Iterable[Sequence[int]]) -> str:
+    return ", ".join(f"{first}" if first == last else f"{first} to {last}" for first, last in records)
 
 
 def _repeat(value: Mapping[str, Any]) -> Iterator[str]:
