@@ -21,6 +21,18 @@ from tppkit.trust import PathVerifier, make_anchors
 
 RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 STREAM = "5a" * 16
+# What is tested elsewhere, by number.
+ELSEWHERE = {
+    1: "evidence/test_exhibit.py a_thousand_payments_and_consents_have_the_same_verdicts_without_this_project",
+    2: "evidence/test_flipped_bits.py no_flipped_bit_of_any_file_passes",
+    5: "evidence/test_answers.py a_seal_revoked_between_two_requests_disproves_the_second_alone",
+    6: "evidence/test_exhibit.py a_redacted_body_is_not_checked_and_the_rest_holds",
+    10: "evidence/test_pool.py an_audit_whose_processes_were_killed_names_what_is_missing_and_can_be_resumed",
+    11: "evidence/test_stamps.py a_record_is_not_proven_after_the_end_of_its_algorithm_unless_a_stamp_is_older",
+    12: "cli/test_cli_audit_processes.py rate_and_remaining_time_are_shown_on_a_terminal",  # memory: benchmarks/evidence.py
+    13: "evidence/test_callback_records.py callbacks_and_logins_are_verified_under_the_keys_that_were_valid_then",
+    15: "sandbox/test_kills.py a_commit_for_which_the_disk_is_full_is_answered_503_and_leaves_nothing",
+}
 _HEAD = "9c6585167089953db21372d0de076ec85e2073eeaa134a395b89444cf66be9b5"  # of the archive of November 2026
 PAYMENT, CONSENT = "/psd2/v1/payments/sepa-credit-transfers", "/psd2/v1/consents"
 
@@ -72,6 +84,14 @@ def bank(make_bank: Callable[..., Bank]) -> Bank:
 
 def lines_of(folder: Path) -> list[bytes]:
     return (folder / "records.jsonl").read_bytes().splitlines(keepends=True)
+
+
+def test_every_number_has_its_test():
+    here = {int(name[5:7]) for name in globals() if name[:7].startswith("test_") and name[5:7].isdigit()}
+    assert sorted([*here, *ELSEWHERE]) == list(range(1, 16))
+    for place in ELSEWHERE.values():
+        file, name = place.split()
+        assert f"def test_{name}(" in (Path(__file__).parents[1] / file).read_text("utf-8"), place
 
 
 def test_03_a_cut_end_is_named_with_a_head_and_said_to_be_unknown_without(bank):

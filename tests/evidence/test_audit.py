@@ -30,6 +30,7 @@ from tppkit.evidence.record import BodyState
 from tppkit.evidence.stream import AcceptedRequests
 from tppkit.seals import SealPolicy, VerifiedRequest, verify_request
 from tppkit.testpki import Pki, make_pki, make_provider
+from tppkit.testpki.certificate import Drafted, for_key, sign_draft
 from tppkit.trust import PathVerifier, make_anchors
 
 STREAM = "5a" * 16
@@ -160,13 +161,16 @@ def test_an_organization_that_is_not_accepted_is_disproved(changed, accepted, ve
         ("qwac_cert", "other", "seal.other-organisation"),
         ("qwac_cert", "qseal", "qcstatements.not-web"),
         ("seal_cert", "other_qseal", "key-id.mismatch"),
+        ("seal_cert", "renewed", "key-id.mismatch"),  # of the same key
     ],
 )
 def test_a_record_that_names_another_certificate_is_disproved(
     column, kind, code, audit_one, pki, other_qseal, tmp_path
 ):
     other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
-    named = {"other": other, "qseal": pki.qseal, "other_qseal": other_qseal}[kind].certificate
+    draft = for_key(pki.draft("qseal", pki.provider, label="renewed").draft, pki.qseal.key.public_key())
+    renewed = sign_draft(Drafted(draft, pki.qseal.key), pki.qseal_ca, "renewed", "qseal")
+    named = {"other": other, "qseal": pki.qseal, "other_qseal": other_qseal, "renewed": renewed}[kind].certificate
     (tmp_path / "one" / "certs").mkdir(parents=True)
     (tmp_path / "one" / "certs" / f"{named.sha256}.der").write_bytes(named.der)
     row = audit_one({column: named.sha256})
