@@ -68,8 +68,8 @@ def auditing() -> Iterator[Line]:
 def auditing_long() -> Iterator[Line]:
     """The memory of a process that verifies a million records, and of the merge of their results, above that for one segment."""
     with TemporaryDirectory() as folder, ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        fill(Path(folder), key="p256")
-        worker, merge = process.submit(growing, Path(folder)).result()
+        fill(Path(folder), key="p256", records=RECORDS)
+        worker, merge = process.submit(growing, Path(folder), FEW, SEGMENTS).result()
     yield counted("memory of an audit of a million", worker, what="KiB more", at_most=32_768)
     yield counted("memory of its merge", merge, what="KiB more", at_most=16_384)
 
@@ -141,20 +141,20 @@ def merging(folder: Path) -> int:
     return round(min(seconds(merge, 1, thread_time_ns) for _ in range(20)) / RECORDS * 1e9)
 
 
-def growing(folder: Path) -> tuple[int, int]:
+def growing(folder: Path, few: int, segments: int) -> tuple[int, int]:
     """The KiB that this process has more after many segments than after a few, when it verifies them, and when it joins the results."""
     plan, work = plan_of(folder), folder / "work"
     segment = list_segments(folder / "sealed")[0]
     assert segment.manifest is not None
     # Each time another stream: joined, copies of one would be forks.
     streams = [
-        replace(segment, manifest=replace(segment.manifest, stream_id=f"{number:032x}")) for number in range(SEGMENTS)
+        replace(segment, manifest=replace(segment.manifest, stream_id=f"{number:032x}")) for number in range(segments)
     ]
     held = []
-    for part in (streams[:FEW], streams[FEW:]):
+    for part in (streams[:few], streams[few:]):
         keys = [audit_segment(one, plan, work) for one in part]
         held.append(resident())
-    for part in (streams[:FEW], streams):
+    for part in (streams[:few], streams):
         merge_results(part, keys[:1] * len(part), work=work, plan_digest="")
         held.append(resident())
     return max(held[1] - held[0], 0) // 1024, max(held[3] - held[2], 0) // 1024

@@ -19,6 +19,7 @@ RUN = Path(__file__).parents[1] / "benchmarks" / "run.py"  # by its path: `fuzz`
 # What makes the long runs short: by module, constants and their values.
 SHORT = {
     "accounts": {"REQUESTS": 300},
+    "evidence": {"FEW": 1, "RECORDS": 64, "SEGMENTS": 3},
     "gateway": {"MANY": 100, "PAGE": 20},
     "harness": {"LEAST_ROUNDS": 3, "LINE_S": 0, "ROUND_S": 0},
     "inbox": {"CALLBACKS": 2_000},
@@ -80,5 +81,5 @@ def test_every_line_of_the_long_runs_gives_a_figure(monkeypatch):
             whole = getattr(module, constant)
             monkeypatch.setattr(module, constant, whole[value] if isinstance(value, slice) else value)
     lines = [line for lines in run_path(str(RUN))["SOAK"] for line in lines()]
-    assert len(lines) == 7
+    assert len(lines) == 9
     assert all(math.isfinite(line.low) and math.isfinite(line.high) and line.text() for line in lines)

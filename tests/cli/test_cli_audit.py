@@ -152,12 +152,14 @@ def test_records_are_judged_by_trusted_lists(tmp_path, pki, fill, tppkit):
     (lists / "lotl-signers" / "signer.pem").write_bytes(certificate_pem(pki.members["lotl-signer"].certificate))
     for name, content in make_trusted_lists(pki, at=RECEIVED).items():
         (lists / name).write_bytes(content)
-    for trust, stale_code in (((), "trust.no-anchors"), (("--trust", "trust.pem"), "trusted-list.expired")):
+    for trust, codes in (((), {"trust.no-anchors"}), (("--trust", "trust.pem"), set())):
         verify = ("audit", "verify", "archive", *trust, "--json", "--trusted-lists", "lists")
         good = tppkit(*verify)
         assert (good.exit_code, good.json["passed"], good.json["not_checked"]) == (0, 2, ["revocation"])
         stale = tppkit(*verify, "--at", "2027-02-01")
-        assert (stale.exit_code, stale.json["indeterminate"], stale.json["by_code"]) == (3, 2, {stale_code: 2})
+        assert (stale.exit_code, stale.json["indeterminate"], stale.json["by_code"].keys()) == (
+            3, 2, codes | {"trusted-list.expired"},
+        )  # fmt: skip
     assert tppkit(*AUDIT, "--json").json["not_checked"] == ["revocation", "trusted_lists"]
 
 

@@ -117,7 +117,7 @@ def test_committed_records_are_moved_to_the_archive_in_order(bank, paths):
     assert bank.recorded() == ["a", "b", "c"]
     kept = [EvidenceRecord.from_line(line) for _, line in read_lines(bank.folder)]
     assert len({record.outbox_id for record in kept}) == 3
-    assert kept[0] == bank.record("a", stream_id="5a" * 16, extra=kept[0].extra)
+    assert kept[0] == bank.record("a", stream_id="5a" * 16, outbox_id=kept[0].outbox_id)
     assert audit_of(bank.folder, paths).exit_code == 0
 
 
@@ -327,7 +327,7 @@ def test_other_processes_add_records_by_the_path_of_the_archive(bank, paths):
 def test_until_the_commit_certificates_are_kept_and_records_are_not_read(bank):
     with bank.engine.connect() as db:
         bank.outbox.add(db, bank.record("a"), *bank.verified.chain)
-        named = {certificate.sha256 for certificate in bank.verified.chain}
+        named = {certificate.sha256 for certificate in (*bank.verified.chain, bank.verified.qwac)}
         assert {path.stem for path in (bank.folder / "certs").iterdir()} == named
     with bank.engine.begin() as db:
         bank.outbox.add(db, bank.record("a"))

@@ -12,8 +12,7 @@ from pathlib import Path
 import click
 
 from tppkit.errors import ArchiveError
-from tppkit.evidence.pool import Progress
-from tppkit.evidence.segments import list_segments
+from tppkit.evidence.segments import Progress, list_segments
 
 _EVERY_S = 1.0
 

@@ -25,12 +25,11 @@ from tppkit.evidence.heads import Head
 from tppkit.evidence.ledger import Ledger
 from tppkit.evidence.merge import merge_results, shard_result, table_lines
 from tppkit.evidence.operations import read_operations
-from tppkit.evidence.pool import Progress
 from tppkit.evidence.report import write_report
 from tppkit.evidence.results import AuditResult
 from tppkit.evidence.retention import check_receipts
 from tppkit.evidence.runner import AuditPlan, Shard, read_result, run_audit
-from tppkit.evidence.segments import Segment, list_segments
+from tppkit.evidence.segments import Progress, Segment, list_segments
 from tppkit.evidence.stream import AcceptedRequests, Stream, in_stream
 from tppkit.seals.policy import Paths
 from tppkit.trust import PathVerifier, TrustMaterial

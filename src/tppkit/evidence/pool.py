@@ -10,10 +10,8 @@ from multiprocessing.connection import Connection, wait
 from typing import NamedTuple
 
 from tppkit.errors import TppkitError
-from tppkit.evidence.segments import Segment
+from tppkit.evidence.segments import Progress, Segment
 
-Progress = Callable[[int], None]
-"""Called with the number of records that were verified since the last call."""
 Job = Callable[[Segment, Progress], str]
 """Verifies one segment and returns the key of its result. It is sent to each process once."""
 

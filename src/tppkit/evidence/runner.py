@@ -26,9 +26,8 @@ from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import ArchiveError
 from tppkit.evidence.algorithms import policy_digest
 from tppkit.evidence.checks import Checks, RecordVerdict, Selection
-from tppkit.evidence.pool import Progress, run_in_processes
 from tppkit.evidence.results import MAX_FIRST_FAILURES, Totals
-from tppkit.evidence.segments import Segment, State
+from tppkit.evidence.segments import Progress, Segment, State
 from tppkit.evidence.stream import NOT_IN_STREAM, AcceptedRequests, Stream, in_stream
 from tppkit.evidence.table import Columns
 from tppkit.evidence.tree import subtrees
@@ -373,6 +372,8 @@ def run_audit(
                 segment, plan, work, plan_digest=digest, resume=resume, material=material, progress=progress
             )
     else:
+        from tppkit.evidence.pool import run_in_processes  # one process needs no multiprocessing
+
         job = partial(_job, plan, work, digest, resume)
         for done in run_in_processes(readable, job, workers=min(workers, len(readable)), progress=progress):
             ending = f"the process that read it ended with {done.ending}"

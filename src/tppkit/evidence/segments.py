@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,6 +26,8 @@ from tppkit.evidence.table import Columns, batches
 
 STAMP = ".tsr"
 _CHUNK = 1 << 20
+Progress = Callable[[int], None]
+"""Called with the number of records that were verified since the last call."""
 _PARQUET_END = b"PAR1"
 
 
