@@ -47,7 +47,7 @@ NOT_OFFERED = {
         Attribute KeySource Receivers Refusal SandboxHosts SandboxTransport SealOptions
     """,
     "rows of a bank's own table, from `tppkit.protocol.endpoint`": "Endpoint Interface",
-    "protocols of classes that are offered": "AwaitingGate BlockingGate Bounds ReplayStore Secret",
+    "protocols and bases of classes that are offered": "AwaitingGate BlockingGate Bounds ReplayStore Secret UseVerifier",
 }
 
 

@@ -114,6 +114,8 @@ def load_anchors(path: FilePath) -> Anchors:
 def load_public_keys(path: FilePath) -> frozenset[str]:
     """Return the SHA-256 of each public key in the PEM files of a file or folder (.pem, .pub), hexadecimal, over its DER form.
 
+        material = TrustMaterial(anchors, keys=load_public_keys("service.pub"))
+
     Files that cannot be read or have no public key are left out: they may be certificates.
     """
     path = as_path(path)
