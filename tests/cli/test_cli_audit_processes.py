@@ -23,7 +23,7 @@ from tppkit.seals import Message, SealPolicy, sign_request, verify_request
 from tppkit.testpki import certificate_pem
 
 RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
-PARTS, RECORDS = 3, 600
+PARTS, RECORDS = 6, 1500
 
 
 def fill(folder, pki, seal, paths, *, parts=PARTS, records=RECORDS):
@@ -91,9 +91,9 @@ def test_an_interrupted_audit_leaves_no_process_and_can_be_resumed(number, tmp_p
         text=True,
         start_new_session=True,
     ) as audit:
-        while not any(tmp_path.glob("tppkit-audit-*/part-*")):
+        while not any(tmp_path.glob("tppkit-audit-*/*.json")):
             assert audit.poll() is None
-            time.sleep(0.01)
+            time.sleep(0.001)
         os.killpg(audit.pid, number) if number == signal.SIGINT else audit.send_signal(number)
         stdout, stderr = audit.communicate(timeout=60)
     (work,) = tmp_path.glob("tppkit-audit-*")

@@ -21,7 +21,7 @@ NOT_OF_RECORDS = """
 """
 # What breaks a rule, is malformed or is disproved.
 DISPROVING = """
-    callback certificate der digest header jws key key-id name organization-identifier profile qcstatements record role seal signature
+    callback certificate der digest header json jws key key-id name organization-identifier profile qcstatements record role seal signature
     structured revocation trust
 """
 
