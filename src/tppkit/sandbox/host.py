@@ -32,6 +32,7 @@ from tppkit.protocol.endpoint import Auth, Interface, Route, is_streamed
 from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import require_media_type, safe_name, unknown_fields_of
 from tppkit.sandbox.cell import Handler, HostCall, Services, StreamHandler
+from tppkit.sandbox.exchange import exchange_of
 from tppkit.sandbox.request_log import without_secrets
 from tppkit.sandbox.stream import Send, Stream
 from tppkit.web.caller import Authenticator, Caller, Pending
@@ -129,7 +130,7 @@ class Host:
                 await send({"type": "http.response.body", "body": sent.body})
 
     async def _answer(self, source: Source, receive: Receive) -> _Sent:
-        head, route = source.head(), None
+        head, route, exchange = source.head(), None, exchange_of(source.extensions)
         try:
             route = self.interface.find(head.method, head.target)  # 1
         except TppkitError:
@@ -137,8 +138,12 @@ class Host:
             auth = self.interface.default_auth if row is None else row.auth
             self.authenticators[auth].open(source, row)
             raise
+        if exchange is not None:
+            exchange.row, exchange.parameters = route.row.name, route.parameters
         pending = self.authenticators[route.row.auth].open(source, route.row)  # 2, 3
         caller, message = await _receive(pending, receive, head)  # 4
+        if exchange is not None:
+            exchange.caller = caller.id
         request = _Request(route, caller, message, self._id(source))
         self.services.evidence.require_working(caller)
         await self.services.events.catch_up()
@@ -244,6 +249,9 @@ class Host:
     def _refuse(self, source: Source, error: Exception) -> _Sent:
         refusal = self._refusal(error)
         refusal = replace(refusal, text=without_secrets(refusal.text))  # a path may contain a card number
+        exchange = exchange_of(source.extensions)
+        if exchange is not None:
+            exchange.error, exchange.code = error, refusal.code
         failed = refusal.status >= 500 and getattr(error, "code", None) not in _EXPLAINED
         _LOGGER.log(
             logging.ERROR if failed else logging.WARNING, "  %s", without_secrets(printable(str(error))),

@@ -39,6 +39,7 @@ from tppkit.sandbox.delivery_tables import TABLES as DELIVERY_TABLES
 from tppkit.sandbox.delivery_tables import next_due
 from tppkit.sandbox.dialect import known_seals, seal_key_kind
 from tppkit.sandbox.evidence import Evidence
+from tppkit.sandbox.exchange import Observer
 from tppkit.sandbox.faults import Faults
 from tppkit.sandbox.gateway.cell import gateway_cell
 from tppkit.sandbox.gateway.cipher import CardCipher
@@ -149,6 +150,7 @@ class SandboxHosts:
         pages: the pages for browsers.
         control: the control host for developers.
         requests: the latest requests to the interfaces.
+        observers: called with each request to an interface and its answer.
         legacy: the test and the live host of the legacy interface, by their names.
         projects: the projects of the payment gateway.
 
@@ -231,6 +233,7 @@ class SandboxHosts:
             if settings.webhook_url is not None:
                 self.database.run_at_start(partial(self.projects.set_webhook_url, url=settings.webhook_url))
             self.requests = LatestRequests(self.clock.now)
+            self.observers: list[Observer] = []
             pages = [route for cell in cells for route in cell.pages(services)]
             found = Starlette(routes=[index_page(services, cells, self.requests), *pages])
             found.router.redirect_slashes = False  # a redirect would lead to the name in the Host header

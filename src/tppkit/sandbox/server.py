@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from tppkit._files import PRIVATE, FilePath, as_path, replace_file
 from tppkit.errors import ConfigurationError
 from tppkit.sandbox.control import CONTROL_REFUSALS
+from tppkit.sandbox.exchange import Observed
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.http1 import BoundedHttp
 from tppkit.sandbox.public_address import (
@@ -146,7 +147,7 @@ LISTENERS = (
 
 
 def logged_app(row: Listener, sandbox: SandboxHosts, *, log: Callable[[str], object] | None = None) -> ASGIApp:
-    """Return the application of a port with logging; the sandbox stores the latest requests to interfaces.
+    """Return the application of a port with logging; the sandbox observes the requests to interfaces.
 
     Args:
         row: the port.
@@ -162,7 +163,10 @@ def logged_app(row: Listener, sandbox: SandboxHosts, *, log: Callable[[str], obj
         if log is not None:
             log(request.line)
 
-    return RequestLog(app, keep, refusals)
+    logged = RequestLog(app, keep, refusals)
+    if not isinstance(app, Host):
+        return logged
+    return Observed(logged, host=row.name, observers=sandbox.observers, now=sandbox.clock.now)
 
 
 class SandboxServer:

@@ -1,0 +1,148 @@
+"""One request to an interface and its answer, as the sandbox observed them, for those who judge or show requests."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tppkit._clock import Clock
+from tppkit.message import Header
+from tppkit.web.sources import RAW_TARGET
+
+_LOGGER = logging.getLogger("tppkit.sandbox.host")
+
+EXCHANGE = "tppkit.exchange"  # a scope extension: the `Exchange` of the request
+MAX_KEPT_BYTES = 64 * 1024
+
+
+@dataclass(slots=True, kw_only=True)
+class Exchange:
+    """A request and its answer. Nothing in it is masked, so show its parts only after `without_secrets`.
+
+    Attributes:
+        host: the name of the listener: `psd2`, `legacy`, `legacy_live`, `gateway` or `vault`.
+        at: when the request came, by the virtual clock.
+        started_s: the same by the real monotonic clock, in seconds.
+        duration_s: seconds until the answer was complete.
+        method: the method of the request.
+        target: path and query as sent; bytes as Latin-1.
+        headers: the header fields of the request; bytes as Latin-1.
+        body: the first 64 KiB of its body.
+        body_size: the size of what was read of the body, in bytes.
+        status: the status of the answer; 500 if the application ended without one.
+        answer_headers: the header fields of the answer.
+        answer_body: the first 64 KiB of its body.
+        code: the code of the error in the answer, or empty.
+        row: the name of the endpoint's row, or None if no row was found.
+        parameters: the parameters of its path.
+        caller: the id of the authenticated caller, or None.
+        error: why the request was refused, or None.
+        fault: the name of a requested fault that changed the answer, or None.
+    """
+
+    host: str
+    at: datetime
+    started_s: float
+    duration_s: float = 0.0
+    method: str
+    target: str
+    headers: tuple[Header, ...]
+    body: bytes = b""
+    body_size: int = 0
+    status: int = 500
+    answer_headers: tuple[Header, ...] = ()
+    answer_body: bytes = b""
+    code: str = ""
+    row: str | None = None
+    parameters: Mapping[str, str] | None = None
+    caller: str | None = None
+    error: Exception | None = None
+    fault: str | None = None
+
+    def header(self, name: str) -> str | None:
+        """Return the first value of a header of the request; the name in lower case."""
+        return next((value for found, value in self.headers if found.lower() == name), None)
+
+
+Observer = Callable[[Exchange], object]
+
+
+def exchange_of(extensions: Mapping[str, Any]) -> Exchange | None:
+    """Return the exchange to which a request's extensions belong; None if nobody observes."""
+    return extensions.get(EXCHANGE)
+
+
+class Observed:
+    """Publishes each request to an interface just before the last part of its answer is sent.
+
+    Args:
+        app: the ASGI application that answers; it finds the `Exchange` by `exchange_of` and adds what it knows.
+        host: the name of its listener.
+        observers: called with each exchange, in order; an error of one does not change the answer.
+        now: the virtual clock.
+        monotonic: real seconds.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, host: str, observers: Sequence[Observer], now: Clock, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:  # fmt: skip
+        self._app, self._host, self._observers = app, host, observers
+        self._now, self._monotonic = now, monotonic
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        extensions = scope.get("extensions") or {}
+        exchange = Exchange(
+            host=self._host, at=self._now(), started_s=self._monotonic(), method=scope["method"],
+            target=extensions[RAW_TARGET]["target"].decode("latin-1"), headers=_fields(scope["headers"]),
+        )  # fmt: skip
+        is_published = False
+
+        def publish() -> None:
+            nonlocal is_published
+            if is_published:
+                return
+            is_published = True
+            exchange.duration_s = self._monotonic() - exchange.started_s
+            for observer in self._observers:
+                try:
+                    observer(exchange)
+                except Exception:
+                    _LOGGER.exception("  a request could not be observed")
+
+        async def watched_receive() -> Message:
+            event = await receive()
+            chunk = event.get("body", b"")
+            exchange.body_size += len(chunk)
+            if chunk and len(exchange.body) < MAX_KEPT_BYTES:
+                exchange.body = (exchange.body + chunk)[:MAX_KEPT_BYTES]
+            return event
+
+        async def watched_send(event: Message) -> None:
+            if event["type"] == "http.response.start":
+                exchange.status, exchange.answer_headers = event["status"], _fields(event.get("headers", ()))
+            elif event["type"] == "http.response.body":
+                chunk = event.get("body", b"")
+                if chunk and len(exchange.answer_body) < MAX_KEPT_BYTES:
+                    exchange.answer_body = (exchange.answer_body + chunk)[:MAX_KEPT_BYTES]
+                if not event.get("more_body", False):
+                    publish()
+            await send(event)
+
+        try:
+            await self._app({**scope, "extensions": {**extensions, EXCHANGE: exchange}}, watched_receive, watched_send)
+        finally:
+            publish()
+
+
+def _fields(raw: Iterable[tuple[bytes, bytes]]) -> tuple[Header, ...]:
+    return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw])

@@ -1,0 +1,59 @@
+"""What observers of the sandbox learn of each request."""
+
+from __future__ import annotations
+
+import logging
+
+import httpx
+import pytest
+
+from tppkit.errors import RequestRefused
+from tppkit.protocol.gateway import OrderRequest
+from tppkit.sandbox import Sandbox
+from tppkit.sandbox.exchange import MAX_KEPT_BYTES, Exchange
+
+
+@pytest.fixture
+def seen(inside: Sandbox) -> list[Exchange]:
+    found: list[Exchange] = []
+    inside._hosts.observers.append(found.append)
+    return found
+
+
+@pytest.fixture
+def inside(tppkit_pki):
+    with Sandbox(pki=tppkit_pki) as inside:
+        yield inside
+
+
+def test_a_request_is_seen_whole_with_its_row_caller_and_reason(inside, seen):
+    client = inside.client()
+    with pytest.raises(RequestRefused):
+        client.payment_status("absent")
+    inside.gateway.client().create_order(OrderRequest(currency="EUR", amount=1250))
+    refused, order = seen
+    assert (refused.host, refused.row, refused.parameters["payment_id"]) == ("psd2", "payment_status", "absent")
+    assert (refused.caller, refused.status, refused.code) == ("PSDLT-BL-LB000000", 403, "RESOURCE_UNKNOWN")
+    assert refused.error.code == "payment.unknown"
+    assert refused.header("x-request-id") == dict(refused.answer_headers)["x-request-id"]
+    assert refused.target.endswith("/payments/sepa-credit-transfers/absent/status")
+    assert b"RESOURCE_UNKNOWN" in refused.answer_body
+    assert (order.host, order.status, order.error, order.body_size) == ("gateway", 201, None, len(order.body))
+    assert b"1250" in order.body
+    assert order.duration_s > 0
+
+
+def test_a_body_is_kept_to_a_limit(inside, seen):
+    with httpx.Client(transport=inside.transport()) as http:
+        http.post(
+            inside.addresses.gateway_url + "/v1/orders/", content=b"x" * 100_000, auth=(inside.gateway.api_key, "")
+        )
+    assert (len(seen[0].body), seen[0].body_size, seen[0].error is None) == (MAX_KEPT_BYTES, 100_000, False)
+
+
+def test_an_observer_that_fails_changes_no_answer(inside, seen, caplog):
+    inside._hosts.observers.insert(0, lambda exchange: 1 / 0)
+    with caplog.at_level(logging.ERROR):
+        inside.gateway.client().create_order(OrderRequest(currency="EUR", amount=1250))
+    assert len(seen) == 1
+    assert "could not be observed" in caplog.text
