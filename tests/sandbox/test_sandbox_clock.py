@@ -134,3 +134,15 @@ def test_scheduling_an_event_looks_for_deliveries_only_if_there_may_be_some(data
     assert looked == []
     events.schedule(BASE + HOUR)
     assert looked == [True]
+
+
+async def test_a_frozen_clock_moves_only_by_hand_and_then_catches_up(database):
+    below = [BASE]
+    clock = make_clock(database, base=lambda: below[-1])
+    clock.freeze()
+    below.append(BASE + HOUR)
+    assert clock.now() == BASE
+    assert await clock.advance(timedelta(minutes=5)) == BASE + timedelta(minutes=5)
+    clock.freeze(is_frozen=False)
+    assert clock.now() == BASE + HOUR + timedelta(minutes=5)
+    assert make_clock(database, base=lambda: BASE).now() == BASE + timedelta(minutes=5)

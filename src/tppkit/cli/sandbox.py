@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import logging
+import os
 import select
 import shlex
 import signal
@@ -21,7 +21,7 @@ from tppkit._files import write_new
 from tppkit.certificates import load_certificates
 from tppkit.cli.output import Result, echo, fact_lines, json_flag, json_option, parsed, print_json, say
 from tppkit.cli.trust_options import organization_options, read_profile
-from tppkit.errors import TppkitError, TransportError
+from tppkit.errors import FormatError, TppkitError, TransportError
 from tppkit.seals import PROFILES, SealProfile
 
 _ADVANCE_S = 600.0  # each due callback attempt may take seconds
@@ -56,6 +56,12 @@ def sandbox() -> None:
     help="Port of the PSD2 host; 0 chooses free ports.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--control-host",
+    metavar="H",
+    help="Address that the control host listens on, for other machines and containers. TPPKIT_CONTROL_TOKEN is required then, and each "
+    "control call needs it.",
+)
 @click.option(
     "--dir",
     "directory",
@@ -118,17 +124,19 @@ def up(
 
     PSD2 (mutual TLS) on the port, pages on the next (an index, approval), the payment gateway on the second after,
     control on the third, the card vault on the fourth, the legacy interface on the fifth (test) and sixth (live);
-    all on loopback unless --host. TPPKIT_VAULT_KEY (base64 of 32 bytes) encrypts stored cards; without it the
-    sandbox makes a key in its folder.
+    all on loopback unless --host, control unless --control-host. TPPKIT_VAULT_KEY (base64 of 32 bytes) encrypts
+    stored cards; without it the sandbox makes a key in its folder.
     """
     from tppkit.sandbox import SandboxServer, SandboxSettings
+    from tppkit.sandbox.control import TOKEN_VARIABLE
     from tppkit.sandbox.request_log import LimitedHandler
 
+    token = None if settings["control_host"] is None else os.environ.get(TOKEN_VARIABLE, "")
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[LimitedHandler(_Lines(sys.stderr))])
     for noisy in ("uvicorn", "uvicorn.error"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     server = SandboxServer(
-        SandboxSettings(directory, allow_addresses=allow_address, **settings),
+        SandboxSettings(directory, allow_addresses=allow_address, control_token=token, **settings),
         log=_Lines(sys.stderr if as_json else sys.stdout).line,
     )
     asyncio.run(_serve(server, ready_file, as_json))
@@ -195,7 +203,15 @@ _control_option = click.option(
 
 @sandbox.group()
 def clock() -> None:
-    """Advance the sandbox's clock."""
+    """Show, advance or stop the sandbox's clock. TPPKIT_CONTROL_TOKEN is sent if it is set."""
+
+
+@clock.command("show")
+@_control_option
+@json_option
+def show_clock(control_url: str) -> Result:
+    """Show the time of the sandbox's clock."""
+    return _clock_result(_control_call(control_url, "GET", "/clock"))
 
 
 @clock.command()
@@ -207,7 +223,8 @@ def advance(duration: str, control_url: str) -> Result:
     units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
     if duration[-1:] not in units or not duration[:-1].isdecimal() or len(duration) > 10:
         raise click.BadParameter(f"{duration!r} is not a number with s, m, h or d", param_hint="DURATION")
-    return _move_clock(f"{control_url}/clock/advance", {"seconds": int(duration[:-1]) * units[duration[-1]]})
+    seconds = int(duration[:-1]) * units[duration[-1]]
+    return _clock_result(_control_call(control_url, "POST", "/clock/advance", {"seconds": seconds}))
 
 
 @clock.command("next")
@@ -215,17 +232,42 @@ def advance(duration: str, control_url: str) -> Result:
 @json_option
 def advance_to_next(control_url: str) -> Result:
     """Advance the sandbox's clock to the next due event or callback attempt, if there is one."""
-    return _move_clock(f"{control_url}/clock/next", None)
+    return _clock_result(_control_call(control_url, "POST", "/clock/next"))
 
 
-def _move_clock(url: str, body: Any) -> Result:
+@clock.command()
+@click.option("--off", is_flag=True, help="Let it run again, from the time that it would have had without the stop.")
+@_control_option
+@json_option
+def freeze(off: bool, control_url: str) -> Result:
+    """Stop the sandbox's clock. It can still be advanced, and runs again after --off, a reset or a restart."""
+    return _clock_result(_control_call(control_url, "POST", "/clock/freeze", {"frozen": not off}))
+
+
+def _clock_result(answer: Any) -> Result:
+    if not isinstance(answer, dict) or "now" not in answer:
+        raise TransportError("transport.failed", "the answer is not from a sandbox's control host")
+    return Result(answer, [f"{answer['now']}{' (frozen)' if answer.get('frozen') else ''}"])
+
+
+def _control_call(control_url: str, method: str, path: str, body: Any = None) -> Any:
+    """Call the control host of a running sandbox, with TPPKIT_CONTROL_TOKEN if it is set, and return the JSON of the answer.
+
+    Raises:
+        ConfigurationError: `control.token`.
+        RequestRefused: the call was refused.
+        TransportError: `transport.failed`.
+    """
     import httpx
 
+    from tppkit.sandbox.control import TOKEN_VARIABLE, parse_control_token, read_control_answer
+
+    token, url = os.environ.get(TOKEN_VARIABLE), control_url.removesuffix("/") + path
+    headers = {"Authorization": f"Bearer {parse_control_token(token)}"} if token else {}
     try:
-        answer = httpx.post(url, json=body, trust_env=False, timeout=_ADVANCE_S)
-        result = answer.raise_for_status().json()
-        return Result(result, [str(result["now"])])
-    except (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError, LookupError, TypeError) as e:
+        answer = httpx.request(method, url, json=body, headers=headers, trust_env=False, timeout=_ADVANCE_S)
+        return read_control_answer(answer.status_code, answer.content, call=f"{method} {path}")
+    except (httpx.HTTPError, httpx.InvalidURL, FormatError) as e:
         raise TransportError("transport.failed", f"the sandbox's control host did not answer: {e}") from e
 
 

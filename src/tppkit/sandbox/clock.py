@@ -58,11 +58,18 @@ class SandboxClock:
         row = database.run_at_start(_row)
         self._offset = timedelta(microseconds=row.offset)
         self._latest = max(latest, from_microseconds(row.latest))
+        self._is_frozen = False
 
     def now(self) -> datetime:
         """Return the virtual time, aware UTC."""
         with self._lock:
             return self._present()
+
+    def freeze(self, is_frozen: bool = True) -> None:
+        """Stop the clock, which can still be advanced; or let it run again, from the time that it would have had without the stop."""
+        with self._lock:
+            self._present()
+            self._is_frozen = is_frozen
 
     async def advance(self, by: timedelta) -> datetime:
         """Move time forward and return the new virtual time.
@@ -88,7 +95,10 @@ class SandboxClock:
 
     def _moved(self, offset: timedelta) -> None:
         with self._lock:
-            self._offset = max(offset, self._offset)
+            moved_to = max(offset, self._offset)
+            if self._is_frozen:
+                self._latest += moved_to - self._offset
+            self._offset = moved_to
 
     async def advance_through(self, by: timedelta, catch_up: Callable[[], Awaitable[datetime | None]]) -> None:
         """Move time forward from one due time to the next, so that everything happens at its own time.
@@ -111,11 +121,15 @@ class SandboxClock:
             due = await catch_up()
 
     def control(self, catch_up: Callable[[], Awaitable[datetime | None]]) -> tuple[Control, ...]:
-        """`GET /clock`, `POST /clock/advance` with `{"seconds": 300}`, and `POST /clock/next`; see `advance_through`."""
+        """The calls about the clock.
+
+        `GET /clock`, `POST /clock/advance` with `{"seconds": 300}`, and `POST /clock/next`; see `advance_through`. `POST /clock/freeze`
+        stops the clock, and lets it run again with `{"frozen": false}`.
+        """
         moving = asyncio.Lock()
 
         async def show(parameters: Mapping[str, str], body: Any) -> Any:
-            return {"now": format_time(self.now())}
+            return {"now": format_time(self.now()), "frozen": self._is_frozen}
 
         async def advance(parameters: Mapping[str, str], body: Any) -> Any:
             by = _seconds(body)
@@ -130,13 +144,23 @@ class SandboxClock:
                     await self.advance_through(max(timedelta(), due - self.now()), catch_up)
             return await show(parameters, body)
 
+        async def freeze(parameters: Mapping[str, str], body: Any) -> Any:
+            is_frozen = True if body is None else body.get("frozen", True) if isinstance(body, dict) else None
+            if not isinstance(is_frozen, bool):
+                raise FormatError("model.invalid", 'the body is not {"frozen": true} or {"frozen": false}')
+            self.freeze(is_frozen)
+            return await show(parameters, body)
+
         return (
             Control("GET", "/clock", show),
+            Control("POST", "/clock/freeze", freeze),
             Control("POST", "/clock/advance", advance),
             Control("POST", "/clock/next", advance_to_next),
         )
 
     def _present(self) -> datetime:
+        if self._is_frozen:
+            return self._latest
         present = self._base() + self._offset
         if present < self._latest:
             self._offset += self._latest - present

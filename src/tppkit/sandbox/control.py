@@ -1,9 +1,10 @@
-"""The control host: routes for developers to control the sandbox, on loopback only."""
+"""The control host: routes for developers to control the sandbox, on loopback, or anywhere with a token."""
 
 from __future__ import annotations
 
+import hmac
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from ipaddress import AddressValueError, IPv4Address
 from typing import Any, NamedTuple
 
@@ -14,13 +15,18 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tppkit._encoding import parse_json
-from tppkit.errors import FormatError, TppkitError
+from tppkit.errors import ConfigurationError, FormatError, RequestRefused, TppkitError, VerificationError
 from tppkit.protocol.refusals import Refusal, Refusals, find_error, write_error
 from tppkit.protocol.wire import require_media_type
+from tppkit.web.keys import hash_key
 from tppkit.web.sources import read_message
 
+TOKEN_VARIABLE = "TPPKIT_CONTROL_TOKEN"  # noqa: S105  # the name of the variable
 _MAX_BODY_BYTES = 4096
-_HOST = re.compile(r"(?P<name>\[::1\]|[A-Za-z0-9.]+)(:[0-9]{1,5})?")
+_MAX_ANSWER_BYTES = 16 * 1024 * 1024
+_HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,512}={0,2}")  # RFC 6750 section 2.1, long enough not to be guessed
+_SCHEME = "bearer "
 
 
 class Control(NamedTuple):
@@ -49,22 +55,76 @@ def text_fields(body: Any, *names: str) -> Mapping[str, str]:
     return {name: fields[name] for name in names if name in fields}
 
 
-def control_host(controls: Iterable[Control]) -> ASGIApp:
+def parse_control_token(text: str) -> str:
+    """Check a token of the control host; the error does not contain it.
+
+    Raises:
+        ConfigurationError: `control.token`.
+    """
+    if not _TOKEN.fullmatch(text):
+        fault = "is not 16 to 512 of A-Z, a-z, 0-9 and . _ ~ + / -" if text else "is missing"
+        message = f"the token of the control host {fault}: set {TOKEN_VARIABLE} to the output of openssl rand -hex 32"
+        raise ConfigurationError("control.token", message)
+    return text
+
+
+def control_host(
+    controls: Iterable[Control], *, names: Collection[str] = (), token: str | None = None
+) -> ASGIApp:  # fmt: skip
     """Make the control host with these routes.
 
-    A web page of another origin must not move the clock. So only `application/json` is accepted, which browsers do not send across
-    origins without a preflight request. After DNS rebinding, a page has the origin of this host, so `Host` must be a loopback name;
-    other requests are answered with 421.
+    A web page of another origin must not move the clock. So an `Origin` must name this host, and only `application/json` is accepted,
+    which browsers do not send across origins without a preflight request. After DNS rebinding, a page has the origin of this host, so
+    `Host` must be a loopback name or one of `names`; other requests are answered with 421.
+
+    Args:
+        controls: the routes.
+        names: names and addresses of this host other than loopback, in lower case, also `*.bank.example`.
+        token: each call needs it as `Authorization: Bearer`; None: no call does.
     """
     routes = Starlette(routes=[Route(row.path, _endpoint(row), methods=[row.method]) for row in controls])
     routes.router.redirect_slashes = False  # a redirect would lead to the port in the Host header
-    misdirected = _refusal(421, FormatError("control.host", "the Host of the request is not a loopback name"))
+    digest = None if token is None else hash_key(token)
+
+    def refusal_of(request: Request) -> Response | None:
+        if not _is_named(request.headers.get("host", ""), names):
+            return _refusal(
+                421, FormatError("control.host", "the Host of the request is not a name of the control host")
+            )
+        if digest is not None and not _has_token(request, digest):
+            return _refusal(
+                401,
+                VerificationError("control.unauthorized", f"the call needs Authorization: Bearer and {TOKEN_VARIABLE}"),
+            )
+        origin = request.headers.get("origin")
+        if origin is not None and not _is_named(origin.partition("://")[2], names):
+            return _refusal(403, FormatError("control.origin", "the request is from a web page of another origin"))
+        return None
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        is_ours = scope["type"] != "http" or is_loopback_name(Request(scope).headers.get("host", ""))
-        await (routes if is_ours else misdirected)(scope, receive, send)
+        refused = refusal_of(Request(scope)) if scope["type"] == "http" else None
+        await (refused or routes)(scope, receive, send)
 
     return app
+
+
+def read_control_answer(status: int, body: bytes, *, call: str) -> Any:
+    """Return the JSON of an answer of a control host.
+
+    Args:
+        status: its status.
+        body: its body.
+        call: method and path of the call, for the error.
+
+    Raises:
+        RequestRefused: the call was refused.
+        FormatError: `json.*`, the answer is not from a control host.
+    """
+    if status >= 400:
+        code, text = CONTROL_REFUSALS.read(body)
+        message = f"{call} was refused: {status} {code}: {text}"
+        raise RequestRefused(message, status=status, peer_code=code, peer_text=text, request_id=None)
+    return parse_json(body, what="the answer", max_bytes=_MAX_ANSWER_BYTES)
 
 
 def _endpoint(control: Control) -> Callable[[Request], Awaitable[Response]]:
@@ -88,17 +148,34 @@ async def _read(request: Request) -> Any:
 
 def is_loopback_name(host: str) -> bool:
     """Whether a Host header names loopback, with or without a port."""
-    fields = _HOST.fullmatch(host)
-    name = fields["name"].lower() if fields else ""
+    name = _name_in(host)
     try:
         return name in ("localhost", "[::1]") or IPv4Address(name).is_loopback
     except AddressValueError:
         return False
 
 
+def _name_in(host: str) -> str:
+    fields = _HOST.fullmatch(host)
+    return fields["name"].lower() if fields else ""
+
+
+def _is_named(host: str, names: Collection[str]) -> bool:
+    name = _name_in(host).strip("[]")
+    return is_loopback_name(host) or (name != "" and (name in names or f"*.{name.partition('.')[2]}" in names))
+
+
+def _has_token(request: Request, digest: bytes) -> bool:
+    values = request.headers.getlist("authorization")
+    value = values[0] if len(values) == 1 else ""
+    given = hash_key(value[len(_SCHEME) :].strip())
+    return value[: len(_SCHEME)].lower() == _SCHEME and hmac.compare_digest(given, digest)
+
+
 def _refusal(status: int, error: TppkitError) -> Response:
     body = CONTROL_REFUSALS.write(Refusal(status, error.code, error.message))
-    return Response(body, status, media_type="application/json")
+    headers = {"WWW-Authenticate": 'Bearer realm="control"'} if status == 401 else None  # RFC 9110 section 11.6.1
+    return Response(body, status, headers, media_type="application/json")
 
 
 CONTROL_REFUSALS = Refusals(rows=(), write=write_error, find=find_error)

@@ -30,12 +30,12 @@ from tppkit.client.identity import Identity
 from tppkit.client.psd2 import AsyncPsd2Client, Psd2Client
 from tppkit.client.tls_context import NoCertificate
 from tppkit.client.vault import AsyncVaultClient, VaultClient
-from tppkit.errors import RequestRefused, TransportError
+from tppkit.errors import TransportError
 from tppkit.evidence import EvidenceRecord
 from tppkit.evidence.archive import read_lines
 from tppkit.protocol.gateway import Order
 from tppkit.protocol.psd2 import BankRules
-from tppkit.sandbox.control import CONTROL_REFUSALS
+from tppkit.sandbox.control import read_control_answer
 from tppkit.sandbox.sandbox import ARCHIVE, SandboxHosts, SandboxSettings
 from tppkit.sandbox.server import LISTENERS, Addresses, logged_app
 from tppkit.sandbox.thread import in_thread
@@ -167,11 +167,7 @@ class Sandbox:
                 answer = http.request(method, self.addresses.control_url + path, json=body)
         except httpx.TransportError as e:
             raise TransportError("transport.failed", str(e)) from e
-        if answer.status_code >= 400:
-            code, text = CONTROL_REFUSALS.read(answer.content)
-            message = f"{method} {path} was refused: {answer.status_code} {code}: {text}"
-            raise RequestRefused(message, status=answer.status_code, peer_code=code, peer_text=text, request_id=None)
-        return answer.json()
+        return read_control_answer(answer.status_code, answer.content, call=f"{method} {path}")
 
     def approve(self, payment_id: str, *, customer: str | None = None, iban: str | None = None) -> None:
         """Approve a payment as a customer of the bank does.

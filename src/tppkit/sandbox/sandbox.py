@@ -32,7 +32,7 @@ from tppkit.sandbox.cell import Services
 from tppkit.sandbox.clock import TABLES as CLOCK_TABLES
 from tppkit.sandbox.clock import Events, SandboxClock
 from tppkit.sandbox.consistency import ledger_control
-from tppkit.sandbox.control import control_host
+from tppkit.sandbox.control import control_host, parse_control_token
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.deliveries import Deliveries
 from tppkit.sandbox.delivery_tables import TABLES as DELIVERY_TABLES
@@ -93,6 +93,11 @@ class SandboxSettings:
         callback_url: the address for callbacks of the legacy interface; None: the one in the database.
         webhook_url: the address for webhooks of the gateway's first project; None: the one in the database.
         allow_addresses: networks that may be called in addition to public addresses, for example `10.0.0.0/8`.
+        control_host: address that the control host listens on, with `control_token`; None: loopback.
+        control_token: each control call must have it as `Authorization: Bearer`; at least 16 characters.
+
+    Raises:
+        ConfigurationError: `control.token`, it is missing or too short; `pki.dns-name`, `legacy.callback-url`, `gateway.webhook-url`.
 
     Example:
         with run_sandbox(SandboxSettings(Path("sandbox"), seed=1)) as server:
@@ -116,8 +121,12 @@ class SandboxSettings:
     callback_url: str | None = field(default=None, repr=False)
     webhook_url: str | None = field(default=None, repr=False)  # its path is a secret
     allow_addresses: tuple[str, ...] = ()
+    control_host: str | None = None
+    control_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if self.control_token is not None or self.control_host is not None:
+            parse_control_token(self.control_token or "")
         object.__setattr__(self, "directory", as_path(self.directory))
         object.__setattr__(self, "pki", None if self.pki is None else as_path(self.pki))
         object.__setattr__(self, "dns", tuple(map(parse_server_name, self.dns)))
@@ -245,7 +254,11 @@ class SandboxHosts:
                 ledger_control(services, cells, settings.directory / ARCHIVE),
             )
             routes = [row for cell in cells for row in cell.control(services)]
-            self.control = control_host([*shared_routes, *self.requests.control, *routes])
+            self.control = control_host(
+                [*shared_routes, *self.requests.control, *routes],
+                names=() if settings.control_host is None else {*names, settings.control_host.lower()},
+                token=settings.control_token,
+            )  # fmt: skip
             self._opened = opened.pop_all()
 
     async def _catch_up(self) -> datetime | None:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from ipaddress import ip_address
 from typing import NamedTuple, Self
 
 from starlette.types import ASGIApp
@@ -112,14 +113,14 @@ class Listener(NamedTuple):
         app: returns its application.
         offset: the offset of its port from the first port.
         tls: whether it has HTTPS, and whether it requests client certificates.
-        loopback_only: never reachable from other machines.
+        is_control: it listens on loopback or on `SandboxSettings.control_host`, not on `SandboxSettings.host`.
     """
 
     name: str
     app: Callable[[SandboxHosts], ASGIApp]
     offset: int
     tls: Callable[[SandboxSettings], TlsMode | None] = lambda settings: None
-    loopback_only: bool = False
+    is_control: bool = False
 
 
 def _client_tls(settings: SandboxSettings) -> TlsMode:
@@ -138,8 +139,7 @@ LISTENERS = (
     Listener("psd2", lambda sandbox: sandbox.hosts["psd2"], PSD2, tls=_client_tls),
     Listener("approval", lambda sandbox: sandbox.pages, APPROVAL, tls=_pages_tls),
     Listener("gateway", lambda sandbox: sandbox.hosts["gateway"], GATEWAY, tls=_server_tls),
-    # Loopback only, because it controls the clock.
-    Listener("control", lambda sandbox: sandbox.control, CONTROL, loopback_only=True),
+    Listener("control", lambda sandbox: sandbox.control, CONTROL, is_control=True),
     Listener("vault", lambda sandbox: sandbox.hosts["vault"], VAULT, tls=_server_tls),
     Listener("legacy", lambda sandbox: sandbox.hosts["legacy"], LEGACY, tls=_server_tls),
     Listener("legacy_live", lambda sandbox: sandbox.hosts["legacy_live"], LEGACY_LIVE, tls=_server_tls),
@@ -199,7 +199,11 @@ class SandboxServer:
             self._loopback = "localhost" if has_ipv6 else "127.0.0.1"
             self.local = local_address(settings.host, sockets[LISTENERS[0]][0].getsockname()[0], self._loopback)
             public = self.local if settings.public_url is None else parse_public_url(settings.public_url)
-            urls = {row.name: self._url(row, public) for row in LISTENERS}
+            addresses = {
+                row: self._control_address(public, bound[0].getsockname()[0]) if row.is_control else public
+                for row, bound in sockets.items()
+            }
+            urls = {row.name: self._url(row, address) for row, address in addresses.items()}
             self.sandbox = opened.enter_context(
                 SandboxHosts(settings, approval_url=urls["approval"], psd2_url=urls["psd2"])
             )
@@ -207,10 +211,15 @@ class SandboxServer:
             self._servers = [(self._server(row, log), one) for row, bound in sockets.items() for one in bound]
             self._opened = opened.pop_all()
 
-    def _url(self, row: Listener, public: PublicAddress) -> str:
-        address = PublicAddress(self._loopback) if row.loopback_only else public
+    def _url(self, row: Listener, address: PublicAddress) -> str:
         scheme = "http" if row.tls(self.settings) is None else "https"
         return address.url(scheme, row.offset, port=self.ports[row.name])
+
+    def _control_address(self, public: PublicAddress, bound: str) -> PublicAddress:
+        host = self.settings.control_host
+        if host is None:
+            return PublicAddress(self._loopback)
+        return public if ip_address(bound).is_unspecified else PublicAddress(host.lower())
 
     def _server(self, row: Listener, log: Callable[[str], object] | None) -> QuietServer:
         mode = row.tls(self.settings)
@@ -252,7 +261,8 @@ def run_sandbox(settings: SandboxSettings, *, log: Callable[[str], object] | Non
 
 def _listen(settings: SandboxSettings, row: Listener) -> list[socket.socket]:
     """Return the listening socket of a port, and for IPv4 loopback that of ::1 too if it is free there."""
-    host, port = "127.0.0.1" if row.loopback_only else settings.host, settings.port + row.offset if settings.port else 0
+    host = settings.control_host or "127.0.0.1" if row.is_control else settings.host
+    port = settings.port + row.offset if settings.port else 0
     for _ in range(1 if port else _ATTEMPTS):
         bound = listen(host, port)
         if bound.getsockname()[0] not in _WITH_IPV6:
