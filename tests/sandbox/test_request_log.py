@@ -8,7 +8,6 @@ import logging
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import httpx
@@ -19,11 +18,9 @@ from tppkit.errors import TransportError
 from tppkit.protocol.refusals import Refusals
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.control import CONTROL_REFUSALS
-from tppkit.sandbox.request_log import LatestRequests, LimitedHandler, RequestLog, without_secrets
-from tppkit.sandbox.request_log import Logged as Answered
+from tppkit.sandbox.request_log import LimitedHandler, RequestLog, without_secrets
 from tppkit.web.sources import RAW_TARGET
 
-AT = datetime(2026, 6, 1, tzinfo=UTC)
 UUID = "12345678-1234-1234-1234-123456789012"
 TIME = "2026-06-01T12:00:00.123456+00:00"
 
@@ -182,13 +179,6 @@ def test_the_latest_requests_are_listed_with_verdict_and_code(logged, connect):
     shown = [(one["method"], one["target"], one["status"], one["verdict"], one["code"]) for one in answer]
     assert shown == [("POST", PAYMENTS, 401, "fails", "SIGNATURE_MISSING"), ("POST", PAYMENTS, 201, "holds", None)]
     assert "signature.missing" in answer[0]["text"]
-
-
-def test_old_requests_are_dropped():
-    latest = LatestRequests(lambda: AT)
-    for number in range(1000):
-        latest.keep(Answered("GET", f"/{number}", 200, "", ""))
-    assert [one.target for _, one in latest][::199] == ["/999", "/800"]
 
 
 REFUSED = TransportError("transport.busy", "too many")

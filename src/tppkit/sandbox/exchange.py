@@ -21,7 +21,7 @@ EXCHANGE = "tppkit.exchange"  # a scope extension: the `Exchange` of the request
 MAX_KEPT_BYTES = 64 * 1024
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, repr=False)
 class Exchange:
     """A request and its answer. Nothing in it is masked, so show its parts only after `without_secrets`.
 
@@ -33,12 +33,14 @@ class Exchange:
         method: the method of the request.
         target: path and query as sent; bytes as Latin-1.
         headers: the header fields of the request; bytes as Latin-1.
+        certificate: the client certificate of the connection as PEM, or None.
         body: the first 64 KiB of its body.
         body_size: the size of what was read of the body, in bytes.
         status: the status of the answer; 500 if the application ended without one.
         answer_headers: the header fields of the answer.
         answer_body: the first 64 KiB of its body.
         code: the code of the error in the answer, or empty.
+        text: its text, printable and without secrets, or empty.
         row: the name of the endpoint's row, or None if no row was found.
         parameters: the parameters of its path.
         caller: the id of the authenticated caller, or None.
@@ -53,17 +55,22 @@ class Exchange:
     method: str
     target: str
     headers: tuple[Header, ...]
+    certificate: str | None = None
     body: bytes = b""
     body_size: int = 0
     status: int = 500
     answer_headers: tuple[Header, ...] = ()
     answer_body: bytes = b""
     code: str = ""
+    text: str = ""
     row: str | None = None
     parameters: Mapping[str, str] | None = None
     caller: str | None = None
     error: Exception | None = None
     fault: str | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.host!r}, {self.method!r}, {self.status})"  # the rest has keys, tokens and card data
 
     def header(self, name: str) -> str | None:
         """Return the first value of a header of the request; the name in lower case."""
@@ -104,6 +111,7 @@ class Observed:
         exchange = Exchange(
             host=self._host, at=self._now(), started_s=self._monotonic(), method=scope["method"],
             target=extensions[RAW_TARGET]["target"].decode("latin-1"), headers=_fields(scope["headers"]),
+            certificate=next(iter((extensions.get("tls") or {}).get("client_cert_chain") or ()), None),
         )  # fmt: skip
         is_published = False
 

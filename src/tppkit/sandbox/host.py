@@ -251,7 +251,7 @@ class Host:
         refusal = replace(refusal, text=without_secrets(refusal.text))  # a path may contain a card number
         exchange = exchange_of(source.extensions)
         if exchange is not None:
-            exchange.error, exchange.code = error, refusal.code
+            exchange.error = error
         failed = refusal.status >= 500 and getattr(error, "code", None) not in _EXPLAINED
         _LOGGER.log(
             logging.ERROR if failed else logging.WARNING, "  %s", without_secrets(printable(str(error))),

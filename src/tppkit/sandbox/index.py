@@ -13,7 +13,7 @@ from tppkit.errors import TransportError
 from tppkit.sandbox.bank.customers import accounts_of, customers
 from tppkit.sandbox.cell import Cell, Section, Services
 from tppkit.sandbox.html import grouped, is_local, local_only_page, page
-from tppkit.sandbox.request_log import LatestRequests
+from tppkit.sandbox.latest_requests import LatestRequests, verdict
 
 _MOST = 50  # requests that are shown
 
@@ -59,7 +59,8 @@ def _customers(db: Connection) -> Section:
 
 def _requests(requests: LatestRequests) -> Section:
     rows = [
-        (f"{at:%H:%M:%S}", f"{one.method} {one.target}", str(one.status), "holds" if one.status < 400 else "fails", one.code, one.text)
-        for at, one in list(requests)[:_MOST]
+        (f"{kept.exchange.at:%H:%M:%S}", f"{kept.method} {kept.target}", str(kept.exchange.status), verdict(kept), kept.exchange.code,
+         kept.exchange.text)
+        for kept in list(requests)[:_MOST]
     ]  # fmt: skip
     return Section("Latest requests", ("Time", "Request", "Status", "Verdict", "Code", "Reason"), rows)

@@ -1,27 +1,24 @@
-"""The log of requests and answers: a line for each request, the latest requests in memory, and a limit of lines that repeat."""
+"""The log of requests and answers: a line for each request, without secrets, and a limit of lines that repeat."""
 
 from __future__ import annotations
 
 import logging
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
-from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tppkit._clock import Clock, format_time
 from tppkit._iban import is_iban
 from tppkit._text import printable
 from tppkit.protocol.refusals import Refusals
-from tppkit.sandbox.control import Control
+from tppkit.sandbox.exchange import exchange_of
 from tppkit.web.sources import RAW_TARGET
 
-_KEPT = 200
 _CONNECTIONS = ("tppkit.sandbox.http", "tppkit.sandbox.tls")  # loggers
 
 _MAX_TARGET = 1024  # so that a line fits into the buffer of a pipe
@@ -84,14 +81,12 @@ class Logged(NamedTuple):
         target: the target as sent, with secrets and card numbers as `***`; printable ASCII.
         status: the status of the answer.
         code: code of the error in the answer, or empty.
-        text: text of the error, or empty.
     """
 
     method: str
     target: str
     status: int
     code: str
-    text: str
 
     @property
     def line(self) -> str:
@@ -99,43 +94,8 @@ class Logged(NamedTuple):
         return " ".join(filter(None, (self.method, self.target, str(self.status), self.code)))
 
 
-class LatestRequests:
-    """The latest 200 requests to the interfaces.
-
-    Args:
-        now: the virtual clock.
-    """
-
-    def __init__(self, now: Clock) -> None:
-        self._now = now
-        self._kept: deque[tuple[datetime, Logged]] = deque(maxlen=_KEPT)
-
-    def keep(self, request: Logged) -> None:
-        """Add a request. If 200 are kept, the oldest one is dropped."""
-        self._kept.append((self._now(), request))
-
-    def __iter__(self) -> Iterator[tuple[datetime, Logged]]:
-        """Yield each request with the time of its answer, the latest first."""
-        return iter(tuple(reversed(self._kept)))
-
-    @property
-    def control(self) -> tuple[Control, ...]:
-        """`GET /requests`: the latest first, with verdict (`holds`, `fails`) and code."""
-
-        async def show(parameters: Mapping[str, str], body: Any) -> Any:
-            return [
-                {
-                    "at": format_time(at), "method": one.method, "target": one.target, "status": one.status,
-                    "verdict": "holds" if one.status < 400 else "fails", "code": one.code or None, "text": one.text or None,
-                }
-                for at, one in self
-            ]  # fmt: skip
-
-        return (Control("GET", "/requests", show),)
-
-
 class RequestLog:
-    """Reports each request just before the last part of its answer is sent.
+    """Reports each request just before the last part of its answer is sent, and adds code and text of an error to its `Exchange`.
 
     Args:
         app: the ASGI application that answers.
@@ -151,22 +111,26 @@ class RequestLog:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         # The server answers 500 when an application ends without an answer.
-        status, error, written = 500, ("", ""), False
+        status, code, written = 500, "", False
+        exchange = exchange_of(scope.get("extensions") or {})
 
         def write() -> None:
             nonlocal written
             if not written:
                 written = True
                 with suppress(OSError):  # a closed pipe must not fail a request
-                    self._keep(Logged(without_secrets(scope["method"]), _target(scope), status, *error))
+                    target = shown_target(scope["extensions"][RAW_TARGET]["target"])
+                    self._keep(Logged(without_secrets(scope["method"]), target, status, code))
 
         async def watch(event: Message) -> None:
-            nonlocal status, error
+            nonlocal status, code
             if event["type"] == "http.response.start":
                 status = event["status"]
             elif event["type"] == "http.response.body":
-                if status >= 400 and not error[0]:
-                    error = self._error(event.get("body", b""))
+                if status >= 400 and not code:
+                    code, text = self._error(event.get("body", b""))
+                    if exchange is not None:
+                        exchange.code, exchange.text = code, text
                 if not event.get("more_body", False):
                     write()
             await send(event)
@@ -222,8 +186,9 @@ class LimitedHandler(logging.StreamHandler[Any]):
         return True
 
 
-def _target(scope: Mapping[str, Any]) -> str:
-    target: bytes = scope["extensions"][RAW_TARGET]["target"][:_MAX_TARGET]
+def shown_target(target: bytes) -> str:
+    """Return a target as printable ASCII, shortened, with secrets and card numbers as `***`."""
+    target = target[:_MAX_TARGET]
     text = target.decode("latin-1")
     is_visible = text.isascii() and text.isprintable() and " " not in text
     return without_secrets(text if is_visible else quote(target, safe=VISIBLE))

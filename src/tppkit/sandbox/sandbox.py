@@ -47,6 +47,7 @@ from tppkit.sandbox.gateway.projects import Projects
 from tppkit.sandbox.gateway.settings import GatewaySettings
 from tppkit.sandbox.html import protected
 from tppkit.sandbox.index import index_page
+from tppkit.sandbox.latest_requests import LatestRequests
 from tppkit.sandbox.legacy.cell import legacy_cell
 from tppkit.sandbox.legacy.sender import parse_callback_url
 from tppkit.sandbox.legacy.settings import open_hosts
@@ -56,7 +57,6 @@ from tppkit.sandbox.psd2.cell import psd2_cell
 from tppkit.sandbox.psd2.settings import Psd2Settings
 from tppkit.sandbox.public_address import is_loopback_address, parse_server_name, server_identity
 from tppkit.sandbox.queries import latest_time
-from tppkit.sandbox.request_log import LatestRequests
 from tppkit.sandbox.revocations import CurrentQwacs, FolderRevocations
 from tppkit.sandbox.tls import ServerTls
 from tppkit.seals import SealPolicy, SealProfile
@@ -241,8 +241,8 @@ class SandboxHosts:
             self.hosts = {name: host for cell in cells for name, host in cell.hosts(services).items()}
             if settings.webhook_url is not None:
                 self.database.run_at_start(partial(self.projects.set_webhook_url, url=settings.webhook_url))
-            self.requests = LatestRequests(self.clock.now)
-            self.observers: list[Observer] = []
+            self.requests = LatestRequests(base_clock)
+            self.observers: list[Observer] = [self.requests.keep]
             pages = [route for cell in cells for route in cell.pages(services)]
             found = Starlette(routes=[index_page(services, cells, self.requests), *pages])
             found.router.redirect_slashes = False  # a redirect would lead to the name in the Host header

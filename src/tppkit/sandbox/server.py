@@ -158,8 +158,6 @@ def logged_app(row: Listener, sandbox: SandboxHosts, *, log: Callable[[str], obj
     refusals = app.interface.refusals if isinstance(app, Host) else CONTROL_REFUSALS
 
     def keep(request: Logged) -> None:
-        if isinstance(app, Host):
-            sandbox.requests.keep(request)
         if log is not None:
             log(request.line)
 

@@ -1,0 +1,133 @@
+"""The latest requests to the interfaces with their answers, in memory only and bounded, for those who show them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from tppkit._clock import Clock, format_time, utc_now
+from tppkit._text import shortened
+from tppkit.errors import TppkitError
+from tppkit.sandbox.control import Control
+from tppkit.sandbox.exchange import Exchange
+from tppkit.sandbox.request_log import shown_target, without_secrets
+
+MAX_REQUESTS = 200
+MAX_BYTES = 4 * 1024 * 1024
+_FIELD = 200  # bytes that Python needs for a header field beside its texts, or for another small object
+_MAX_REASON = 1000  # characters of the message of an error
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A request that is kept.
+
+    Attributes:
+        number: counts the requests since the start, from 1.
+        exchange: the request with its answer; its `error` has code and message only.
+        received_at: the real time of the request, aware UTC.
+        size: the memory that it takes, in bytes.
+    """
+
+    number: int
+    exchange: Exchange
+    received_at: datetime
+    size: int
+
+    @property
+    def method(self) -> str:
+        """The method, without secrets."""
+        return without_secrets(self.exchange.method)
+
+    @property
+    def target(self) -> str:
+        """The target as the log shows it."""
+        return shown_target(self.exchange.target.encode("latin-1"))
+
+
+class LatestRequests:
+    """The latest requests: at most 200, and at most 4 MiB.
+
+    Args:
+        now: the real time.
+
+    Attributes:
+        newest: the number of the latest request; 0 before the first.
+
+    Example:
+        observers.append(latest.keep)
+        print([kept.target for kept in latest])
+    """
+
+    def __init__(self, now: Clock = utc_now) -> None:
+        self._now = now
+        self._kept: deque[Kept] = deque()
+        self._size = 0
+        self.newest = 0
+
+    def keep(self, exchange: Exchange) -> None:
+        """Add a request, and drop the oldest ones beyond the limits."""
+        self.newest += 1
+        # The traceback of an error keeps all variables of its frames.
+        bare = replace(exchange, error=_without_traceback(exchange.error))
+        one = Kept(self.newest, bare, self._now(), _size_of(bare))
+        self._kept.append(one)
+        self._size += one.size
+        while len(self._kept) > MAX_REQUESTS or self._size > MAX_BYTES:
+            self._size -= self._kept.popleft().size
+
+    def clear(self) -> None:
+        """Drop all requests. Numbers go on."""
+        self._kept.clear()
+        self._size = 0
+
+    def find(self, number: int) -> Kept | None:
+        """Return the request with a number, None if it is not kept."""
+        return next((one for one in self._kept if one.number == number), None)
+
+    def after(self, number: int) -> tuple[Kept, ...]:
+        """Return the requests with a higher number, the oldest first."""
+        return () if number >= self.newest else tuple([one for one in self._kept if one.number > number])
+
+    def __iter__(self) -> Iterator[Kept]:
+        """Yield the requests, the latest first."""
+        return iter(tuple(reversed(self._kept)))
+
+    @property
+    def control(self) -> tuple[Control, ...]:
+        """`GET /requests`: the latest first, with verdict (`holds`, `fails`) and code."""
+
+        async def show(parameters: Mapping[str, str], body: Any) -> Any:
+            return [
+                {
+                    "at": format_time(kept.exchange.at), "method": kept.method, "target": kept.target, "status": kept.exchange.status,
+                    "verdict": verdict(kept), "code": kept.exchange.code or None, "text": kept.exchange.text or None,
+                }
+                for kept in self
+            ]  # fmt: skip
+
+        return (Control("GET", "/requests", show),)
+
+
+def verdict(kept: Kept) -> str:
+    """Return `holds` for a request that was accepted, else `fails`."""
+    return "holds" if kept.exchange.status < 400 else "fails"
+
+
+def _without_traceback(error: Exception | None) -> TppkitError | None:
+    if error is None:
+        return None
+    if not isinstance(error, TppkitError):
+        return TppkitError("host.failed", type(error).__name__)
+    return TppkitError(error.code, shortened(error.message, _MAX_REASON))
+
+
+def _size_of(exchange: Exchange) -> int:
+    """Return about how much memory it takes; a head of many short fields takes many times its length."""
+    fields = (*exchange.headers, *exchange.answer_headers)
+    texts = len(exchange.body) + len(exchange.answer_body) + 3 * len(exchange.target) + len(exchange.certificate or "")
+    reason = 4 * (len(str(exchange.error or "")) + len(exchange.text) + len(exchange.method))
+    return 10 * _FIELD + texts + reason + sum([len(name) + len(value) + _FIELD for name, value in fields])
