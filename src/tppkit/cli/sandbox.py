@@ -183,6 +183,8 @@ def _announce(server: Any, ready_file: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(addresses)
     facts["seals"] = f"{profile.name} only; choose another dialect with --profile NAME"
+    if server.sandbox.settings.has_inspector:
+        facts["inspector"] = f"{server.addresses.control_url}/inspector"
     facts["new order"] = order_line(server)
     for line in (*fact_lines(facts.items()), curl):
         echo(line, err=as_json)

@@ -145,6 +145,30 @@ class Section(NamedTuple):
     rows: Sequence[tuple[str, ...]]
 
 
+class Decision(NamedTuple):
+    """What a customer can decide about an object of the interface, by calls of the control host.
+
+    Attributes:
+        kind: what it is, for people.
+        hosts: the hosts that know it.
+        parameter: the parameter of an endpoint's path with its id.
+        path_parameter: the parameter of the calls' paths.
+        approve: path and body of the call that approves.
+        decline: path and body of the call that declines.
+        created_by: the name of the row whose answer has its id; empty if its id is in the path.
+        field: the field of that answer.
+    """
+
+    kind: str
+    hosts: tuple[str, ...]
+    parameter: str
+    path_parameter: str
+    approve: tuple[str, Any]
+    decline: tuple[str, Any]
+    created_by: str = ""
+    field: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """An interface's part of the sandbox. The functions are called once, after the services were made.
@@ -162,6 +186,7 @@ class Cell:
         check: finds differences between the interface's tables and the ledger.
         subjects: the ids of objects that accepted seals created, which evidence names.
         senders: the senders of its deliveries, by names that no other interface has.
+        decisions: what its customers decide; the first that fits a request is used.
     """
 
     interface: Interface
@@ -176,3 +201,4 @@ class Cell:
     check: Callable[[Connection], Sequence[str]] = lambda db: ()
     subjects: Callable[[Connection], Iterable[str]] = lambda db: ()
     senders: Mapping[str, Sender] = field(default_factory=dict)
+    decisions: Sequence[Decision] = ()

@@ -69,7 +69,7 @@ def parse_control_token(text: str) -> str:
 
 
 def control_host(
-    controls: Iterable[Control], *, names: Collection[str] = (), token: str | None = None
+    controls: Iterable[Control], *, pages: Iterable[Route] = (), names: Collection[str] = (), token: str | None = None
 ) -> ASGIApp:  # fmt: skip
     """Make the control host with these routes.
 
@@ -79,10 +79,11 @@ def control_host(
 
     Args:
         controls: the routes.
+        pages: the routes of pages for browsers.
         names: names and addresses of this host other than loopback, in lower case, also `*.bank.example`.
         token: each call needs it as `Authorization: Bearer`; None: no call does.
     """
-    routes = Starlette(routes=[Route(row.path, _endpoint(row), methods=[row.method]) for row in controls])
+    routes = Starlette(routes=[*(Route(row.path, _endpoint(row), methods=[row.method]) for row in controls), *pages])
     routes.router.redirect_slashes = False  # a redirect would lead to the port in the Host header
     digest = None if token is None else hash_key(token)
 

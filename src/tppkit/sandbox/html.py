@@ -26,18 +26,32 @@ from tppkit.web.sources import read_message
 
 _LOGGER = logging.getLogger("tppkit.sandbox.pages")
 
-SCRIPT = files("tppkit.sandbox").joinpath("templates/approval.js").read_text("utf-8")
+SCRIPT, INSPECTOR_SCRIPT = [
+    files("tppkit.sandbox").joinpath(f"templates/{name}.js").read_text("utf-8") for name in ("approval", "inspector")
+]
+
+
+def _policy(script: str) -> str:
+    return (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; "
+        f"script-src 'sha256-{encode_base64(hashlib.sha256(script.encode()).digest())}'"
+    )
+
+
 # No form-action: Chromium applies it to every redirect after a form is sent, and these lead to the provider, from there to an
 # application's scheme. No frame-ancestors: a provider may show the approval page in an iframe.
-_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; "
-    f"script-src 'sha256-{encode_base64(hashlib.sha256(SCRIPT.encode()).digest())}'"
-)
+_POLICY = _policy(SCRIPT)
 _HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": _POLICY,
     "Referrer-Policy": "same-origin",  # with no-referrer, browsers would not send the origin of our own forms
     "X-Content-Type-Options": "nosniff",
+}
+
+INSPECTOR_HEADERS: Mapping[str, str] = {
+    **_HEADERS,
+    "Content-Security-Policy": f"{_policy(INSPECTOR_SCRIPT)}; form-action 'self'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
 }
 
 _MAX_FIELDS = 20
@@ -76,8 +90,12 @@ def page(template: str, /, *, status: int = 200, headers: Mapping[str, str] | No
         headers: further headers.
         values: values of the template; markup in them is escaped.
     """
-    text = _TEMPLATES.get_template(template).render(values, script=SCRIPT)
-    return HTMLResponse(text, status, headers=headers)
+    return HTMLResponse(fragment(template, **{"script": SCRIPT} | values), status, headers=headers)
+
+
+def fragment(template: str, /, **values: Any) -> str:
+    """Render a template as text."""
+    return _TEMPLATES.get_template(template).render(values)
 
 
 def see_other(address: str) -> Response:
@@ -117,7 +135,7 @@ async def read_form(request: Request, url: str, *, max_bytes: int) -> Mapping[st
         LocalProtocolError: `form.elsewhere`, a page of another origin sent it.
     """
     message = await read_message(request.scope, request.receive, max_body_bytes=max_bytes)
-    if _is_cross_origin(request, url):
+    if is_cross_origin(request, url):
         raise LocalProtocolError("form.elsewhere", "")
     return form_fields(message.body)
 
@@ -144,7 +162,8 @@ def error_page(error: TppkitError, shown: tuple[int, str, str], **values: Any) -
     return page("message.html", status=status, headers=headers, heading=heading, text=text, **values)
 
 
-def _is_cross_origin(request: Request, url: str) -> bool:
+def is_cross_origin(request: Request, url: str) -> bool:
+    """Whether a page of another origin than `url` and the Host header sent a request."""
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None or origin is None:
         return site not in (None, "same-origin")

@@ -85,7 +85,9 @@ class Sandbox:
             settings = SandboxSettings(self.directory, pki=folder, seed=seed, rules=rules or BankRules())
             urls = {row.name: _url(row.offset, tls=row.tls(settings) is not None) for row in LISTENERS}
             self._hosts = opened.enter_context(
-                SandboxHosts(settings, approval_url=urls["approval"], psd2_url=urls["psd2"])
+                SandboxHosts(
+                    settings, approval_url=urls["approval"], psd2_url=urls["psd2"], control_url=urls["control"]
+                )
             )
             self.addresses = Addresses.of(self._hosts, urls)
             self.gateway = Gateway(self, project_id=self.addresses.project_id, api_key=self.addresses.api_key)

@@ -18,13 +18,16 @@ from tppkit.sandbox.latest_requests import LatestRequests, verdict
 _MOST = 50  # requests that are shown
 
 
-def index_page(services: Services, cells: Sequence[Cell], requests: LatestRequests) -> Route:
+def index_page(
+    services: Services, cells: Sequence[Cell], requests: LatestRequests, *, inspector_url: str | None
+) -> Route:
     """Make the page `/` of the pages host. It shows the data of every provider, so other machines and names are answered 403.
 
     Args:
         services: the services of the bank.
         cells: the interfaces, whose sections are shown.
         requests: the latest requests.
+        inspector_url: the address of the inspector, or None.
     """
 
     def sections(db: Connection) -> list[Section]:
@@ -41,7 +44,8 @@ def index_page(services: Services, cells: Sequence[Cell], requests: LatestReques
             text = "Please try again in a moment."
             return page("message.html", status=503, heading="The bank cannot answer now", text=text)
         return page(
-            "index.html", heading="What this bank holds", now=services.now(), sections=[*found, _requests(requests)], width="76rem"
+            "index.html", heading="What this bank holds", now=services.now(), sections=[*found, _requests(requests)], width="76rem",
+            inspector_url=inspector_url,
         )  # fmt: skip
 
     return Route("/", show, methods=["GET"])

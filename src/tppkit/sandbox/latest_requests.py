@@ -40,7 +40,7 @@ class Kept:
     @property
     def method(self) -> str:
         """The method, without secrets."""
-        return without_secrets(self.exchange.method)
+        return shortened(without_secrets(self.exchange.method), 32)
 
     @property
     def target(self) -> str:

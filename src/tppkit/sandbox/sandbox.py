@@ -40,13 +40,15 @@ from tppkit.sandbox.delivery_tables import next_due
 from tppkit.sandbox.dialect import known_seals, seal_key_kind
 from tppkit.sandbox.evidence import Evidence
 from tppkit.sandbox.exchange import Observer
-from tppkit.sandbox.faults import Faults
+from tppkit.sandbox.faults import FAULTS, Faults
 from tppkit.sandbox.gateway.cell import gateway_cell
 from tppkit.sandbox.gateway.cipher import CardCipher
 from tppkit.sandbox.gateway.projects import Projects
 from tppkit.sandbox.gateway.settings import GatewaySettings
 from tppkit.sandbox.html import protected
 from tppkit.sandbox.index import index_page
+from tppkit.sandbox.inspector import PATH as INSPECTOR
+from tppkit.sandbox.inspector import Inspector
 from tppkit.sandbox.latest_requests import LatestRequests
 from tppkit.sandbox.legacy.cell import legacy_cell
 from tppkit.sandbox.legacy.sender import parse_callback_url
@@ -57,6 +59,7 @@ from tppkit.sandbox.psd2.cell import psd2_cell
 from tppkit.sandbox.psd2.settings import Psd2Settings
 from tppkit.sandbox.public_address import is_loopback_address, parse_server_name, server_identity
 from tppkit.sandbox.queries import latest_time
+from tppkit.sandbox.request_view import SealDiagnoses
 from tppkit.sandbox.revocations import CurrentQwacs, FolderRevocations
 from tppkit.sandbox.tls import ServerTls
 from tppkit.seals import SealPolicy, SealProfile
@@ -135,6 +138,11 @@ class SandboxSettings:
         self.receivers.require(self.webhook_url, what="the webhook address", code="gateway.webhook-url")
 
     @property
+    def has_inspector(self) -> bool:
+        """Whether the control host has the inspector: on loopback only, because a browser sends no token."""
+        return self.control_host is None
+
+    @property
     def receivers(self) -> Receivers:
         """The addresses that callbacks and webhooks can reach.
 
@@ -151,6 +159,7 @@ class SandboxHosts:
         settings: the settings.
         approval_url: address of the approval host, as clients see it.
         psd2_url: address of the PSD2 host, as clients see it; the server certificate has its name.
+        control_url: address of the control host.
         base_clock: the real time, at which certificates and seals are verified; the virtual clock adds its offset.
         environment: variables by name; `TPPKIT_VAULT_KEY` encrypts stored cards.
 
@@ -159,6 +168,7 @@ class SandboxHosts:
         pages: the pages for browsers.
         control: the control host for developers.
         requests: the latest requests to the interfaces.
+        inspector: the pages of the control host that show them.
         observers: called with each request to an interface and its answer.
         legacy: the test and the live host of the legacy interface, by their names.
         projects: the projects of the payment gateway.
@@ -175,6 +185,7 @@ class SandboxHosts:
         *,
         approval_url: str,
         psd2_url: str = "https://localhost",
+        control_url: str = "",
         base_clock: Clock = utc_now,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
@@ -244,7 +255,8 @@ class SandboxHosts:
             self.requests = LatestRequests(base_clock)
             self.observers: list[Observer] = [self.requests.keep]
             pages = [route for cell in cells for route in cell.pages(services)]
-            found = Starlette(routes=[index_page(services, cells, self.requests), *pages])
+            inspector_url = f"{control_url}{INSPECTOR}" if settings.has_inspector else None
+            found = Starlette(routes=[index_page(services, cells, self.requests, inspector_url=inspector_url), *pages])
             found.router.redirect_slashes = False  # a redirect would lead to the name in the Host header
             self.pages = protected(found)
             shared_routes = (
@@ -254,11 +266,19 @@ class SandboxHosts:
                 ledger_control(services, cells, settings.directory / ARCHIVE),
             )
             routes = [row for cell in cells for row in cell.control(services)]
+            controls = (*shared_routes, *self.requests.control, *routes)
+            self.inspector = Inspector(
+                self.requests, controls, interfaces=tuple(self.hosts), plain=("psd2",), faults=tuple(FAULTS),
+                decisions=[one for cell in cells for one in cell.decisions],
+                diagnoses=SealDiagnoses(settings.profile, seals.certificates, seals.origin), now=self.clock.now,
+                token=secrets.token_urlsafe(),
+            )  # fmt: skip
             self.control = control_host(
-                [*shared_routes, *self.requests.control, *routes],
+                controls,
+                pages=self.inspector.routes if settings.has_inspector else (),
                 names=() if settings.control_host is None else {*names, settings.control_host.lower()},
                 token=settings.control_token,
-            )  # fmt: skip
+            )
             self._opened = opened.pop_all()
 
     async def _catch_up(self) -> datetime | None:

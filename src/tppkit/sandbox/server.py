@@ -203,7 +203,9 @@ class SandboxServer:
             }
             urls = {row.name: self._url(row, address) for row, address in addresses.items()}
             self.sandbox = opened.enter_context(
-                SandboxHosts(settings, approval_url=urls["approval"], psd2_url=urls["psd2"])
+                SandboxHosts(
+                    settings, approval_url=urls["approval"], psd2_url=urls["psd2"], control_url=urls["control"]
+                )
             )
             self.addresses = Addresses.of(self.sandbox, urls)
             self._servers = [(self._server(row, log), one) for row, bound in sockets.items() for one in bound]
@@ -234,6 +236,7 @@ class SandboxServer:
 
     def stop(self) -> None:
         """Ask every host to finish; `serve()` then returns."""
+        self.sandbox.inspector.stop()
         stop(self._servers)
 
     def close(self) -> None:

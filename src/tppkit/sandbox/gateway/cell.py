@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from tppkit.protocol.endpoint import Auth, Interface
 from tppkit.protocol.gateway.endpoints import GATEWAY, VAULT
-from tppkit.sandbox.cell import Cell, Handler, Services, StreamHandler
+from tppkit.sandbox.cell import Cell, Decision, Handler, Services, StreamHandler
 from tppkit.sandbox.gateway import captures, checkout, link_tables, links, orders, search, tables, wallet
 from tppkit.sandbox.gateway.card_tables import require_vault_key
 from tppkit.sandbox.gateway.check import check_gateway
@@ -28,6 +28,13 @@ _HANDLERS: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...] = (
     *checkout.HANDLERS, *orders.HANDLERS, *captures.HANDLERS, *links.HANDLERS, *search.HANDLERS, *wallet.HANDLERS,
 )  # fmt: skip
 _LATEST_TIME = LatestTime(tables.ORDERS.c.modified_at, link_tables.LINKS.c.modified_at)
+
+_PAY = "/gateway/orders/{id}/pay"
+_DECISIONS = (
+    Decision(
+        "order", ("gateway",), "order_id", "id", (_PAY, {"outcome": "approved"}), (_PAY, {"outcome": "declined"}), "create_order", "id"
+    ),
+)  # fmt: skip
 
 
 def gateway_cell(settings: GatewaySettings, *, http: Callable[[], OutgoingHttp]) -> Cell:
@@ -63,6 +70,7 @@ def gateway_cell(settings: GatewaySettings, *, http: Callable[[], OutgoingHttp])
         check=check_gateway,
         sections=gateway_sections,
         senders={SENDER: GatewaySender(http)},
+        decisions=_DECISIONS,
     )
 
 

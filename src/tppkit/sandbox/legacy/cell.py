@@ -10,7 +10,7 @@ from urllib.parse import quote
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.legacy.endpoints import LEGACY
 from tppkit.sandbox.bank.ledger import next_due
-from tppkit.sandbox.cell import Cell, Handler, Services
+from tppkit.sandbox.cell import Cell, Decision, Handler, Services
 from tppkit.sandbox.faults import Faults
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.html import see_other
@@ -48,6 +48,17 @@ class ScanHost(Host):
             await super().__call__(scope, receive, send)
 
 
+_DECISIONS = tuple(
+    Decision(
+        kind, (host,), parameter, name, (f"/legacy/{path}/approve", {"host": of}), (f"/legacy/{path}/decline", {"host": of})
+    )
+    for host, of in (("legacy", TEST), ("legacy_live", LIVE))
+    for kind, parameter, name, path in (
+        ("payment", "uuid", "uuid", "payments/{uuid}"), ("access", "access_token", "token", "access/{token}"),
+    )
+)  # fmt: skip
+
+
 def legacy_cell(
     hosts: Mapping[str, LegacyHost], *, http: Callable[[], OutgoingHttp], receivers: Receivers, faults: Faults
 ) -> Cell:
@@ -76,6 +87,7 @@ def legacy_cell(
         run_due=payments.execute_payments,
         check=tables.check_payments,
         senders={sender_name(name): sender for name, sender in senders.items()},
+        decisions=_DECISIONS,
     )
 
 

@@ -10,7 +10,7 @@ from tppkit._clock import Clock
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.psd2 import PSD2
 from tppkit.sandbox.bank.ledger import next_due
-from tppkit.sandbox.cell import Cell, Handler, Services
+from tppkit.sandbox.cell import Cell, Decision, Handler, Services
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.psd2 import accounts, consents, payments, tables
 from tppkit.sandbox.psd2.approval import order_sections
@@ -26,6 +26,13 @@ from tppkit.web.caller import QwacPolicy
 
 _HANDLERS: tuple[Handler[Any, Any], ...] = (*payments.HANDLERS, *consents.HANDLERS, *accounts.HANDLERS)
 _LATEST_TIME = LatestTime(tables.PAYMENTS.c.active_at, tables.PAYMENTS.c.approved_at, CONSENTS.c.active_at)
+
+_DECISIONS = tuple(
+    Decision(
+        kind, ("psd2",), f"{kind}_id", "id", (f"/{kind}s/{{id}}/approve", None), (f"/{kind}s/{{id}}/decline", None), row, f"{kind}Id"
+    )
+    for kind, row in (("payment", "initiate_payment"), ("consent", "create_consent"))
+)  # fmt: skip
 
 
 def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, now: Clock) -> Cell:
@@ -58,4 +65,5 @@ def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, n
         run_due=partial(execute_payments, rules=settings.rules),
         check=tables.check_payments,
         subjects=lambda db: (*tables.payment_ids(db), *consent_ids(db)),
+        decisions=_DECISIONS,
     )

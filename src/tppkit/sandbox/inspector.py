@@ -1,0 +1,272 @@
+"""The inspector: pages of the control host that show requests as they arrive, explain each, and have buttons for control calls."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from tppkit._clock import Clock
+from tppkit._encoding import parse_json
+from tppkit.codes import CODES
+from tppkit.errors import FormatError, LocalProtocolError, TppkitError
+from tppkit.sandbox.cell import Decision
+from tppkit.sandbox.control import Control
+from tppkit.sandbox.exchange import MAX_KEPT_BYTES
+from tppkit.sandbox.html import (
+    INSPECTOR_HEADERS,
+    INSPECTOR_SCRIPT,
+    error_page,
+    fragment,
+    is_local,
+    local_only_page,
+    page,
+    read_form,
+    see_other,
+)
+from tppkit.sandbox.latest_requests import Kept, LatestRequests
+from tppkit.sandbox.request_view import SealDiagnoses, reason_of, shown_body, shown_headers
+
+PATH = "/inspector"
+MAX_READERS = 8
+_TICK_S = 0.25
+_LIFE_S = 300.0  # of a stream of events; the browser opens another one
+_STATUSES = ("2xx", "3xx", "4xx", "5xx")
+_NUMBER = re.compile("[0-9]{1,12}")
+_MAX_FORM = 4096
+
+_ERRORS: Mapping[str, tuple[int, str]] = {
+    "form.elsewhere": (403, "Nothing was done: reload the page"),
+    "inspector.unknown": (404, "This request is not here"),
+    "inspector.busy": (503, "Too many pages of the inspector are open"),
+    "database.unavailable": (503, "The bank cannot answer now"),
+}
+_DONE: Mapping[str, str] = {
+    "advance": "The clock was advanced.", "next": "The clock was moved to the next event.", "freeze": "The clock was frozen.",
+    "fault": "The fault was added.", "clear": "All faults were removed.", "approve": "Approved.", "decline": "Declined.",
+}  # fmt: skip
+
+
+class _Call(NamedTuple):
+    """A control call of a button: method and path of its row, parameters and body."""
+
+    method: str
+    path: str
+    parameters: Mapping[str, str] = {}
+    body: Any = None
+
+
+class Filter(NamedTuple):
+    """The requests that a page shows; empty texts show all."""
+
+    interface: str = ""
+    status: str = ""
+
+    def fits(self, kept: Kept) -> bool:
+        """Whether the page shows a request."""
+        exchange = kept.exchange
+        return self.interface in ("", exchange.host) and self.status[:1] in ("", str(exchange.status)[:1])
+
+
+class Inspector:
+    """The pages.
+
+    Args:
+        requests: the latest requests.
+        controls: the calls of the control host; buttons exist for those that are here.
+        interfaces: the names of the hosts.
+        plain: those whose bodies are shown also if they are not JSON.
+        decisions: what customers decide.
+        faults: the names of faults.
+        diagnoses: explains refused seals.
+        now: the virtual clock.
+        token: a random text in each form; a form without it is refused.
+
+    Attributes:
+        routes: the routes of the pages.
+        readers: how many streams of events are open.
+    """
+
+    def __init__(
+        self, requests: LatestRequests, controls: Iterable[Control], *, interfaces: Sequence[str], plain: Sequence[str],
+        decisions: Sequence[Decision], faults: Sequence[str], diagnoses: SealDiagnoses, now: Clock, token: str,
+    ) -> None:  # fmt: skip
+        self._requests, self._diagnoses, self._now, self._token = requests, diagnoses, now, token
+        self._controls = {(row.method, row.path): row for row in controls}
+        self._interfaces, self._plain, self._decisions, self._faults = interfaces, plain, decisions, faults
+        self.readers, self._stopped = 0, False
+        self.routes = (
+            _route(PATH, self._list),
+            _route(f"{PATH}/events", self._events),
+            _route(f"{PATH}/actions", self._act, method="POST"),
+            _route(f"{PATH}/{{number}}", self._one),
+        )
+
+    def stop(self) -> None:
+        """End the streams of events; may be called in any thread."""
+        self._stopped = True
+
+    async def _list(self, request: Request) -> Response:
+        shown = self._filter(request)
+        kept = [one for one in self._requests if shown.fits(one)]
+        query = urlencode({name: value for name, value in shown._asdict().items() if value})
+        return page(
+            "inspector.html", heading="Requests to this bank", width="80rem", requests=kept, newest=self._requests.newest, shown=shown,
+            interfaces=self._interfaces, statuses=_STATUSES, faults=self._faults,
+            events=f"{PATH}/events?{query}{'&' if query else ''}after=", **self._common(request),
+        )  # fmt: skip
+
+    async def _one(self, request: Request) -> Response:
+        kept = self._find(request.path_params["number"])
+        exchange = kept.exchange
+        is_plain = exchange.host in self._plain
+        is_whole = exchange.body_size == len(exchange.body)
+        diagnosis = await self._diagnoses.diagnose(kept) if is_plain else None
+        return page(
+            "inspected.html", heading=f"Request {kept.number}", width="60rem", kept=kept, exchange=exchange,
+            reason=reason_of(exchange), diagnosis=None if isinstance(diagnosis, str) else diagnosis,
+            undiagnosed=diagnosis if isinstance(diagnosis, str) else "",
+            sent=(shown_headers(exchange.headers), shown_body(exchange.body, is_whole=is_whole, is_plain=is_plain)),
+            answered=(
+                shown_headers(exchange.answer_headers),
+                shown_body(exchange.answer_body, is_whole=len(exchange.answer_body) < MAX_KEPT_BYTES, is_plain=is_plain),
+            ),
+            is_whole=is_whole, decision=self._decision(kept), **self._common(request),
+        )  # fmt: skip
+
+    async def _events(self, request: Request) -> Response:
+        shown = self._filter(request)
+        if self.readers >= MAX_READERS:
+            raise LocalProtocolError("inspector.busy", f"at most {MAX_READERS} follow the requests at the same time")
+        given = (request.query_params.get("after", ""), request.headers.get("last-event-id", ""))
+        after = max([int(text) for text in given if _NUMBER.fullmatch(text)], default=0)
+        # After a restart, the numbers begin again.
+        return _Events(self, shown, after if after <= self._requests.newest else 0)
+
+    async def _act(self, request: Request) -> Response:
+        url = f"http://{request.headers['host']}"
+        form = {name: values[0] for name, values in (await read_form(request, url, max_bytes=_MAX_FORM)).items()}
+        if not hmac.compare_digest(form.get("token", "").encode(), self._token.encode()):
+            raise LocalProtocolError(
+                "form.elsewhere", "the form is not of this page, or of an earlier start of the sandbox"
+            )
+        action, number = form.get("action", ""), form.get("number", "")
+        call = self._call(action, form)
+        control = self._controls.get((call.method, call.path))
+        if control is None:
+            raise FormatError("model.invalid", "the sandbox has no such call")
+        await control.answer(call.parameters, call.body)
+        page_of = f"{PATH}/{number}" if _NUMBER.fullmatch(number) else PATH
+        return see_other(f"{page_of}?done={action}")
+
+    def _call(self, action: str, form: Mapping[str, str]) -> _Call:
+        match action:
+            case "advance":
+                return _Call("POST", "/clock/advance", body={"seconds": _number(form.get("seconds", ""))})
+            case "next" | "freeze":
+                return _Call("POST", f"/clock/{action}")
+            case "fault":
+                return _Call(
+                    "POST", "/faults", body={"name": form.get("name", ""), "count": _number(form.get("count", "1"))}
+                )
+            case "clear":
+                return _Call("DELETE", "/faults")
+            case "approve" | "decline":
+                decision = self._decision(self._find(form.get("number", "")))
+                if decision is not None:
+                    call: _Call = decision[action]
+                    return call
+        raise FormatError("model.invalid", "there is no such button")
+
+    def _decision(self, kept: Kept) -> Mapping[str, Any] | None:
+        """Return what can be decided about the object of a request: its kind, and the calls `approve` and `decline`."""
+        exchange = kept.exchange
+        for one in self._decisions:
+            id_ = (exchange.parameters or {}).get(one.parameter)
+            if id_ is None and exchange.row == one.created_by and exchange.status < 400:
+                with suppress(FormatError):
+                    answer = parse_json(exchange.answer_body, what="the answer", max_bytes=MAX_KEPT_BYTES)
+                    id_ = answer.get(one.field) if isinstance(answer, dict) else None
+            if isinstance(id_, str) and exchange.host in one.hosts:
+                calls = {
+                    name: _Call("POST", path, {one.path_parameter: id_}, body)
+                    for name, (path, body) in (("approve", one.approve), ("decline", one.decline))
+                }
+                return {"kind": one.kind, **calls}
+        return None
+
+    def _find(self, text: str) -> Kept:
+        kept = self._requests.find(int(text)) if _NUMBER.fullmatch(text) else None
+        if kept is None:
+            raise LocalProtocolError(
+                "inspector.unknown", "no request with this number is kept; only the latest ones are"
+            )
+        return kept
+
+    def _filter(self, request: Request) -> Filter:
+        interface, status = request.query_params.get("interface", ""), request.query_params.get("status", "")
+        for value, known in ((interface, self._interfaces), (status, _STATUSES)):
+            if value and value not in known:
+                raise FormatError("model.invalid", f"the filter is unknown; there are {', '.join(known)}")
+        return Filter(interface, status)
+
+    def _common(self, request: Request) -> dict[str, Any]:
+        buttons = {"freeze": ("POST", "/clock/freeze") in self._controls}
+        done = _DONE.get(request.query_params.get("done", ""), "")
+        return {"token": self._token, "now": self._now(), "done": done, "buttons": buttons, "script": INSPECTOR_SCRIPT}
+
+    async def follow(self, shown: Filter, after: int) -> AsyncIterator[str]:
+        """Yield an event for each request after a number. What a slow reader has missed and is no longer kept, it does not get."""
+        end = asyncio.get_running_loop().time() + _LIFE_S
+        yield "retry: 2000\n\n"
+        while not self._stopped and asyncio.get_running_loop().time() < end:
+            for kept in self._requests.after(after):
+                after = kept.number
+                if shown.fits(kept):
+                    row = fragment("inspector_row.html", one=kept).replace("\n", "")
+                    yield f"id: {kept.number}\ndata: {row}\n\n"
+            await asyncio.sleep(_TICK_S)
+
+
+class _Events(StreamingResponse):
+    """The stream of events for one reader, who is cut off at the end of its time also if it does not read."""
+
+    def __init__(self, inspector: Inspector, shown: Filter, after: int) -> None:
+        super().__init__(inspector.follow(shown, after), media_type="text/event-stream")
+        self._inspector = inspector
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._inspector.readers += 1
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LIFE_S + 5):
+                    await super().__call__(scope, receive, send)
+        finally:
+            self._inspector.readers -= 1
+
+
+def _route(path: str, answer: Callable[[Request], Awaitable[Response]], *, method: str = "GET") -> Route:
+    async def guarded(request: Request) -> Response:
+        try:
+            response = await answer(request) if is_local(request) else local_only_page()
+        except TppkitError as e:
+            status, heading = _ERRORS.get(e.code, (400, "This was not possible"))
+            response = error_page(e, (status, heading, f"{e.message or CODES[e.code].hint} ({e.code})"))
+        response.headers.update(INSPECTOR_HEADERS)
+        return response
+
+    return Route(path, guarded, methods=[method])
+
+
+def _number(text: str) -> Any:
+    """Return the whole number in a field; anything else unchanged, which the call refuses."""
+    return int(text) if _NUMBER.fullmatch(text) else text

@@ -1,0 +1,189 @@
+"""One request as the inspector shows it: without secrets and card data, with the reason of a refusal, and the diagnosis of its seal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from tppkit._encoding import parse_json
+from tppkit._text import printable, shortened
+from tppkit.certificates import EidasCertificate
+from tppkit.codes import CODES, Code
+from tppkit.errors import FormatError
+from tppkit.httpsig.components import Origin
+from tppkit.message import Header, Message
+from tppkit.sandbox.exchange import MAX_KEPT_BYTES, Exchange
+from tppkit.sandbox.latest_requests import Kept
+from tppkit.sandbox.request_log import without_secrets
+from tppkit.seals import SealProfile
+from tppkit.seals.diagnose import Diagnosis, DiagnosisOutcome, diagnose_request
+from tppkit.seals.diagnose.report import visible
+
+MASK = "***"
+_MAX_VALUE = 4096  # characters of a header's value that are shown
+_DIAGNOSIS_S = 10.0
+_OF_SEALS = ("signature", "digest", "seal", "key-id")  # groups of codes
+_SECRET = re.compile(
+    r"authorization|cookie|token|secret|passw|credential|session|otp|api.?key|(^|[_-])key", re.IGNORECASE
+)
+_CARD_DATA = frozenset({"pan", "card", "cardnumber", "cvc", "cvv", "expiry", "cardexpiry", "receiveraccountnumber"})
+_PUBLIC = frozenset({"keyid"})
+
+
+def shown_headers(headers: Iterable[Header]) -> list[Header]:
+    """Return header fields, with the values of secrets as `***`."""
+    return [
+        (
+            without_secrets(printable(name)),
+            MASK if _is_secret(name) else _shown_text(value.encode("latin-1"), _MAX_VALUE),
+        )
+        for name, value in headers
+    ]
+
+
+def shown_body(body: bytes, *, is_whole: bool, is_plain: bool) -> str | None:
+    """Return a body as text, with the values of secrets and card data as `***`; None for one that may have some and is not JSON.
+
+    Args:
+        body: its bytes, or the first of them.
+        is_whole: whether these are all.
+        is_plain: whether other bodies than JSON are shown: their secrets can be found only by their form, not by their names.
+    """
+    with suppress(FormatError):
+        value = parse_json(body, what="the body", max_bytes=MAX_KEPT_BYTES) if is_whole else _absent(body)
+        masked = _masked(value)
+        # As it arrived if possible: a body that was written again has another digest.
+        return _shown_text(body) if masked == value else json.dumps(masked, indent=2, ensure_ascii=False)
+    return _shown_text(body) if is_plain or not body else None
+
+
+def _absent(body: bytes) -> Any:
+    raise FormatError("json.malformed", f"{len(body)} bytes are not the whole body")
+
+
+def _masked(value: Any) -> Any:
+    match value:
+        case dict():
+            return {
+                without_secrets(name): MASK if _is_secret(name) and one is not None else _masked(one)
+                for name, one in value.items()
+            }
+        case list():
+            return [_masked(one) for one in value]
+        case str():
+            return without_secrets(value)
+        case int() | float() if without_secrets(str(value)) != str(value):
+            return MASK
+    return value
+
+
+def _is_secret(name: str) -> bool:
+    plain = re.sub("[^a-z]", "", name.lower())
+    return plain not in _PUBLIC and (plain in _CARD_DATA or _SECRET.search(name) is not None)
+
+
+def _shown_text(raw: bytes, limit: int = MAX_KEPT_BYTES) -> str:
+    text = without_secrets(raw.decode("utf-8", "backslashreplace"))
+    return shortened("\n".join(map(printable, re.split("\r?\n", text))), limit)
+
+
+class Reason(NamedTuple):
+    """Why a request was refused.
+
+    Attributes:
+        code: the code of the error.
+        message: what is wrong with this request; without secrets.
+        explanation: what the code means and what to do; None for a code without a row.
+    """
+
+    code: str
+    message: str
+    explanation: Code | None
+
+
+def reason_of(exchange: Exchange) -> Reason | None:
+    """Return why a request was refused, None if it was not."""
+    error: Any = exchange.error
+    if error is None:
+        return None
+    return Reason(error.code, without_secrets(printable(error.message)), CODES.get(error.code))
+
+
+class ShownDiagnosis(NamedTuple):
+    """The diagnosis of a seal, as text.
+
+    Attributes:
+        diagnosis: the diagnosis.
+        computed: what the bank computed: the text before the first difference, the byte there, and the rest; None if it is unknown.
+        signed: the same for what was signed; None if it is unknown, or the same.
+    """
+
+    diagnosis: Diagnosis
+    computed: tuple[str, str, str] | None
+    signed: tuple[str, str, str] | None
+
+
+class SealDiagnoses:
+    """Explains refused seals, one at a time, in a thread.
+
+    Args:
+        profile: the dialect of the bank.
+        certificates: the known seal certificates, for a dialect that sends none.
+        origin: the address of the bank.
+    """
+
+    def __init__(
+        self, profile: SealProfile, certificates: Mapping[str, EidasCertificate], origin: Origin | None
+    ) -> None:
+        self._profile, self._origin = profile, origin
+        self._certificates = tuple(certificates.values())
+        self._running = asyncio.Lock()
+
+    async def diagnose(self, kept: Kept) -> ShownDiagnosis | str | None:
+        """Diagnose a request whose seal was refused; return a text if that is impossible, None if its seal is not the reason."""
+        exchange, code = kept.exchange, getattr(kept.exchange.error, "code", "")
+        if code.partition(".")[0] not in _OF_SEALS:
+            return None
+        if exchange.body_size > len(exchange.body):
+            return "The body is too large to be kept, so the seal cannot be diagnosed here."
+        try:
+            async with asyncio.timeout(_DIAGNOSIS_S), self._running:
+                found = await asyncio.to_thread(self._diagnose, kept)
+        except TimeoutError:
+            return "The diagnosis takes too long. Try again later, or use tppkit seal diagnose."
+        return None if found.outcome is DiagnosisOutcome.VERIFIES else _shown(found)
+
+    def _diagnose(self, kept: Kept) -> Diagnosis:
+        one = kept.exchange
+        qwac = None
+        with suppress(FormatError):
+            qwac = None if one.certificate is None else EidasCertificate.from_pem(one.certificate.encode())
+        message = Message(one.method, one.target, one.headers, one.body)
+        return diagnose_request(
+            message,
+            certificates=self._certificates,
+            profile=self._profile,
+            at=kept.received_at,
+            qwac=qwac,
+            origin=self._origin,
+        )
+
+
+def _shown(diagnosis: Diagnosis) -> ShownDiagnosis:
+    at = diagnosis.first_difference
+    return ShownDiagnosis(
+        diagnosis, _parts(diagnosis.expected, at), None if at is None else _parts(diagnosis.signed, at)
+    )
+
+
+def _parts(text: bytes | None, at: int | None) -> tuple[str, str, str] | None:
+    if text is None:
+        return None
+    begin, end = (len(text), len(text)) if at is None else (at, at + 1)
+    parts = (text[:begin], text[begin:end], text[end:])
+    before, there, after = [without_secrets(visible(part)) for part in parts]
+    return before, there, after
