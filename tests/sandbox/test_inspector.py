@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import html
 import re
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import httpx
@@ -15,8 +17,8 @@ from tppkit.client import Psd2Client
 from tppkit.errors import RequestRefused
 from tppkit.protocol.gateway import OrderRequest
 from tppkit.protocol.psd2 import AccountReference, InstructedAmount, PaymentInitiation
-from tppkit.sandbox import Sandbox
-from tppkit.sandbox.inspector import Filter
+from tppkit.sandbox import Sandbox, SandboxServer
+from tppkit.sandbox.inspector import MAX_READERS, Filter
 from tppkit.sandbox.request_view import shown_body, shown_headers
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testing import assert_no_pan
@@ -267,3 +269,48 @@ def test_events_follow_the_requests_and_end(inside, client):
     assert [row.partition("\n")[0] for row in rows] == ["id: 1", "id: 2"]
     assert all(row.count("\n") == 3 and row.endswith("</tr>\n\n") for row in rows)
     assert len(asyncio.run(follow(0))) == 1  # it was stopped
+
+
+def events(server: SandboxServer, stack: ExitStack, **headers: str) -> Iterator[str]:
+    url = server.addresses.control_url + "/inspector/events?after=0"
+    answer = stack.enter_context(httpx.stream("GET", url, headers=headers, trust_env=False, timeout=20))
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+    return answer.iter_lines()
+
+
+@pytest.mark.slow
+def test_events_reach_a_few_readers_as_they_arrive_and_a_stop_ends_them(open_bank, connect):
+    with ExitStack() as stack, open_bank(checked=False) as server:
+        control = server.addresses.control_url
+        readers = [events(server, stack) for _ in range(MAX_READERS)]
+        caller = connect(server)
+        caller.send(caller.message())
+        for lines in readers:
+            assert "SIGNATURE_MISSING" in next(line for line in lines if line.startswith("data: "))
+        late = httpx.get(control + "/inspector/events", trust_env=False)
+        assert late.status_code == 503
+        assert f'href="{control}/inspector"' in httpx.get(server.addresses.approval_url, trust_env=False).text
+        began = time.monotonic()
+        server.stop()
+        assert [*readers[0]][-1:] in ([], [""])
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.slow
+def test_a_reader_that_leaves_makes_room(open_bank, connect):
+    with open_bank() as server:
+        for _ in range(3 * MAX_READERS):
+            with ExitStack() as stack:
+                assert next(events(server, stack)) == "retry: 2000"
+            while server.sandbox.inspector.readers >= MAX_READERS:
+                time.sleep(0.01)
+
+
+@pytest.mark.slow
+def test_a_control_host_for_other_machines_has_no_inspector(open_bank):
+    with open_bank(checked=False, control_host="127.0.0.1", control_token="0123456789abcdef") as server:
+        token = {"Authorization": "Bearer 0123456789abcdef"}
+        for path in ("", "/1", "/events", "/actions"):
+            answer = httpx.get(f"{server.addresses.control_url}/inspector{path}", headers=token, trust_env=False)
+            assert answer.status_code == 404
+        assert "/inspector" not in httpx.get(server.addresses.approval_url, trust_env=False).text
