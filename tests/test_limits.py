@@ -52,7 +52,10 @@ LIMITS = {
         "sandbox.deliveries:AT_ONCE", "sandbox.deliveries:AT_ONCE_TO_ONE", "sandbox.deliveries:DUE_AT_ONCE",
     ),
     "an answer to what the sandbox calls": ("sandbox.outgoing_http:MAX_ANSWER_BYTES", "sandbox.outgoing_http:MAX_ADDRESSES"),
-    "requests that the index page": ("sandbox.request_log:_KEPT",),
+    "requests that the inspector": (
+        "sandbox.latest_requests:MAX_REQUESTS", "sandbox.latest_requests:MAX_BYTES", "sandbox.exchange:MAX_KEPT_BYTES",
+        "sandbox.inspector:MAX_READERS",
+    ),
     "a HAR file": (
         "cli.har_file:MAX_HAR_BYTES", "cli.har_file:MAX_ENTRIES", "cli.curl_command:MAX_COMMAND_LENGTH",
         "seals.diagnose.bodies:MAX_CHANGED_BYTES",
