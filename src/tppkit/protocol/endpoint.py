@@ -12,7 +12,7 @@ from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar, cast
-from urllib.parse import parse_qsl, quote, unquote, urlencode
+from urllib.parse import parse_qsl, quote, unquote, unquote_plus, urlencode
 
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError
 from tppkit.protocol.refusals import Refusals
@@ -157,6 +157,12 @@ class Endpoint(Generic[Q, A]):
         if not all(map(_VALUE.fullmatch, values)):
             return None
         return dict(zip(names, values, strict=True))
+
+    def unknown_query(self, target: str) -> tuple[str, ...]:
+        """Return the names of the query parameters of a target that the row does not name, decoded; of the first 32 parameters."""
+        pairs = filter(None, target.partition("?")[2].split("&", MAX_QUERY_NAMES)[:MAX_QUERY_NAMES])
+        names = dict.fromkeys(unquote_plus(pair.partition("=")[0]) for pair in pairs)
+        return tuple(names.keys() - {one.name for one in self.query})
 
     def takes(self, query: Mapping[str, str]) -> bool:
         """Whether a request with this query has the values that select this row."""

@@ -149,6 +149,7 @@ class WireModel(_CheckedModel):
 
     Attributes:
         is_request: whether fields that the document does not name are rejected in constructors, `from_wire` and `from_object`.
+        is_open: whether the document leaves open which further fields the object may have.
 
     Raises:
         FormatError: `model.invalid` with the name of each field that does not fit, never its value.
@@ -162,6 +163,7 @@ class WireModel(_CheckedModel):
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True, hide_input_in_errors=True, populate_by_name=True)
     is_request: ClassVar[bool] = False
+    is_open: ClassVar[bool] = False
 
     @classmethod
     @without_locals

@@ -46,6 +46,10 @@ class Exchange:
         caller: the id of the authenticated caller, or None.
         error: why the request was refused, or None.
         fault: the name of a requested fault that changed the answer, or None.
+        sent_certificates: the number of certificates that the client sent.
+        path_length: the number of certificates from its own to the root, or None if they were not verified.
+        unknown_fields: the names of fields of the body that the document does not name.
+        unknown_query: the names of query parameters that the endpoint does not name.
     """
 
     host: str
@@ -68,6 +72,10 @@ class Exchange:
     caller: str | None = None
     error: Exception | None = None
     fault: str | None = None
+    sent_certificates: int = 0
+    path_length: int | None = None
+    unknown_fields: tuple[str, ...] = ()
+    unknown_query: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.host!r}, {self.method!r}, {self.status})"  # the rest has keys, tokens and card data
@@ -108,10 +116,11 @@ class Observed:
             await self._app(scope, receive, send)
             return
         extensions = scope.get("extensions") or {}
+        sent = (extensions.get("tls") or {}).get("client_cert_chain") or ()
         exchange = Exchange(
             host=self._host, at=self._now(), started_s=self._monotonic(), method=scope["method"],
             target=extensions[RAW_TARGET]["target"].decode("latin-1"), headers=_fields(scope["headers"]),
-            certificate=next(iter((extensions.get("tls") or {}).get("client_cert_chain") or ()), None),
+            certificate=next(iter(sent), None), sent_certificates=len(sent),
         )  # fmt: skip
         is_published = False
 

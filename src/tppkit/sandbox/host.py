@@ -32,7 +32,7 @@ from tppkit.protocol.endpoint import Auth, Interface, Route, is_streamed
 from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import require_media_type, safe_name, unknown_fields_of
 from tppkit.sandbox.cell import Handler, HostCall, Services, StreamHandler
-from tppkit.sandbox.exchange import exchange_of
+from tppkit.sandbox.exchange import Exchange, exchange_of
 from tppkit.sandbox.request_log import without_secrets
 from tppkit.sandbox.stream import Send, Stream
 from tppkit.web.caller import Authenticator, Caller, Pending
@@ -140,11 +140,14 @@ class Host:
             raise
         if exchange is not None:
             exchange.row, exchange.parameters = route.row.name, route.parameters
+            if "?" in head.target:
+                exchange.unknown_query = route.row.unknown_query(head.target)
         pending = self.authenticators[route.row.auth].open(source, route.row)  # 2, 3
         caller, message = await _receive(pending, receive, head)  # 4
         if exchange is not None:
             exchange.caller = caller.id
-        request = _Request(route, caller, message, self._id(source))
+            exchange.path_length = len(caller.qwac_chain) or None
+        request = _Request(route, caller, message, self._id(source), exchange)
         self.services.evidence.require_working(caller)
         await self.services.events.catch_up()
         try:
@@ -219,9 +222,12 @@ class Host:
             if message.single("content-encoding"):
                 raise FormatError("message.content-encoding", "the body has a Content-Encoding")
         body = route.row.request.read(message.body, tolerant=False)
-        unknown = sorted({safe_name(name) for _, name in unknown_fields_of(body)})
+        found = tuple(unknown_fields_of(body))
+        unknown = sorted({safe_name(name) for _, name in found})
         if unknown:
             _LOGGER.warning("  unknown fields: %s", without_secrets(", ".join(unknown[:_MAX_NAMES])))
+        if request.exchange is not None:
+            request.exchange.unknown_fields = tuple([name for model, name in found if not model.is_open])
         return HostCall(
             request.caller.id,
             at,
@@ -300,6 +306,7 @@ class _Request:
     caller: Caller
     message: Message
     id: str | None
+    exchange: Exchange | None
 
     @property
     def key(self) -> bytes:

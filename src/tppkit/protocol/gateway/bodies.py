@@ -65,6 +65,7 @@ class InitiateRequest(RequestBody):
 class AuthenticateRequest(RequestBody):
     """Pays with a stored card; without the four values of external 3-D Secure, the customer may have to go to `redirect_url`."""
 
+    is_open = True  # section 4.5: request fields without external values not shown
     model_config = ConfigDict(alias_generator=lambda field: _IN_REQUESTS.get(field, field))
 
     vault_token: Annotated[Uuid, Field(repr=False)]

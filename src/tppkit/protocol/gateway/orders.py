@@ -194,6 +194,8 @@ class OrderTransaction(TransactionRequest, title="Transaction"):
 class Customer(GatewayModel):
     """The customer; what banks and card networks assess risk by."""
 
+    is_open = True  # section 2.2: full structure not shown
+
     merchant_customer_id: Reference | None = None
     email_address: Private = None
     first_name: Private = None

@@ -80,6 +80,7 @@ class Access(Psd2Model):
         transactions: the transactions of the named account can be read.
     """
 
+    is_open = True  # section 4: the request body of the consent endpoints is not shown
     all_psd2: AllAccounts | None = None
     available_accounts: AllAccounts | None = None
     accounts: References | None = None
@@ -128,6 +129,7 @@ class ConsentRequest(Psd2Model):
     """
 
     is_request = True
+    is_open = True  # section 4: the request body of the consent endpoints is not shown
     access: Access
     valid_until: Day
     frequency_per_day: Annotated[int, Field(ge=1, le=2**31 - 1)]  # assumption frequency-per-day
