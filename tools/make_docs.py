@@ -37,6 +37,7 @@ from tppkit.protocol.psd2.payment import PAYMENT
 from tppkit.protocol.refusals import Refusals
 from tppkit.protocol.reports import CsvRows
 from tppkit.protocol.wire import Json, JsonArray
+from tppkit.sandbox.conformance import RULES as CLIENT_RULES
 from tppkit.seals import PROFILES, FieldOrder, KeyIdForm, KeyIdStyle, SealProfile
 from tppkit.seals.diagnose.mistakes import MISTAKES
 
@@ -179,6 +180,14 @@ def rules() -> Iterator[str]:
         yield f"| {edition.document} | {edition.version} | {edition.begins:%Y-%m-%d} |"
 
 
+def conformance() -> Iterator[str]:
+    """Every rule of the report on a client."""
+    yield "# Rules for clients\n\nWhat `tppkit sandbox report` finds in the requests of a client.\n"
+    yield "| rule | severity | source | what the client did | what to do |\n|---|---|---|---|---|"
+    for rule in CLIENT_RULES.values():
+        yield f"| `{rule.name}` | {rule.severity} | {_cell(rule.source)} | {_cell(rule.text)} | {_cell(rule.advice)} |"
+
+
 def diagnose() -> Iterator[str]:
     """Every mistake that a diagnosis knows."""
     yield "# Known mistakes\n\nWhat `tppkit seal diagnose` looks for, one at a time, and names only if it is proven.\n"
@@ -298,6 +307,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "legacy.md": legacy,
     "gateway.md": gateway,
     "rules.md": rules,
+    "conformance.md": conformance,
     "diagnose.md": diagnose,
     "profiles.md": profiles,
     "cli.md": command_line,

@@ -10,6 +10,7 @@ from inspect import iscoroutinefunction, signature
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from weakref import WeakSet
 
 import httpx
 import pytest
@@ -22,7 +23,8 @@ from merchant import MakeMerchant, Merchant
 from raw_provider import Connect, OpenBank, RawProvider, checked_sandbox, make_seal, require_books, tls_context
 
 from programs import needed
-from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
+from tppkit.sandbox import Sandbox, SandboxServer, SandboxSettings, run_sandbox
+from tppkit.sandbox.conformance import Report
 from tppkit.testpki import Issued, Pki, make_provider
 
 
@@ -69,6 +71,44 @@ def books_agree(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if used is not None:
         require_books(used)
+
+
+@pytest.fixture(scope="session")
+def inside_sandboxes() -> Iterator[tuple[WeakSet[Sandbox], list[Report]]]:
+    """The sandboxes in this process that are open, and the reports of those that were closed."""
+    opened, closed = WeakSet[Sandbox](), list[Report]()
+    begin, end = Sandbox.__init__, Sandbox.close
+
+    def opening(bank: Sandbox, **settings: Any) -> None:
+        begin(bank, **settings)
+        opened.add(bank)
+
+    def closing(bank: Sandbox) -> None:
+        if bank in opened:
+            opened.discard(bank)
+            closed.append(bank._hosts.conformance.report())
+        end(bank)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Sandbox, "__init__", opening)
+        patch.setattr(Sandbox, "close", closing)
+        yield opened, closed
+
+
+@pytest.fixture(autouse=True)
+def clients_keep_the_rules(
+    request: pytest.FixtureRequest, inside_sandboxes: tuple[WeakSet[Sandbox], list[Report]]
+) -> Iterator[None]:
+    """After each test, the report on the clients of sandboxes in this process has exactly the rules of the marker `earns`."""
+    yield
+    opened, closed = inside_sandboxes
+    reports = [*closed, *(bank._hosts.conformance.report() for bank in opened)]
+    closed.clear()
+    for bank in opened:
+        bank._hosts.conformance.clear()
+    marker = request.node.get_closest_marker("earns")
+    found = {one.rule.name for report in reports for one in report.rules}
+    assert found == set(marker.args if marker else ()), "\n".join(map(str, reports))
 
 
 @pytest.fixture

@@ -18,8 +18,22 @@ from typing import Any, TextIO
 import click
 
 from tppkit._files import write_new
+from tppkit._text import printable
 from tppkit.certificates import load_certificates
-from tppkit.cli.output import Result, echo, fact_lines, json_flag, json_option, parsed, print_json, say
+from tppkit.cli.junit import junit
+from tppkit.cli.output import (
+    DOES_NOT_HOLD,
+    HOLDS,
+    Raw,
+    Result,
+    echo,
+    fact_lines,
+    json_flag,
+    json_option,
+    parsed,
+    print_json,
+    say,
+)
 from tppkit.cli.trust_options import organization_options, read_profile
 from tppkit.errors import FormatError, TppkitError, TransportError
 from tppkit.seals import PROFILES, SealProfile
@@ -271,6 +285,41 @@ def _control_call(control_url: str, method: str, path: str, body: Any = None) ->
         return read_control_answer(answer.status_code, answer.content, call=f"{method} {path}")
     except (httpx.HTTPError, httpx.InvalidURL, FormatError) as e:
         raise TransportError("transport.failed", f"the sandbox's control host did not answer: {e}") from e
+
+
+@sandbox.command()
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "junit"]),
+    default="text",
+    show_default=True,
+    help="Output format.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "notice"]),
+    default="error",
+    show_default=True,
+    help="Exit with 1 if a rule of at least this severity was broken.",
+)
+@_control_option
+@json_flag
+def report(form: str, fail_on: str, control_url: str, as_json: bool) -> int:
+    """Print what the client under test did wrong: the rules of the documents that its requests broke since the start.
+
+    TPPKIT_CONTROL_TOKEN is sent if it is set.
+    """
+    from tppkit.sandbox.conformance import Report
+
+    found = Report.from_object(_control_call(control_url, "GET", "/report"))
+    if form == "json" or as_json:
+        print_json(found.as_object())
+    elif form == "junit":
+        echo(Raw(junit(found, fail_on=fail_on)))
+    else:
+        echo(Raw("\n".join(map(printable, str(found).splitlines()))))
+    return DOES_NOT_HOLD if found.at_least(fail_on) else HOLDS
 
 
 def curl_line(server: Any) -> str:

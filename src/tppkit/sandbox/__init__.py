@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 from tppkit._extras import needs_extra
 
 with needs_extra("sandbox"):
+    from tppkit.sandbox.conformance import BrokenRule, Report, Rule
     from tppkit.sandbox.sandbox import SandboxSettings
     from tppkit.sandbox.server import Addresses, SandboxServer, run_sandbox
 
 if TYPE_CHECKING:
     from tppkit.sandbox.in_process import Gateway, Sandbox
 
-__all__ = ["Addresses", "Gateway", "Sandbox", "SandboxServer", "SandboxSettings", "run_sandbox"]
+__all__ = [
+    "Addresses", "BrokenRule", "Gateway", "Report", "Rule", "Sandbox", "SandboxServer", "SandboxSettings", "run_sandbox",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

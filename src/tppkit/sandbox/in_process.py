@@ -35,6 +35,7 @@ from tppkit.evidence import EvidenceRecord
 from tppkit.evidence.archive import read_lines
 from tppkit.protocol.gateway import Order
 from tppkit.protocol.psd2 import BankRules
+from tppkit.sandbox.conformance import Report
 from tppkit.sandbox.control import read_control_answer
 from tppkit.sandbox.sandbox import ARCHIVE, SandboxHosts, SandboxSettings
 from tppkit.sandbox.server import LISTENERS, Addresses, logged_app
@@ -216,6 +217,14 @@ class Sandbox:
         """
         self.control("POST", "/clock/advance", {"seconds": by.total_seconds()})
         return self.now()
+
+    def report(self) -> Report:
+        """Return the rules of the documents that clients broke since the start.
+
+        Raises:
+            TransportError: `transport.failed`, the sandbox is closed.
+        """
+        return Report.from_object(self.control("GET", "/report"))
 
     def evidence(self) -> list[EvidenceRecord]:
         """Return the bank's records of sealed requests, oldest first.

@@ -31,6 +31,7 @@ from tppkit.sandbox.bank.seed import seed_bank
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.clock import TABLES as CLOCK_TABLES
 from tppkit.sandbox.clock import Events, SandboxClock
+from tppkit.sandbox.conformance import Conformance
 from tppkit.sandbox.consistency import ledger_control
 from tppkit.sandbox.control import control_host, parse_control_token
 from tppkit.sandbox.database import Database
@@ -170,6 +171,7 @@ class SandboxHosts:
         requests: the latest requests to the interfaces.
         inspector: the pages of the control host that show them.
         observers: called with each request to an interface and its answer.
+        conformance: the report on the client under test.
         legacy: the test and the live host of the legacy interface, by their names.
         projects: the projects of the payment gateway.
 
@@ -220,10 +222,13 @@ class SandboxHosts:
         roots = [certificate_pem(root) for root in anchors.roots]
         # Created on demand, because reading the system's authorities takes as long as the rest of the setup.
         http = cache(lambda: OutgoingHttp(receivers_tls(*roots), receivers))
+        self.conformance = report = Conformance(now=lambda: self.clock.now())
         cells = (
-            psd2_cell(Psd2Settings(settings.rules, approval_url), qwacs=qwacs, seals=seals, now=base_clock),
-            legacy_cell(self.legacy, http=http, receivers=receivers, faults=faults),
-            gateway_cell(gateway, http=http),
+            psd2_cell(
+                Psd2Settings(settings.rules, approval_url), qwacs=qwacs, seals=seals, now=base_clock, report=report
+            ),
+            legacy_cell(self.legacy, http=http, receivers=receivers, faults=faults, report=report),
+            gateway_cell(gateway, http=http, report=report),
         )
         shared = MetaData()
         windows = {row.once.window for cell in cells for row in cell.interface.endpoints if row.once}
@@ -253,7 +258,8 @@ class SandboxHosts:
             if settings.webhook_url is not None:
                 self.database.run_at_start(partial(self.projects.set_webhook_url, url=settings.webhook_url))
             self.requests = LatestRequests(base_clock)
-            self.observers: list[Observer] = [self.requests.keep]
+            report.add_judges(judge for cell in cells for judge in cell.judges)
+            self.observers: list[Observer] = [self.requests.keep, report.observe]
             pages = [route for cell in cells for route in cell.pages(services)]
             inspector_url = f"{control_url}{INSPECTOR}" if settings.has_inspector else None
             found = Starlette(routes=[index_page(services, cells, self.requests, inspector_url=inspector_url), *pages])
@@ -266,7 +272,7 @@ class SandboxHosts:
                 ledger_control(services, cells, settings.directory / ARCHIVE),
             )
             routes = [row for cell in cells for row in cell.control(services)]
-            controls = (*shared_routes, *self.requests.control, *routes)
+            controls = (*shared_routes, *self.requests.control, *report.control, *routes)
             self.inspector = Inspector(
                 self.requests, controls, interfaces=tuple(self.hosts), plain=("psd2",), faults=tuple(FAULTS),
                 decisions=[one for cell in cells for one in cell.decisions],

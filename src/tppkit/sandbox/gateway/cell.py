@@ -11,9 +11,11 @@ from sqlalchemy import Connection
 from tppkit.protocol.endpoint import Auth, Interface
 from tppkit.protocol.gateway.endpoints import GATEWAY, VAULT
 from tppkit.sandbox.cell import Cell, Decision, Handler, Services, StreamHandler
+from tppkit.sandbox.conformance import Conformance
 from tppkit.sandbox.gateway import captures, checkout, link_tables, links, orders, search, tables, wallet
 from tppkit.sandbox.gateway.card_tables import require_vault_key
 from tppkit.sandbox.gateway.check import check_gateway
+from tppkit.sandbox.gateway.conformance import WebhookJudge
 from tppkit.sandbox.gateway.control import GatewayControl
 from tppkit.sandbox.gateway.pages import GatewayPages
 from tppkit.sandbox.gateway.sections import gateway_sections
@@ -37,13 +39,15 @@ _DECISIONS = (
 )  # fmt: skip
 
 
-def gateway_cell(settings: GatewaySettings, *, http: Callable[[], OutgoingHttp]) -> Cell:
+def gateway_cell(settings: GatewaySettings, *, http: Callable[[], OutgoingHttp], report: Conformance) -> Cell:
     """Make the cell: hosts, pages, control routes, events, and the sender of webhooks.
 
     Args:
         settings: the settings of the gateway.
         http: makes the HTTP client for webhooks; called at the first webhook.
+        report: counts the rules that receivers of webhooks break.
     """
+    judge = WebhookJudge(report)
 
     def served(services: Services) -> Mapping[str, Host]:
         services.database.run_at_start(lambda db: settings.projects.load(db, at=services.now()))
@@ -69,8 +73,9 @@ def gateway_cell(settings: GatewaySettings, *, http: Callable[[], OutgoingHttp])
         run_due=run_due,
         check=check_gateway,
         sections=gateway_sections,
-        senders={SENDER: GatewaySender(http)},
         decisions=_DECISIONS,
+        senders={SENDER: GatewaySender(http, judge)},
+        judges=(judge,),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from tppkit.errors import FormatError, TransportError
@@ -16,6 +17,7 @@ from tppkit.protocol.gateway.webhooks import (
 from tppkit.sandbox.deliveries import Schedule
 from tppkit.sandbox.delivery_tables import Attempt, Delivery, add_delivery
 from tppkit.sandbox.faults import OF_TRANSPORT
+from tppkit.sandbox.gateway.conformance import WebhookJudge
 from tppkit.sandbox.gateway.settings import Work
 from tppkit.sandbox.gateway.tables import StoredOrder
 from tppkit.sandbox.outgoing_http import OutgoingHttp
@@ -46,6 +48,7 @@ class GatewaySender:
 
     Args:
         http: makes the HTTP client; called at the first request.
+        judge: judges the answers of receivers.
 
     Attributes:
         schedule: when deliveries are attempted.
@@ -54,16 +57,19 @@ class GatewaySender:
 
     schedule, faults = SCHEDULE, OF_TRANSPORT
 
-    def __init__(self, http: Callable[[], OutgoingHttp]) -> None:
-        self._http = http
+    def __init__(self, http: Callable[[], OutgoingHttp], judge: WebhookJudge) -> None:
+        self._http, self._judge = http, judge
 
     async def send(self, delivery: Delivery, timeout_s: float) -> Attempt:
         """Send a webhook once; the body of the answer is ignored."""
-        headers = (("Content-Type", "application/json"),)
+        headers, begun_s = (("Content-Type", "application/json"),), time.monotonic()
         try:
             answer = await self._http().request(
                 "POST", delivery.address, headers=headers, body=delivery.body, timeout_s=timeout_s, answer_s=timeout_s, with_body=False,
             )  # fmt: skip
         except (TransportError, FormatError) as e:
+            if e.code == "outgoing.timeout":
+                self._judge.sent(delivery, begun_s=begun_s, status=None)
             return Attempt(False, f"{e.message} ({e.code})")
+        self._judge.sent(delivery, begun_s=begun_s, status=answer.status)
         return Attempt(is_delivered(answer.status), f"status {answer.status}")

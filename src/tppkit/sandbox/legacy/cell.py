@@ -8,9 +8,10 @@ from typing import Any
 from urllib.parse import quote
 
 from tppkit.protocol.endpoint import Auth
-from tppkit.protocol.legacy.endpoints import LEGACY
+from tppkit.protocol.legacy.endpoints import LEGACY, PAY
 from tppkit.sandbox.bank.ledger import next_due
 from tppkit.sandbox.cell import Cell, Decision, Handler, Services
+from tppkit.sandbox.conformance import Conformance
 from tppkit.sandbox.faults import Faults
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.html import see_other
@@ -24,6 +25,7 @@ from tppkit.sandbox.legacy.settings import LIVE, TEST, LegacyHost
 from tppkit.sandbox.outgoing_http import OutgoingHttp, Receivers
 from tppkit.sandbox.queries import LatestTime
 from tppkit.sandbox.request_log import VISIBLE
+from tppkit.sandbox.second_payment import SecondPayments
 from tppkit.sandbox.stream import Send
 from tppkit.web.keys import KeyAuthenticator, hash_key
 from tppkit.web.sources import Receive
@@ -60,8 +62,9 @@ _DECISIONS = tuple(
 
 
 def legacy_cell(
-    hosts: Mapping[str, LegacyHost], *, http: Callable[[], OutgoingHttp], receivers: Receivers, faults: Faults
-) -> Cell:
+    hosts: Mapping[str, LegacyHost], *, http: Callable[[], OutgoingHttp], receivers: Receivers, faults: Faults,
+    report: Conformance,
+) -> Cell:  # fmt: skip
     """Make the cell: both hosts, the customers' pages, the senders, and the control routes.
 
     Args:
@@ -69,6 +72,7 @@ def legacy_cell(
         http: makes the HTTP client for callbacks and login GETs; called at the first request.
         receivers: the addresses that callbacks can reach.
         faults: the requested faults of deliveries.
+        report: counts the rules that clients break.
     """
     senders = {name: LegacySender(hosts, name, http, faults) for name in hosts}
 
@@ -88,6 +92,11 @@ def legacy_cell(
         check=tables.check_payments,
         senders={sender_name(name): sender for name, sender in senders.items()},
         decisions=_DECISIONS,
+        judges=(
+            SecondPayments(
+                report, hosts=tuple(NAMES.values()), row=PAY, id_of=lambda exchange: (exchange.parameters or {})["uuid"]
+            ),
+        ),
     )
 
 

@@ -9,17 +9,21 @@ from typing import Any
 from tppkit._clock import Clock
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.psd2 import PSD2
+from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT
 from tppkit.sandbox.bank.ledger import next_due
 from tppkit.sandbox.cell import Cell, Decision, Handler, Services
+from tppkit.sandbox.conformance import Conformance
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.psd2 import accounts, consents, payments, tables
 from tppkit.sandbox.psd2.approval import order_sections
+from tppkit.sandbox.psd2.conformance import Psd2Judge
 from tppkit.sandbox.psd2.consent_tables import CONSENTS, consent_ids
 from tppkit.sandbox.psd2.control import psd2_control
 from tppkit.sandbox.psd2.pages import ApprovalPages
 from tppkit.sandbox.psd2.payments import execute_payments
 from tppkit.sandbox.psd2.settings import Psd2Settings
 from tppkit.sandbox.queries import LatestTime
+from tppkit.sandbox.second_payment import SecondPayments
 from tppkit.seals import SealPolicy
 from tppkit.web import SealGate
 from tppkit.web.caller import QwacPolicy
@@ -35,7 +39,7 @@ _DECISIONS = tuple(
 )  # fmt: skip
 
 
-def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, now: Clock) -> Cell:
+def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, now: Clock, report: Conformance) -> Cell:
     """Make the cell: the PSD2 host, the approval pages, and the control routes for payments and consents.
 
     Args:
@@ -43,7 +47,16 @@ def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, n
         qwacs: verifies client certificates.
         seals: verifies seals.
         now: the real time, at which both are verified.
+        report: counts the rules that clients break.
     """
+    id_header = seals.profile.request_id or PSD2.request_id or ""
+    judge = Psd2Judge(report, request_id=id_header)
+    payments_twice = SecondPayments(
+        report,
+        hosts=judge.hosts,
+        row=INITIATE_PAYMENT,
+        id_of=lambda exchange: (exchange.header(id_header) or "").lower(),
+    )
     gate = SealGate(PSD2, qwacs=qwacs, seals=seals, now=now, allow_old_date=True)
 
     def hosts(services: Services) -> Mapping[str, Host]:
@@ -58,7 +71,7 @@ def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, n
         tables.TABLES,
         _LATEST_TIME,
         hosts,
-        pages=lambda services: ApprovalPages(services, settings).routes,
+        pages=lambda services: ApprovalPages(services, settings, decided=judge.decided).routes,
         sections=partial(order_sections, rules=settings.rules),
         control=partial(psd2_control, settings=settings),
         next_event=partial(next_due, source=tables.SOURCE),
@@ -66,4 +79,5 @@ def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, n
         check=tables.check_payments,
         subjects=lambda db: (*tables.payment_ids(db), *consent_ids(db)),
         decisions=_DECISIONS,
+        judges=(judge, payments_twice),
     )

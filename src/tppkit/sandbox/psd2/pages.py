@@ -6,7 +6,7 @@ approves or declines. Then the phone's browser goes to the TPP-Redirect-URI, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -66,14 +66,16 @@ class ApprovalPages:
     Args:
         services: the services of the bank.
         settings: the settings of the bank.
+        decided: called with the token of a link whose form has decided.
 
     Attributes:
         routes: the routes of the pages.
     """
 
-    def __init__(self, services: Services, settings: Psd2Settings) -> None:
-        self._services = services
-        self._settings = settings
+    def __init__(
+        self, services: Services, settings: Psd2Settings, *, decided: Callable[[str], object] = lambda token: None
+    ) -> None:
+        self._services, self._settings, self._decided = services, settings, decided
         self.routes = (
             Route("/approve/{token}", self._show, methods=["GET"]),
             Route("/approve/{token}", self._decide, methods=["POST"]),
@@ -138,6 +140,8 @@ class ApprovalPages:
         if refused:  # by a redirect, so that the browser can go back to every page
             again = urlencode({"customer": fields.get("customer", ""), "refused": refused})
             return see_other(f"{request.scope['path']}/phone?{again}")
+        if decided:
+            self._decided(token)
         return see_other(order.redirect_uri if decided and order.redirect_uri is not None else request.scope["path"])
 
     async def _visit(self, request: Request) -> Order:

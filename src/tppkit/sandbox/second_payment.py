@@ -1,0 +1,84 @@
+"""Finds a payment that a client made once more under another id, after the answer to the first one was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from tppkit._cache import Cache
+from tppkit.protocol.endpoint import Endpoint
+from tppkit.sandbox.conformance import Conformance, Judge
+from tppkit.sandbox.exchange import Exchange
+
+# Faults after the commit: the payment was made, and the client cannot know it from the answer.
+_LOST = frozenset(
+    {"status-500-after", "status-503-after", "reset-after", "truncated", "other-answer", "no-body", "html"}
+)
+_SLOW = frozenset({"late", "slow-body"})  # lost for a client that did not wait
+_WINDOW = timedelta(hours=1)  # in which a repetition with the same id is safe
+_MAX_PAYMENTS, _MAX_OF_ONE = 1000, 8
+
+
+class _Made(NamedTuple):
+    """A payment that was made.
+
+    Attributes:
+        id: the id under which the client made it.
+        at: the virtual time.
+        begun_s: when the request came, in real seconds.
+        lost_until_s: a request that came before this real time, in seconds, was sent without the answer; 0 for an answered one.
+    """
+
+    id: str
+    at: datetime
+    begun_s: float
+    lost_until_s: float
+
+
+class SecondPayments(Judge):
+    """Reports `second-payment`: the same caller, row and body with another id, sent after the first one and without its answer.
+
+    Args:
+        report: counts the broken rule.
+        hosts: the names of the listeners.
+        row: the endpoint that makes a payment.
+        id_of: returns the id under which the client may repeat a request.
+    """
+
+    def __init__(
+        self, report: Conformance, *, hosts: tuple[str, ...], row: Endpoint[Any, Any], id_of: Callable[[Exchange], str]
+    ) -> None:
+        self.hosts = hosts
+        self._report, self._row, self._id_of = report, row.name, id_of
+        self._made: Cache[bytes, tuple[_Made, ...]] = Cache(_MAX_PAYMENTS)
+
+    def observe(self, exchange: Exchange) -> None:
+        """Look at an exchange."""
+        if exchange.row != self._row or exchange.error is not None or exchange.caller is None:
+            return  # no payment was made
+        id_, lost_until_s = self._id_of(exchange), 0.0
+        if exchange.fault in _LOST:
+            lost_until_s = float("inf")
+        elif exchange.fault in _SLOW:
+            lost_until_s = exchange.started_s + exchange.duration_s
+        this = _Made(id_, exchange.at, exchange.started_s, lost_until_s)
+        key = blake2b(f"{exchange.caller}\0{exchange.row}\0".encode() + exchange.body, digest_size=16).digest()
+        earlier = self._made.get(key) or ()
+        # A late answer is observed after the request that the client sent without it.
+        others = [one for one in earlier if one.id != id_ and abs(this.at - one.at) <= _WINDOW]
+        kept = tuple([one for one in earlier if one.id != id_][1 - _MAX_OF_ONE :])
+        is_repetition = any(one.id == id_ for one in earlier)
+        if not is_repetition and any(_follows(this, one) or _follows(one, this) for one in others):
+            self._report.broken("second-payment", exchange)
+        self._made.put(key, (*kept, this))
+
+    def clear(self) -> None:
+        """Forget all payments."""
+        self._made.clear()
+
+
+def _follows(second: _Made, first: _Made) -> bool:
+    """Whether a payment was requested after another one and without its answer."""
+    return first.begun_s < second.begun_s < first.lost_until_s
