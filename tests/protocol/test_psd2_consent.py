@@ -28,7 +28,16 @@ RECEIVED = ConsentProgress(ConsentStatus.RECEIVED, START, TODAY + 10 * DAY)
 VALID = replace(RECEIVED, status=ConsentStatus.VALID)
 
 # (state, trigger) to state, by the first letters; the document shows the first, the others are assumptions.
-MOVES = {"ra": "v", "rd": "revoked", "re": "e", "rr": "revoked", "ve": "e", "vr": "revoked"}
+MOVES = {
+    "ra": "v",
+    "rd": "revoked",
+    "re": "e",
+    "rr": "revoked",
+    "rt": "revoked",
+    "ve": "e",
+    "vr": "revoked",
+    "vt": "revoked",
+}
 
 
 def test_a_consent_moves_as_the_table_says_and_not_otherwise():

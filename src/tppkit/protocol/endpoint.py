@@ -6,7 +6,7 @@ PSD2.find("GET", "/psd2/v1/payments/sepa-credit-transfers/1234/status").row is P
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -15,6 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus, urlencode
 
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError
+from tppkit.protocol.adapted import AdaptedAnswer, RequiredFields
 from tppkit.protocol.refusals import Refusals
 from tppkit.protocol.reports import CsvRows
 from tppkit.protocol.wire import Body
@@ -54,11 +55,25 @@ class Query(NamedTuple):
         name: its name.
         required: a request without it is rejected.
         only: the row is for requests with this value.
+        default: what a client sends if its caller gives no value.
     """
 
     name: str
     required: bool = False
     only: str | None = None
+    default: str | None = None
+
+
+class RequiredHeader(NamedTuple):
+    """A header that an endpoint requires.
+
+    Attributes:
+        name: its name.
+        default: what a client sends if its caller gives no value; None: the caller must give one.
+    """
+
+    name: str
+    default: str | None = None
 
 
 class Once(NamedTuple):
@@ -96,6 +111,8 @@ class Endpoint(Generic[Q, A]):
         query: the query parameters.
         once: a repeated request gets the first answer again; None: each request is carried out.
         safe: whether a client may repeat it.
+        headers: the headers that a request must have, in addition to those that the interface or the handler reads.
+        answer_headers: further headers of a success, with places such as `{self}` for facts of the handler.
     """
 
     name: str
@@ -110,6 +127,25 @@ class Endpoint(Generic[Q, A]):
     query: tuple[Query, ...] = ()
     once: Once | None = None
     safe: bool = False
+    headers: tuple[RequiredHeader, ...] = ()
+    answer_headers: tuple[tuple[str, str], ...] = ()
+
+    def write_answer(self, value: A, facts: Mapping[str, str]) -> bytes:
+        """The body of a success, empty with status 204.
+
+        Args:
+            value: what the handler answers.
+            facts: what else the handler knows, for the fields that another bank's answer has.
+        """
+        if self.success == 204:
+            return b""
+        body = self.whole
+        return body.write_with(value, facts) if isinstance(body, AdaptedAnswer) else body.write(value)
+
+    @property
+    def further_fields(self) -> Collection[str]:
+        """The fields that a request must have in addition to those of the model, or although the model does not require them."""
+        return self.request.fields if isinstance(self.request, RequiredFields) else ()
 
     @property
     def whole(self) -> Body[A]:
@@ -209,6 +245,10 @@ class Interface:
     parse_request_id: Callable[[str | None], str | None] = lambda text: text
     any_2xx: bool = False
 
+    def named(self, row: Endpoint[Q, A]) -> Endpoint[Q, A]:
+        """Return the row of this interface with the name of a row, which may be of another bank."""
+        return self._by_name[row.name]
+
     def is_success(self, row: Endpoint[Any, Any], status: int) -> bool:
         """Whether a status is a success of a row; banks answer a DELETE with 200, 202 or 204."""
         return status == row.success or ((self.any_2xx or row.method == "DELETE") and 200 <= status < 300)
@@ -264,6 +304,10 @@ class Interface:
         for row in self.endpoints:
             rows.setdefault((row.method, row.path.count("/")), []).append(row)
         return rows
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Endpoint[Any, Any]]:
+        return {row.name: row for row in self.endpoints}
 
     def methods(self, path: str) -> tuple[str, ...]:
         """The methods of a path, in the order of the rows; empty for an unknown path."""

@@ -31,11 +31,14 @@ from tppkit.protocol.psd2.models import (
     Psd2Model,
 )
 from tppkit.protocol.psd2.payment import TransactionStatus
+from tppkit.protocol.psd2.persona import PERSONAS, Persona, check_persona, load_persona, parse_persona
+from tppkit.protocol.psd2.persona_file import PersonaFault
 from tppkit.protocol.psd2.rules import BankRules, BookingStatus
 
 __all__ = [
-    "ALL_ACCOUNTS", "PSD2", "Access", "Account", "AccountEntry", "AccountList", "AccountReference", "ApprovalLinks", "Balance",
+    "ALL_ACCOUNTS", "PERSONAS", "PSD2", "Access", "Account", "AccountEntry", "AccountList", "AccountReference", "ApprovalLinks", "Balance",
     "BalanceReport", "BankRules", "BookingStatus", "Consent", "ConsentCreated", "ConsentRequest", "ConsentState", "ConsentStatus",
     "Href", "InstructedAmount", "Money", "PaymentDetails", "PaymentInitiated", "PaymentInitiation", "PaymentProduct", "PaymentStatus",
-    "Psd2Model", "TransactionPage", "TransactionReport", "TransactionStatus",
+    "Persona", "PersonaFault", "Psd2Model", "TransactionPage", "TransactionReport", "TransactionStatus", "check_persona",
+    "load_persona", "parse_persona",
 ]  # fmt: skip

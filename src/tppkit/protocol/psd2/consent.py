@@ -27,7 +27,8 @@ class ConsentTrigger(StrEnum):
     APPROVED = "approved"
     DECLINED = "declined"
     EXPIRED = "expired"
-    REVOKED = "revoked"  # by DELETE, or by the customer at the bank
+    REVOKED = "revoked"  # by the customer at the bank
+    TERMINATED = "terminated"  # by DELETE
 
 
 # Section 3 shows the first move only; the others are assumptions consent-declined, consent-link, consent-end, consent-revoked.
@@ -38,8 +39,10 @@ CONSENT: Machine[ConsentStatus, ConsentTrigger] = Machine(
         (ConsentStatus.RECEIVED, ConsentTrigger.DECLINED): ConsentStatus.REVOKED,
         (ConsentStatus.RECEIVED, ConsentTrigger.EXPIRED): ConsentStatus.EXPIRED,
         (ConsentStatus.RECEIVED, ConsentTrigger.REVOKED): ConsentStatus.REVOKED,
+        (ConsentStatus.RECEIVED, ConsentTrigger.TERMINATED): ConsentStatus.REVOKED,
         (ConsentStatus.VALID, ConsentTrigger.EXPIRED): ConsentStatus.EXPIRED,
         (ConsentStatus.VALID, ConsentTrigger.REVOKED): ConsentStatus.REVOKED,
+        (ConsentStatus.VALID, ConsentTrigger.TERMINATED): ConsentStatus.REVOKED,
     },
 )
 
@@ -50,7 +53,7 @@ class ConsentProgress:
 
     Attributes:
         status: its state.
-        active_at: its creation, or the customer's last use of the approval page; aware UTC.
+        active_at: its creation, its revocation, or the customer's last use of the approval page; aware UTC.
         valid_until: its last day, in the bank's zone.
         moved_by: the latest move, or None.
     """
@@ -78,19 +81,20 @@ def due_consent_trigger(
     return ConsentTrigger.EXPIRED if unused or today > progress.valid_until else None
 
 
-def cap_valid_until(day: date, today: date) -> date:
-    """Return the last day of a new consent: the requested day, limited to 180 days from today.
+def cap_valid_until(day: date, today: date, *, most_days: int = CONSENT_DAYS) -> date:
+    """Return the last day of a new consent: the requested day, limited to a number of days from today.
 
     Args:
         day: `validUntil` of the request.
         today: the present day in the bank's zone.
+        most_days: the longest validity, in days; the document has 180.
 
     Raises:
         FormatError: `model.valid-until`, the day has passed.
     """
     if day < today:
         raise FormatError("model.valid-until", f"validUntil is {day}, which is before today, {today}")
-    return min(day, today + timedelta(days=CONSENT_DAYS))
+    return min(day, today + timedelta(days=most_days))
 
 
 def require_valid(status: ConsentStatus) -> None:

@@ -15,6 +15,7 @@ from tppkit._encoding import shown
 from tppkit.errors import FormatError
 from tppkit.protocol.browser_addresses import browser_address_fault
 from tppkit.protocol.psd2.accounts import parse_date
+from tppkit.protocol.psd2.consent import CONSENT_DAYS
 from tppkit.protocol.psd2.models import PaymentInitiation
 
 PAGE_SIZE = 100  # booked entries of a page; assumption transactions-pages
@@ -33,6 +34,9 @@ class BankRules:
         instant_cap: highest instant amount in EUR.
         instant_unreachable: IBAN countries without instant payments; `POST /instant` overrides it.
         technical_validation: whether payments that the customer opens pass through ACTC.
+        page_size: booked entries of a page.
+        consent_days: the longest validity of a consent, in days.
+        reads_per_day: the highest frequencyPerDay that the bank grants; None: what the consent asks for.
 
     Example:
         with Sandbox(rules=BankRules(instant_cap=Decimal("15000.00"), instant_unreachable=frozenset({"FR"}))) as bank:
@@ -45,6 +49,13 @@ class BankRules:
     instant_cap: Decimal = Decimal("100000.00")
     instant_unreachable: frozenset[str] = frozenset()
     technical_validation: bool = False
+    page_size: int = PAGE_SIZE
+    consent_days: int = CONSENT_DAYS
+    reads_per_day: int | None = None
+
+    def granted_frequency(self, asked: int) -> int:
+        """Return the frequencyPerDay of a consent that asks for a number of reads a day."""
+        return asked if self.reads_per_day is None else min(asked, self.reads_per_day)
 
 
 def parse_request_id(text: str | None) -> str:

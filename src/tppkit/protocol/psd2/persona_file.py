@@ -1,0 +1,437 @@
+"""The reader of a persona's file. It finds every fault with its line, and bounds size and depth."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from tppkit._encoding import shown
+from tppkit._text import did_you_mean, printable
+from tppkit.codes import CODES
+from tppkit.protocol.adapted import States, places
+from tppkit.protocol.psd2.consent import ConsentStatus
+from tppkit.protocol.psd2.endpoints import PSD2
+from tppkit.protocol.psd2.payment import TransactionStatus
+from tppkit.protocol.psd2.rules import BankRules
+
+MAX_PERSONA_BYTES = 64 * 1024
+MAX_FAULTS = 100
+_MAX_DEPTH = 8
+
+APPROVAL_LINKS = ("scaRedirect", "scaOAuth", "startAuthorisation")
+CONSENT_FIELDS = ("status", "consentStatus")
+# What the handler of a row knows in addition to the fields of the document.
+FACTS: Mapping[str, frozenset[str]] = {
+    "initiate_payment": frozenset({"self", "status", "approval"}),
+    "create_consent": frozenset({"self", "status", "approval"}),
+    "consent": frozenset({"last_action"}),
+    "accounts": frozenset({"accounts"}),
+    "balances": frozenset({"accounts"}),
+    "transactions": frozenset({"accounts"}),
+}
+# Names of a consent's states, and the status of the document for each.
+CONSENT_STATES = {**{one.value: one.value for one in ConsentStatus}, "declined": "revoked", "terminated": "revoked"}
+
+_ROWS = {row.name: row for row in PSD2.endpoints}
+_SUCCESS = {"POST": (200, 201, 202), "GET": (200,), "DELETE": (200, 202, 204)}
+PREFIX_FORM = re.compile(r"(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]{1,64}){0,8}")
+_SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
+_PEER_CODE = re.compile(r"[A-Z0-9_]{1,64}")
+_VALUE = re.compile(r"[ -~]{1,1024}")
+# Headers with a meaning of their own for the seal, the connection or the interface.
+_OWN = frozenset(
+    (
+        "authorization", "cache-control", "connection", "consent-id", "content-encoding", "content-length", "content-type", "date",
+        "digest", "host", "signature", "tpp-signature-certificate", "transfer-encoding", "x-request-id",
+    )
+)  # fmt: skip
+_DAY_S = 24 * 3600
+_SPANS = {"inactivity": (1, 30 * _DAY_S), "instant_execution": (0, _DAY_S), "normal_execution": (0, 30 * _DAY_S)}
+_COUNTS = {"page_size": (1, 1000), "consent_days": (1, 3650), "reads_per_day": (1, 1000)}
+
+_TABLE_LINE = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
+_KEY_LINE = re.compile(
+    r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*="""
+)
+_KEY_PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
+
+Path = tuple[str, ...]
+
+
+class PersonaFault(NamedTuple):
+    """A fault of a persona's file.
+
+    Attributes:
+        line: its line, from 1; 0 for the file as a whole.
+        text: what is wrong, and what is allowed.
+    """
+
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.text}" if self.line else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """How a bank's endpoint differs. What a request must have is mapped to what a client sends by itself, or None.
+
+    Attributes:
+        success: the status of a success, or None for the document's.
+        headers: required headers.
+        query: required query parameters.
+        fields: required fields of the body.
+        answer_headers: further headers of the answer.
+        answer_fields: further fields of the answer.
+    """
+
+    success: int | None = None
+    headers: Mapping[str, str | None] = field(default_factory=dict)
+    query: Mapping[str, str | None] = field(default_factory=dict)
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    answer_headers: Mapping[str, str] = field(default_factory=dict)
+    answer_fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PersonaFile:
+    """What a file without faults says; names as in the file."""
+
+    name: str
+    source: str
+    profile: str
+    prefix: str
+    approval_link: str
+    consent_field: str
+    rules: BankRules
+    refusals: Mapping[str, tuple[int, str]]
+    payment_states: States
+    consent_states: States
+    endpoints: Mapping[str, RowChanges]
+
+
+def read_persona(
+    raw: bytes, *, shipped: Callable[[str], bytes], dialects: Collection[str]
+) -> tuple[PersonaFile | None, tuple[PersonaFault, ...]]:
+    """Read a file.
+
+    Args:
+        raw: TOML in UTF-8.
+        shipped: returns the file that `based_on` names, `document` or `berlin-group`.
+        dialects: the names that `profile` may have; empty does not check it.
+
+    Returns:
+        What it says, or None and its faults by line.
+    """
+    if len(raw) > MAX_PERSONA_BYTES:
+        return None, (PersonaFault(0, f"the file has {len(raw)} bytes, and the limit is {MAX_PERSONA_BYTES}"),)
+    try:
+        text = raw.decode("utf-8")
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as e:
+        at = re.search(r"at line (\d+)", str(e))
+        reason = "not UTF-8" if isinstance(e, UnicodeDecodeError) else str(e) or type(e).__name__
+        return None, (PersonaFault(int(at[1]) if at else 0, f"the file is not TOML: {shown(reason)}"),)
+    if _depth(table) > _MAX_DEPTH:
+        return None, (PersonaFault(0, f"the file nests deeper than {_MAX_DEPTH} levels"),)
+    reader = _Reader(_lines_of(text), dialects)
+    base = table.pop("based_on", None)
+    if base is not None:
+        found = reader.one_of(("based_on",), base, ("document", "berlin-group"))
+        inherited = tomllib.loads(shipped(base if found else "document").decode())
+        table = _merged({key: one for key, one in inherited.items() if key not in ("name", "source")}, table)
+    read = reader.file(table)
+    faults = sorted(set(reader.faults))
+    return (None if faults else read), tuple(faults[:MAX_FAULTS])
+
+
+class _Reader:
+    """Reads the tables of a file and collects the faults.
+
+    Args:
+        lines: the line of each key.
+        dialects: the names that `profile` may have.
+    """
+
+    def __init__(self, lines: Mapping[Path, int], dialects: Collection[str]) -> None:
+        self._lines, self._dialects = lines, dialects
+        self.faults: list[PersonaFault] = []
+
+    def fault(self, path: Path, text: str) -> None:
+        """Add a fault of a key, at the line of the key or of the nearest table."""
+        known = (self._lines.get(path[:length]) for length in range(len(path), 0, -1))
+        name = printable(".".join(path)[:120])
+        self.faults.append(PersonaFault(next(filter(None, known), 0), f"{name} {text}"))
+
+    def near(self, name: str, known: Iterable[str]) -> str:
+        """Return a suggestion for a mistyped name; empty after many faults, because a search takes milliseconds."""
+        return did_you_mean(name, known) if len(self.faults) < MAX_FAULTS else ""
+
+    def file(self, table: Mapping[str, Any]) -> PersonaFile:
+        """Read the whole file; the value is used only if there are no faults."""
+        tables = ("rules", "refusals", "payment_status", "consent_status", "endpoints")
+        texts = ("name", "source", "profile", "prefix", "approval_link", "consent_field")
+        self.known((), table, (*texts, *tables))
+        for name in texts:
+            if name not in table:
+                self.faults.append(PersonaFault(0, f"{name} is missing; based_on gives the values of another persona"))
+        text = {name: self.text((name,), table[name], _TOP[name]) for name in texts if name in table}
+        for name, allowed in (("approval_link", APPROVAL_LINKS), ("consent_field", CONSENT_FIELDS)):
+            if name in table:
+                self.one_of((name,), table[name], allowed)
+        if self._dialects and "profile" in table:
+            self.one_of(("profile",), table["profile"], self._dialects)
+        parts = {name: self.table((name,), table.get(name, {})) for name in tables}
+        endpoints = {
+            name: self.endpoint(name, self.table(("endpoints", name), one))
+            for name, one in parts["endpoints"].items()
+            if self.one_of(("endpoints", name), name, (*_ROWS, "all"), of_key=True)
+        }
+        payment = self.states(
+            "payment_status", parts["payment_status"], {one.value: one.value for one in TransactionStatus}
+        )
+        consent = self.states("consent_status", parts["consent_status"], CONSENT_STATES)
+        return PersonaFile(
+            text.get("name") or "", text.get("source") or "", text.get("profile") or "", text.get("prefix") or "",
+            text.get("approval_link") or "", text.get("consent_field") or "", self.rules(parts["rules"]),
+            self.refusals(parts["refusals"]), payment, consent, endpoints,
+        )  # fmt: skip
+
+    def table(self, path: Path, value: Any) -> Mapping[str, Any]:
+        """Return a table; an empty one if it is something else."""
+        if isinstance(value, dict):
+            return value
+        self.fault(path, "is not a table")
+        return {}
+
+    def text(self, path: Path, value: Any, form: re.Pattern[str]) -> str | None:
+        """Return a text of a form."""
+        if isinstance(value, str) and form.fullmatch(value):
+            return value
+        self.fault(path, f"is {_seen(value)}, not a text of the form {form.pattern}")
+        return None
+
+    def one_of(self, path: Path, value: Any, allowed: Collection[str], *, of_key: bool = False) -> bool:
+        """Whether a value is one of the allowed ones."""
+        if isinstance(value, str) and value in allowed:
+            return True
+        near = self.near(value, allowed) if isinstance(value, str) else ""
+        begin = "is" if of_key else f"is {_seen(value)},"
+        self.fault(path, f"{begin} not one of {', '.join(allowed)}{near}")
+        return False
+
+    def known(self, path: Path, table: Mapping[str, Any], allowed: Collection[str]) -> None:
+        """Report the unknown keys of a table."""
+        for name in table:
+            if name not in allowed:
+                self.fault(
+                    (*path, name), f"is not a key; known keys are {', '.join(allowed)}{self.near(name, allowed)}"
+                )
+
+    def number(self, path: Path, value: Any, lowest: int, highest: int) -> int:
+        """Return a whole number within limits."""
+        if type(value) is int and lowest <= value <= highest:
+            return value
+        self.fault(path, f"is {_seen(value)}, not a whole number from {lowest} to {highest}")
+        return lowest
+
+    def rules(self, table: Mapping[str, Any]) -> BankRules:
+        """Read the bank's rules; durations in seconds."""
+        self.known(("rules",), table, (*_SPANS, *_COUNTS, "instant_cap", "instant_unreachable", "technical_validation"))
+        read: dict[str, Any] = {}
+        for name, value in table.items():
+            path = ("rules", name)
+            if name in _SPANS:
+                read[name] = timedelta(seconds=self.number(path, value, *_SPANS[name]))
+            elif name in _COUNTS:
+                read[name] = self.number(path, value, *_COUNTS[name])
+            elif name == "instant_cap":
+                if self.text(path, value, re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,2})?")):
+                    read[name] = Decimal(value)
+            elif name == "instant_unreachable":
+                if self.list_of(path, value, re.compile("[A-Z]{2}")):
+                    read[name] = frozenset(value)
+            elif name == "technical_validation":
+                read[name] = value
+                if not isinstance(value, bool):
+                    self.fault(path, f"is {_seen(value)}, not true or false")
+        return BankRules(**read)
+
+    def list_of(self, path: Path, value: Any, form: re.Pattern[str]) -> bool:
+        """Whether a value is an array of different texts of a form."""
+        if isinstance(value, list) and all(isinstance(one, str) and form.fullmatch(one) for one in value):
+            if len(set(value)) == len(value):
+                return True
+            self.fault(path, "has a text twice")
+            return False
+        self.fault(path, f"is {_seen(value)}, not an array of texts of the form {form.pattern}")
+        return False
+
+    def refusals(self, table: Mapping[str, Any]) -> Mapping[str, tuple[int, str]]:
+        """Read the status and the code of refusals, by the codes of this package or prefixes of them."""
+        prefixes = {row.code for row in PSD2.refusals.rows}
+        read = {}
+        for code, value in table.items():
+            path = ("refusals", code)
+            is_refused = any(row.fits(code) for row in PSD2.refusals.rows)
+            if code not in prefixes and not (code in CODES and is_refused):
+                self.fault(path, f"is not a code of a refusal{self.near(code, (*prefixes, *CODES))}")
+            if not (isinstance(value, list) and len(value) == 2):
+                self.fault(path, f"is {_seen(value)}, not [status, code]")
+                continue
+            status = self.number(path, value[0], 400, 599)
+            peer_code = self.text(path, value[1], _PEER_CODE) or ""
+            read[code] = (status, peer_code)
+        return read
+
+    def states(self, name: str, table: Mapping[str, Any], meanings: Mapping[str, str]) -> States:
+        """Read the bank's names of states: a text, or an array whose first text is written and whose texts are all read."""
+        self.known((name,), table, tuple(meanings))
+        written: dict[str, str] = {}
+        read: dict[str, str] = {}
+        for state, meaning in meanings.items():
+            names = table.get(state, state if meaning == state else meaning)
+            names = [names] if isinstance(names, str) else names
+            path = (name, state)
+            if not self.list_of(path, names, _WORD) or not names:
+                if names == []:
+                    self.fault(path, "has no text")
+                continue
+            written[state] = names[0]
+            for one in names:
+                if read.setdefault(one, meaning) != meaning:
+                    self.fault(path, f"has {_seen(one)}, which is also the name of {read[one]}")
+        changed = {state: one for state, one in written.items() if one != meanings[state]}
+        return States(changed, {one: meaning for one, meaning in read.items() if one != meaning})
+
+    def endpoint(self, name: str, table: Mapping[str, Any]) -> RowChanges:
+        """Read how an endpoint differs."""
+        path, row = ("endpoints", name), _ROWS.get(name)
+        keys = ["required_headers", "default_headers", "answer_headers"]
+        if row is not None:
+            keys += ["success", "required_query", "default_query"]
+            keys += ["required_fields", "default_fields"] if row.request.media_type else []
+            keys += ["answer_fields"] if row.answer.media_type else []
+        self.known(path, table, keys)
+        success = table.get("success")
+        if success is not None and row is not None and success not in _SUCCESS[row.method]:
+            self.fault(
+                (*path, "success"), f"is {_seen(success)}, not one of {', '.join(map(str, _SUCCESS[row.method]))}"
+            )
+        if success == 204 and table.get("answer_fields"):
+            self.fault((*path, "answer_fields"), "contradicts success = 204, an answer without a body")
+        headers = self.required(path, table, "headers", _HEADER)
+        answer_headers = self.table((*path, "answer_headers"), table.get("answer_headers", {}))
+        for one in (*headers, *answer_headers):
+            if one.lower() in _OWN:
+                self.fault(
+                    (*path, "answer_headers" if one in answer_headers else "headers", one),
+                    "is written by tppkit itself",
+                )
+        for one, value in answer_headers.items():
+            place = (*path, "answer_headers", one)
+            self.text(place, one, _HEADER)
+            self.text(place, value, _VALUE)
+            self.places(place, value, name)
+        answer_fields = self.table((*path, "answer_fields"), table.get("answer_fields", {}))
+        self.json((*path, "answer_fields"), answer_fields)
+        self.places((*path, "answer_fields"), answer_fields, name)
+        return RowChanges(
+            success, headers, self.required(path, table, "query", _WORD), self.required(path, table, "fields", _WORD),
+            answer_headers, answer_fields,
+        )  # fmt: skip
+
+    def required(self, path: Path, table: Mapping[str, Any], what: str, form: re.Pattern[str]) -> dict[str, Any]:
+        """Read `required_X` and `default_X`: what a request must have, with what a client sends by itself."""
+        names, defaults = table.get(f"required_{what}", []), table.get(f"default_{what}", {})
+        named = self.list_of((*path, f"required_{what}"), names, form)
+        read = self.table((*path, f"default_{what}"), defaults)
+        for name, value in read.items():
+            place = (*path, f"default_{what}", name)
+            self.text(place, name, form)
+            if what == "fields":
+                self.json(place, value)
+            else:
+                self.text(place, value, _VALUE)
+        return {**(dict.fromkeys(names) if named else {}), **read}
+
+    def json(self, path: Path, value: Any) -> None:
+        """Report values that JSON does not have, such as dates."""
+        if isinstance(value, dict):
+            for name, one in value.items():
+                self.json((*path, name), one)
+        elif isinstance(value, list):
+            for one in value:
+                self.json(path, one)
+        elif not (isinstance(value, str | bool) or (type(value) is int and abs(value) < 2**53)) and not (
+            isinstance(value, float) and math.isfinite(value)
+        ):
+            self.fault(path, f"is {_seen(value)}, which JSON does not have; write it as a text")
+
+    def places(self, path: Path, content: Any, name: str) -> None:
+        """Report places that no fact of the endpoint fills."""
+        known = FACTS.get(name, frozenset())
+        for one in sorted(places(content) - known):
+            allowed = f"known places are {', '.join(sorted(known))}" if known else "this endpoint has no places"
+            self.fault(path, f"has the place {{{one}}}; {allowed}")
+
+
+_ANY = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
+_TOP = {
+    "name": _SLUG, "source": _ANY, "profile": _SLUG, "prefix": PREFIX_FORM, "approval_link": _WORD, "consent_field": _WORD,
+}  # fmt: skip
+
+
+def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables of two files as one; a table merges, any other value replaces."""
+    both = {
+        name: _merged(base[name], one) if isinstance(one, dict) and isinstance(base.get(name), dict) else one
+        for name, one in own.items()
+    }
+    return {**base, **both}
+
+
+def _depth(value: Any) -> int:
+    deepest, waiting = 0, [(value, 0)]
+    while waiting:
+        one, depth = waiting.pop()
+        deepest = max(deepest, depth)
+        parts: Iterable[Any] = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        waiting += [(part, depth + 1) for part in parts]
+    return deepest
+
+
+def _lines_of(text: str) -> Mapping[Path, int]:
+    """Return the line of each table and key, because tomllib gives none. Only for messages: it reads line by line."""
+    lines: dict[Path, int] = {}
+    table: Path = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := _TABLE_LINE.fullmatch(line):
+            table = _parts(found[1])
+            lines.setdefault(table, number)
+        elif found := _KEY_LINE.match(line):
+            key = _parts(found[1])
+            for length in range(1, len(key) + 1):
+                lines.setdefault((*table, *key[:length]), number)
+    return lines
+
+
+def _parts(key: str) -> Path:
+    return tuple(part.strip("\"'") for part in _KEY_PART.findall(key))
+
+
+def _seen(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return "a table" if isinstance(value, dict) else "an array"
+    if type(value) is int and abs(value) >= 2**64:  # str() of a very long number fails
+        return "a very large number"
+    return shown(value if isinstance(value, str) else str(value))
