@@ -210,6 +210,7 @@ class Calls:
     def __init__(self, interface: Interface, base_url: str, *, credentials: Credentials) -> None:
         self.origin, self._prefix = split_base_url(base_url)
         self._interface = interface
+        self._id_header = interface.request_id
         self.credentials = credentials
 
     def call(
@@ -298,7 +299,7 @@ class Calls:
         header = self._interface.request_id
         if call.request_id is None or header is None:
             return
-        echoed = answer.headers.get(header)
+        echoed = answer.headers.get(header, answer.headers.get(self._id_header or header))
         if echoed is not None and echoed.lower() == call.request_id.lower():
             return
         found = f"without {header}" if echoed is None else f"for the {header} {shown(echoed)}"

@@ -13,24 +13,25 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import date, datetime
 from types import MappingProxyType
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 from uuid import UUID, uuid4
 
 import httpx
 
 from tppkit._clock import utc_now
 from tppkit._encoding import shown
+from tppkit._files import FilePath
 from tppkit.client.base_url import split_base_url
 from tppkit.client.calls import Call, Calls, PagedCall, Polling
 from tppkit.client.connections import DEFAULT_TIMEOUT_S
 from tppkit.client.credentials import KeepSent, SealCredentials
 from tppkit.client.driver import AsyncClient, Method, StreamMethod, SyncClient
 from tppkit.client.identity import Identity
-from tppkit.errors import ConfigurationError, TransportError
+from tppkit.errors import ConfigurationError, FormatError, TransportError
 from tppkit.httpsig.components import parse_origin
+from tppkit.message import Header
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import (
-    PSD2,
     AccountEntry,
     AccountList,
     BalanceReport,
@@ -45,8 +46,10 @@ from tppkit.protocol.psd2 import (
     PaymentInitiation,
     PaymentProduct,
     PaymentStatus,
+    Persona,
     TransactionReport,
     TransactionStatus,
+    load_persona,
 )
 from tppkit.protocol.psd2.endpoints import (
     ACCOUNTS,
@@ -59,12 +62,12 @@ from tppkit.protocol.psd2.endpoints import (
     INITIATE_PAYMENT,
     PAYMENT_DETAILS,
     PAYMENT_STATUS,
-    PREFIX,
     TRANSACTIONS,
 )
 from tppkit.protocol.psd2.payment import PAYMENT
 from tppkit.protocol.psd2.rules import parse_consent_id, parse_psu_ip_address, parse_redirect_uri
 
+DOCUMENT = "document"  # the persona
 MIN_POLL_INTERVAL_S = 2.0
 POLL_INTERVAL_S = 3.0  # the document suggests 2 to 5 seconds
 WAIT_S = 600.0
@@ -92,7 +95,8 @@ class Psd2Calls(Calls):
         identity: the identity whose seal signs the requests.
         new_request_id: makes X-Request-IDs.
         now: the present time, aware.
-        path_prefix: what the bank's paths have in place of `/psd2/v1`, for example `/v1` or nothing.
+        path_prefix: what the bank's paths have in place of the persona's prefix, for example `/v1` or nothing.
+        persona: how the bank differs from the document: a `Persona`, the name of a shipped one, or the file of one.
         keep: called with each sealed request before it is sent.
 
     Raises:
@@ -101,14 +105,19 @@ class Psd2Calls(Calls):
 
     def __init__(
         self, base_url: str, *, identity: Identity, new_request_id: Callable[[], UUID] = uuid4,
-        now: Callable[[], datetime] = utc_now, path_prefix: str = PREFIX, keep: KeepSent | None = None,
+        now: Callable[[], datetime] = utc_now, path_prefix: str | None = None, persona: Persona | FilePath = DOCUMENT,
+        keep: KeepSent | None = None,
     ) -> None:  # fmt: skip
-        origin = split_base_url(base_url)[0]
-        found, self._path_prefix = split_base_url(origin + path_prefix)
+        origin, bank = split_base_url(base_url)[0], load_persona(persona)
+        found, prefix = split_base_url(origin + (bank.prefix if path_prefix is None else path_prefix))
         if found != origin:
             raise ConfigurationError("client.base-url", "path_prefix is neither empty nor a path such as /psd2/v1")
+        bank = bank.changed(prefix=prefix)
+        self._path_prefix = prefix
         credentials = SealCredentials(identity, origin=parse_origin(origin), now=now, keep=keep)
-        super().__init__(PSD2, base_url, credentials=credentials)
+        super().__init__(bank.interface, base_url, credentials=credentials)
+        if identity.seal is not None and identity.seal.profile.request_id is not None:
+            self._id_header = identity.seal.profile.request_id  # the bank may echo the header of its dialect only
         self._new_request_id = new_request_id
 
     def initiate_payment(
@@ -299,12 +308,31 @@ class Psd2Calls(Calls):
         self, row: Endpoint[Q, A], content: Q, request_id: UUID | None = None, *, to_find_out: str = "",
         further: Mapping[str, str | None] = _NO_HEADERS, query: Mapping[str, str] | None = None, **parameters: str,
     ) -> Call[A]:  # fmt: skip
-        if self._path_prefix != PREFIX:
-            row = replace(row, path=self._path_prefix + row.path.removeprefix(PREFIX))
+        row = self._interface.named(row)
         rid = str(request_id or self._new_request_id())
         headers = [("X-Request-ID", rid), *[(name, value) for name, value in further.items() if value is not None]]
+        if self._id_header is not None and self._id_header != self._interface.request_id:
+            headers.append((self._id_header, rid))
+        if row.headers:
+            headers += _demanded(row, {name.lower() for name, _ in headers})
+        defaults = {one.name: one.default for one in row.query if one.default is not None}
+        query = {**defaults, **(query or {})}
+        absent = [one.name for one in row.query if one.required and one.name not in query]
+        if absent:
+            raise FormatError("query.missing", f"this bank requires the query parameter {absent[0]}")
         advice = to_find_out.format(id=rid)
         return self.call(row, content, query, headers=headers, request_id=rid, to_find_out=advice, **parameters)
+
+
+def _demanded(row: Endpoint[Any, Any], given: Collection[str]) -> list[Header]:
+    """Return the headers that the bank requires and the caller did not give."""
+    wanted = [one for one in row.headers if one.name.lower() not in given]
+    absent = [one.name for one in wanted if one.default is None]
+    if absent:
+        raise FormatError(
+            "header.required", f"this bank requires the header {', '.join(absent)}, for example by psu_ip_address="
+        )
+    return [(one.name, one.default) for one in wanted if one.default is not None]
 
 
 def _customer(psu_ip_address: str | None, redirect_uri: str | None) -> Mapping[str, str | None]:
@@ -366,7 +394,8 @@ class Psd2Client(_Methods, SyncClient[Psd2Calls]):
     Args:
         base_url: `https://host[:port][/prefix]`.
         identity: QWAC and seal.
-        path_prefix: what the bank's paths have in place of `/psd2/v1`, for example `/v1` or nothing.
+        path_prefix: what the bank's paths have in place of the persona's prefix, for example `/v1` or nothing.
+        persona: how the bank differs from the document: a `Persona`, the name of a shipped one, or the file of one.
         timeout_s: time limit for each attempt of a call, in seconds.
         new_request_id: makes X-Request-IDs; by default `uuid4`.
         http: a client from `make_client` to use instead of a new one; it is not closed, and its own `auth` and redirects are not used.
@@ -383,12 +412,14 @@ class Psd2Client(_Methods, SyncClient[Psd2Calls]):
 
     def __init__(
         self, base_url: str, *, identity: Identity, timeout_s: float = DEFAULT_TIMEOUT_S,
-        path_prefix: str = PREFIX, new_request_id: Callable[[], UUID] | None = None, http: httpx.Client | None = None,
+        path_prefix: str | None = None, persona: Persona | FilePath = DOCUMENT,
+        new_request_id: Callable[[], UUID] | None = None, http: httpx.Client | None = None,
         sleep: Callable[[float], None] | None = None, clock: Callable[[], float] | None = None, keep: KeepSent | None = None,
     ) -> None:  # fmt: skip
         calls = Psd2Calls(
-            base_url, identity=identity, new_request_id=new_request_id or uuid4, path_prefix=path_prefix, keep=keep
-        )
+            base_url, identity=identity, new_request_id=new_request_id or uuid4, path_prefix=path_prefix, persona=persona,
+            keep=keep,
+        )  # fmt: skip
         super().__init__(calls, identity, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)
 
 
@@ -403,10 +434,12 @@ class AsyncPsd2Client(_Methods, AsyncClient[Psd2Calls]):
 
     def __init__(
         self, base_url: str, *, identity: Identity, timeout_s: float = DEFAULT_TIMEOUT_S,
-        path_prefix: str = PREFIX, new_request_id: Callable[[], UUID] | None = None, http: httpx.AsyncClient | None = None,
+        path_prefix: str | None = None, persona: Persona | FilePath = DOCUMENT,
+        new_request_id: Callable[[], UUID] | None = None, http: httpx.AsyncClient | None = None,
         sleep: Callable[[float], Awaitable[None]] | None = None, clock: Callable[[], float] | None = None, keep: KeepSent | None = None,
     ) -> None:  # fmt: skip
         calls = Psd2Calls(
-            base_url, identity=identity, new_request_id=new_request_id or uuid4, path_prefix=path_prefix, keep=keep
-        )
+            base_url, identity=identity, new_request_id=new_request_id or uuid4, path_prefix=path_prefix, persona=persona,
+            keep=keep,
+        )  # fmt: skip
         super().__init__(calls, identity, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)
