@@ -36,6 +36,8 @@ class Answer(Generic[A]):
         value: the body.
         subject: the id to store in the evidence record, for example the payment's.
         headers: further headers.
+        facts: what the handler knows in addition to the body, for banks whose answers have more fields and headers: `self`, for
+            example, is the path of what was made.
         before: for a handler that does not write: called in a write transaction before the answer is sent. If it raises, the error
             replaces the answer.
         due_at: when the next event of the changed object is due, or None.
@@ -45,6 +47,7 @@ class Answer(Generic[A]):
     value: A
     subject: str | None = None
     headers: tuple[Header, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
     before: Callable[[Connection], None] | None = None
     due_at: datetime | None = None
     delivers: bool = False
@@ -65,6 +68,7 @@ class HostCall(Generic[Q]):
         settings: the settings of this bank for the interface.
         new_id: makes unguessable ids.
         caller_name: the name of the caller in its certificate, or None.
+        interface: the interface of the host, whose rows may differ from those of the document.
     """
 
     caller: str
@@ -77,6 +81,11 @@ class HostCall(Generic[Q]):
     settings: Any
     new_id: Callable[[], str]
     caller_name: str | None = None
+    interface: Interface | None = None
+
+    def target(self, row: Endpoint[Any, Any], query: Mapping[str, str] | None = None, /, **parameters: str) -> str:
+        """The path and query of an endpoint of this host; arguments as of `Endpoint.target`."""
+        return (row if self.interface is None else self.interface.named(row)).target(query, **parameters)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from tppkit._encoding import shown
+from tppkit._text import did_you_mean
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import FormatError
-from tppkit.seals import KeyIdForm, SealProfile
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.seals import PROFILES, KeyIdForm, SealProfile
 from tppkit.seals.key_id import make_key_id
 from tppkit.testpki.folder import open_pki
 
@@ -20,13 +23,37 @@ def key_id_of(profile: SealProfile, certificate: EidasCertificate) -> str | None
     return given.get(profile.key_id.form)
 
 
-def known_seals(profile: SealProfile, pki: Path) -> Mapping[str, EidasCertificate]:
+def dialect_of(name: str) -> SealProfile:
+    """Return the dialect that a persona names.
+
+    Raises:
+        ConfigurationError: `persona.invalid`, the name is unknown.
+    """
+    found = PROFILES.get(name)
+    if found is None:
+        near = did_you_mean(name, PROFILES)
+        raise ConfigurationError("persona.invalid", f"profile is {shown(name)}, not one of {', '.join(PROFILES)}{near}")
+    return found
+
+
+def sends_certificate(profile: SealProfile) -> bool:
+    """Whether requests contain the certificate of the seal."""
+    return profile.certificate_header is not None or profile.sends_x5c
+
+
+def demanded_headers(profile: SealProfile) -> Mapping[str, str]:
+    """Return example values for the headers that a seal must cover and neither client nor signer writes, in lower case."""
+    written = {"date", "digest", "content-type", "content-length", profile.request_id or "", profile.digest_name}
+    return {name: "example" for name in sorted(profile.demanded - written) if name[0] not in "(@"}
+
+
+def known_seals(profile: SealProfile, pki: Path) -> dict[str, EidasCertificate]:
     """Return the PKI's QSealCs by their keyIds, for a dialect that sends no certificate; else an empty mapping.
 
     Raises:
         ConfigurationError: `pki.unusable`, the folder is not a test PKI.
     """
-    if profile.certificate_header is not None or profile.sends_x5c:
+    if sends_certificate(profile):
         return {}
     folder = open_pki(pki).pki
     members = [issued.certificate for issued in folder.members.values() if issued.kind == "qseal"]
@@ -38,8 +65,17 @@ def known_seals(profile: SealProfile, pki: Path) -> Mapping[str, EidasCertificat
     return known
 
 
-def seal_key_kind(profile: SealProfile) -> str:
-    """Return the kind of key for the QSealCs of a new PKI: P-256 if the dialect has an algorithm for it, else RSA."""
+def seal_key_kind(profile: SealProfile, *, like: EidasCertificate | None = None) -> str | None:
+    """Return the kind of key for a QSealC: P-256 if the dialect has an algorithm for it, else RSA.
+
+    Args:
+        profile: the dialect.
+        like: None is returned if a key of the same kind as this certificate's fits the dialect.
+    """
+    with suppress(FormatError):
+        if like is not None:
+            profile.algorithm_for(like)
+            return None
     try:
         profile.algorithms_of("P-256")
     except FormatError:

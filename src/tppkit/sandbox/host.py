@@ -28,6 +28,7 @@ from tppkit._encoding import decode_base64, encode_base64
 from tppkit._text import printable
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, TppkitError
 from tppkit.message import Header, Message
+from tppkit.protocol.adapted import filled
 from tppkit.protocol.endpoint import Auth, Interface, Route, is_streamed
 from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import require_media_type, safe_name, unknown_fields_of
@@ -203,10 +204,11 @@ class Host:
         answer = handler.answer(self._call(db, request, at))
         if handler.writes and answer.before is not None:
             raise ConfigurationError("host.handlers", f"{row.name} writes, so its answer has no `before`")
-        headers = (*_headers(row.whole.media_type), *answer.headers)
-        sent = _Sent(
-            row.success, headers, row.whole.write(answer.value), None, answer.before, answer.due_at, answer.delivers
-        )
+        body = row.write_answer(answer.value, answer.facts)
+        headers = (*_headers(row.whole.media_type if body else None), *answer.headers)
+        if row.answer_headers:
+            headers += tuple((name, text) for name, one in row.answer_headers if (text := filled(one, answer.facts)))
+        sent = _Sent(row.success, headers, body, None, answer.before, answer.due_at, answer.delivers)
         if claim is not None and row.once is not None:
             kept_bytes = _write_kept(answer.subject, sent, _sealed(request.caller))
             requests.settle(db, key, claim.attempt, kept_bytes)
@@ -217,12 +219,16 @@ class Host:
 
     def _call(self, db: Connection, request: _Request, at: datetime) -> HostCall[Any]:
         route, message = request.route, request.message
+        for wanted in route.row.headers:
+            if not message.single(wanted.name.lower()):
+                raise FormatError("header.required", f"this bank requires the header {wanted.name}")
         if route.row.request.media_type is not None:
             require_media_type(message.single("content-type"), route.row.request.media_type)
             if message.single("content-encoding"):
                 raise FormatError("message.content-encoding", "the body has a Content-Encoding")
         body = route.row.request.read(message.body, tolerant=False)
-        found = tuple(unknown_fields_of(body))
+        known = route.row.further_fields
+        found = [(model, name) for model, name in unknown_fields_of(body) if name not in known]
         unknown = sorted({safe_name(name) for _, name in found})
         if unknown:
             _LOGGER.warning("  unknown fields: %s", without_secrets(", ".join(unknown[:_MAX_NAMES])))
@@ -239,6 +245,7 @@ class Host:
             self.settings,
             self.services.new_id,
             request.caller.name,
+            self.interface,
         )
 
     async def _keep_refusal(self, request: _Request, error: TppkitError) -> None:

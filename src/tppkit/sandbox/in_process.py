@@ -23,7 +23,7 @@ from typing import Any, Self
 import httpx
 
 from tppkit._clock import utc_now
-from tppkit._files import make_folder
+from tppkit._files import FilePath, make_folder
 from tppkit.client.connections import DEFAULT_TIMEOUT_S, client_options
 from tppkit.client.gateway import AsyncGatewayClient, GatewayClient
 from tppkit.client.identity import Identity
@@ -33,15 +33,17 @@ from tppkit.client.vault import AsyncVaultClient, VaultClient
 from tppkit.errors import TransportError
 from tppkit.evidence import EvidenceRecord
 from tppkit.evidence.archive import read_lines
+from tppkit.httpsig.components import parse_origin
 from tppkit.protocol.gateway import Order
-from tppkit.protocol.psd2 import BankRules
+from tppkit.protocol.psd2 import BankRules, Persona
 from tppkit.sandbox.conformance import Report
 from tppkit.sandbox.control import read_control_answer
+from tppkit.sandbox.dialect import demanded_headers, key_id_of, seal_key_kind, sends_certificate
 from tppkit.sandbox.sandbox import ARCHIVE, SandboxHosts, SandboxSettings
 from tppkit.sandbox.server import LISTENERS, Addresses, logged_app
 from tppkit.sandbox.thread import in_thread
 from tppkit.sandbox.transport import SandboxTransport, submit
-from tppkit.seals import KeySigner, Seal
+from tppkit.seals import Seal, SealProfile
 from tppkit.testpki import Pki, certificate_pem, make_pki, make_provider
 from tppkit.testpki.files import files_of, revocation_lists, write_files
 
@@ -59,7 +61,10 @@ class Sandbox:
     Args:
         pki: issues the certificates of clients and bank; by default one for the whole process.
         seed: makes ids reproducible; by default they are random.
-        rules: the bank's rules, for example its instant cap and how long an execution takes.
+        persona: how the bank differs from the document: a `Persona`, the name of a shipped one (`berlin-group`), or the file of one.
+        rules: the bank's rules, for example its instant cap and how long an execution takes; by default those of the persona.
+        profile: the dialect of seals; by default that of the persona.
+        prefix: what the paths of the PSD2 interface begin with; by default what the persona has.
 
     Attributes:
         pki: issues certificates.
@@ -75,7 +80,10 @@ class Sandbox:
             final = client.wait_for_payment(initiated.payment_id)
     """
 
-    def __init__(self, *, pki: Pki | None = None, seed: int | None = None, rules: BankRules | None = None) -> None:
+    def __init__(
+        self, *, pki: Pki | None = None, seed: int | None = None, persona: Persona | FilePath = "document",
+        rules: BankRules | None = None, profile: SealProfile | None = None, prefix: str | None = None,
+    ) -> None:  # fmt: skip
         self.pki = _process_pki() if pki is None else pki
         self._identities: dict[tuple[tuple[str, ...], str | None], Identity] = {}
         self._issuing = threading.Lock()
@@ -83,12 +91,15 @@ class Sandbox:
             self.directory = Path(opened.enter_context(TemporaryDirectory(prefix="tppkit-sandbox-")))
             folder = self.directory / "pki"
             _write_pki(self.pki, folder)
-            settings = SandboxSettings(self.directory, pki=folder, seed=seed, rules=rules or BankRules())
+            settings = SandboxSettings(
+                self.directory, pki=folder, seed=seed, persona=persona, rules=rules, profile=profile, prefix=prefix
+            )
             urls = {row.name: _url(row.offset, tls=row.tls(settings) is not None) for row in LISTENERS}
             self._hosts = opened.enter_context(
                 SandboxHosts(
-                    settings, approval_url=urls["approval"], psd2_url=urls["psd2"], control_url=urls["control"]
-                )
+                    settings, approval_url=urls["approval"], psd2_url=urls["psd2"], control_url=urls["control"],
+                    seals_by_id={},
+                )  # fmt: skip
             )
             self.addresses = Addresses.of(self._hosts, urls)
             self.gateway = Gateway(self, project_id=self.addresses.project_id, api_key=self.addresses.api_key)
@@ -126,7 +137,7 @@ class Sandbox:
         identity = self.identity(roles=roles, organization=organization)
         http = httpx.Client(transport=self.transport(identity), **client_options(identity, timeout_s=DEFAULT_TIMEOUT_S))
         return Psd2Client(
-            self.addresses.psd2_url, identity=identity, http=http, sleep=self._sleep, clock=self._seconds
+            self.addresses.psd2_url, identity=identity, persona=self._persona, http=http, sleep=self._sleep, clock=self._seconds
         )  # fmt: skip
 
     def async_client(self, *, roles: Sequence[str] | None = None, organization: str | None = None) -> AsyncPsd2Client:
@@ -136,7 +147,8 @@ class Sandbox:
             transport=self.transport(identity), **client_options(identity, timeout_s=DEFAULT_TIMEOUT_S)
         )
         return AsyncPsd2Client(
-            self.addresses.psd2_url, identity=identity, http=http, sleep=self._sleep_async, clock=self._seconds
+            self.addresses.psd2_url, identity=identity, persona=self._persona, http=http, sleep=self._sleep_async,
+            clock=self._seconds,
         )  # fmt: skip
 
     def transport(self, identity: Identity | None = None) -> SandboxTransport:
@@ -254,11 +266,26 @@ class Sandbox:
         provider = make_provider(like=self.pki.provider, roles=roles, organization_identifier=organization)
         label = "-".join((provider.organization_identifier.text, *roles))
         qwac = self.pki.issue_qwac(provider, label=f"qwac-{label}")
-        qseal = self.pki.issue_qseal(provider, label=f"qseal-{label}")
+        dialect = self._hosts.settings.dialect
+        qseal = self.pki.issue_qseal(
+            provider, label=f"qseal-{label}", key=seal_key_kind(dialect, like=self.pki.qseal.certificate)
+        )
+        seal = Seal.for_key(
+            qseal.certificate, qseal.key, profile=dialect, key_id=key_id_of(dialect, qseal.certificate),
+            origin=parse_origin(self.addresses.psd2_url),
+        )  # fmt: skip
+        if not sends_certificate(dialect):
+            self._hosts.known_seals[seal.key_id] = qseal.certificate
         return Identity(
-            qwac.certificate, qwac.key, chain=qwac.chain, seal=Seal(qseal.certificate, KeySigner(qseal.key)),
+            qwac.certificate, qwac.key, chain=qwac.chain, seal=seal,
             server_anchors=[self.pki.root.certificate],
         )  # fmt: skip
+
+    @property
+    def _persona(self) -> Persona:
+        """The bank's persona, with the headers that a seal of its dialect must cover and that no client writes by itself."""
+        settings = self._hosts.settings
+        return settings.bank.requiring(demanded_headers(settings.dialect))
 
     async def _serve(self, on_ready: Callable[[], None]) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()

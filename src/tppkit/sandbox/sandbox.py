@@ -19,12 +19,12 @@ from sqlalchemy import MetaData
 from starlette.applications import Starlette
 
 from tppkit._clock import Clock, utc_now
-from tppkit._files import PRIVATE, as_path, read_bounded, replace_file, write_new
+from tppkit._files import PRIVATE, FilePath, as_path, read_bounded, replace_file, write_new
 from tppkit._networks import parse_networks
-from tppkit.certificates import OrganizationPolicy
+from tppkit.certificates import EidasCertificate, OrganizationPolicy
 from tppkit.evidence import EvidenceArchive
 from tppkit.httpsig.components import parse_origin
-from tppkit.protocol.psd2 import BankRules
+from tppkit.protocol.psd2 import BankRules, Persona, load_persona
 from tppkit.sandbox.bank import customers, instant, tables
 from tppkit.sandbox.bank.control import bank_control
 from tppkit.sandbox.bank.seed import seed_bank
@@ -38,7 +38,7 @@ from tppkit.sandbox.database import Database
 from tppkit.sandbox.deliveries import Deliveries
 from tppkit.sandbox.delivery_tables import TABLES as DELIVERY_TABLES
 from tppkit.sandbox.delivery_tables import next_due
-from tppkit.sandbox.dialect import known_seals, seal_key_kind
+from tppkit.sandbox.dialect import dialect_of, known_seals, seal_key_kind
 from tppkit.sandbox.evidence import Evidence
 from tppkit.sandbox.exchange import Observer
 from tppkit.sandbox.faults import FAULTS, Faults
@@ -63,8 +63,7 @@ from tppkit.sandbox.queries import latest_time
 from tppkit.sandbox.request_view import SealDiagnoses
 from tppkit.sandbox.revocations import CurrentQwacs, FolderRevocations
 from tppkit.sandbox.tls import ServerTls
-from tppkit.seals import SealPolicy, SealProfile
-from tppkit.seals.profiles import PSD2_V1
+from tppkit.seals import PROFILES, SealPolicy, SealProfile
 from tppkit.testpki import certificate_pem, make_pki, write_pki
 from tppkit.trust import Anchors, PathVerifier, load_anchors
 from tppkit.web.replay_stores.table import RequestTable
@@ -87,8 +86,10 @@ class SandboxSettings:
             from the application, with the reason.
         database: a SQLAlchemy address; by default a SQLite file in `directory`.
         seed: makes ids and transactions reproducible; by default ids are random.
-        rules: the settings of this bank.
-        profile: the dialect of seals.
+        persona: how the bank differs from the document: a `Persona`, the name of a shipped one, or the file of one.
+        rules: the settings of this bank; None: those of the persona.
+        profile: the dialect of seals; None: that of the persona.
+        prefix: what the paths begin with, for example `/v1`; None: what the persona has.
         public_url: the address of the PSD2 host (https) or the approval pages (http) for clients; the other is on the adjacent port.
         dns: further names in the server certificate.
         roots_only: trust roots only, so that a client must send its intermediates.
@@ -99,9 +100,13 @@ class SandboxSettings:
         allow_addresses: networks that may be called in addition to public addresses, for example `10.0.0.0/8`.
         control_host: address that the control host listens on, with `control_token`; None: loopback.
         control_token: each control call must have it as `Authorization: Bearer`; at least 16 characters.
+        bank: the persona with `rules` and `prefix`.
+        dialect: the dialect of seals, of `profile` or the persona.
 
     Raises:
-        ConfigurationError: `control.token`, it is missing or too short; `pki.dns-name`, `legacy.callback-url`, `gateway.webhook-url`.
+        ConfigurationError: `persona.unknown`, `persona.invalid`, `persona.prefix`; `control.token`, it is missing or too short;
+            `pki.dns-name`, `legacy.callback-url`, `gateway.webhook-url`.
+        FormatError: `file.unreadable`, `file.too-large`.
 
     Example:
         with run_sandbox(SandboxSettings(Path("sandbox"), seed=1)) as server:
@@ -115,8 +120,10 @@ class SandboxSettings:
     strict: bool = False
     database: str | None = None
     seed: int | None = None
-    rules: BankRules = field(default_factory=BankRules)
-    profile: SealProfile = PSD2_V1
+    persona: Persona | FilePath = "document"
+    rules: BankRules | None = None
+    profile: SealProfile | None = None
+    prefix: str | None = None
     public_url: str | None = None
     dns: tuple[str, ...] = ()
     roots_only: bool = False
@@ -127,12 +134,17 @@ class SandboxSettings:
     allow_addresses: tuple[str, ...] = ()
     control_host: str | None = None
     control_token: str | None = field(default=None, repr=False)
+    bank: Persona = field(init=False, repr=False)
+    dialect: SealProfile = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.control_token is not None or self.control_host is not None:
             parse_control_token(self.control_token or "")
         object.__setattr__(self, "directory", as_path(self.directory))
         object.__setattr__(self, "pki", None if self.pki is None else as_path(self.pki))
+        persona = load_persona(self.persona, dialects=PROFILES)
+        object.__setattr__(self, "bank", persona.changed(rules=self.rules, prefix=self.prefix))
+        object.__setattr__(self, "dialect", dialect_of(persona.profile) if self.profile is None else self.profile)
         object.__setattr__(self, "dns", tuple(map(parse_server_name, self.dns)))
         if self.callback_url is not None:
             object.__setattr__(self, "callback_url", parse_callback_url(self.callback_url, self.receivers))
@@ -162,6 +174,7 @@ class SandboxHosts:
         psd2_url: address of the PSD2 host, as clients see it; the server certificate has its name.
         control_url: address of the control host.
         base_clock: the real time, at which certificates and seals are verified; the virtual clock adds its offset.
+        seals_by_id: the certificates of seals by their keyIds, for a dialect that does not send them; None: those of the PKI.
         environment: variables by name; `TPPKIT_VAULT_KEY` encrypts stored cards.
 
     Attributes:
@@ -174,6 +187,7 @@ class SandboxHosts:
         conformance: the report on the client under test.
         legacy: the test and the live host of the legacy interface, by their names.
         projects: the projects of the payment gateway.
+        known_seals: `seals_by_id`, to which certificates may be added.
 
     Raises:
         ConfigurationError: `pki.unusable`, `database.unusable`, `callback.networks`, `vault.key`, `gateway.key`, `trust.*`, `file.*`.
@@ -189,13 +203,14 @@ class SandboxHosts:
         psd2_url: str = "https://localhost",
         control_url: str = "",
         base_clock: Clock = utc_now,
+        seals_by_id: dict[str, EidasCertificate] | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        receivers = settings.receivers
+        receivers, bank = settings.receivers, settings.bank
         self.settings = settings
         self.pki = settings.pki or settings.directory / "pki"
         if settings.pki is None and not self.pki.exists():
-            write_pki(make_pki(at=base_clock(), seal_key=seal_key_kind(settings.profile)), self.pki)
+            write_pki(make_pki(at=base_clock(), seal_key=seal_key_kind(settings.dialect)), self.pki)
         anchors = load_anchors(self.pki)
         revocations = FolderRevocations(self.pki)
         trusted = Anchors(anchors.roots) if settings.roots_only else anchors
@@ -204,10 +219,11 @@ class SandboxHosts:
             *server_identity(self.pki, names, at=base_clock()),
             b"".join(certificate_pem(authority) for authority in (*trusted.roots, *trusted.intermediates)),
         )
+        self.known_seals = known_seals(settings.dialect, self.pki) if seals_by_id is None else seals_by_id
         seals = SealPolicy(
             PathVerifier(anchors, revocation=revocations.checker),  # a seal cannot contain intermediates
-            profile=settings.profile,
-            certificates=known_seals(settings.profile, self.pki),
+            profile=settings.dialect,
+            certificates=self.known_seals,
             origin=parse_origin(psd2_url),
             organizations=settings.organizations,
         )
@@ -225,7 +241,7 @@ class SandboxHosts:
         self.conformance = report = Conformance(now=lambda: self.clock.now())
         cells = (
             psd2_cell(
-                Psd2Settings(settings.rules, approval_url), qwacs=qwacs, seals=seals, now=base_clock, report=report
+                Psd2Settings(bank.rules, approval_url, bank.interface), qwacs=qwacs, seals=seals, now=base_clock, report=report
             ),
             legacy_cell(self.legacy, http=http, receivers=receivers, faults=faults, report=report),
             gateway_cell(gateway, http=http, report=report),
@@ -239,9 +255,9 @@ class SandboxHosts:
             )
             self.evidence = Evidence(self.archive, shared)
             url = settings.database or f"sqlite:///{settings.directory / DATABASE}"
-            bank = customers.TABLES, tables.TABLES, instant.TABLES
+            accounts = customers.TABLES, tables.TABLES, instant.TABLES
             self.database = Database(
-                url, shared, CLOCK_TABLES, DELIVERY_TABLES, *bank, *(cell.tables for cell in cells)
+                url, shared, CLOCK_TABLES, DELIVERY_TABLES, *accounts, *(cell.tables for cell in cells)
             )
             self.database.run_at_start(self.evidence.require_own)
             times = [cell.latest_time for cell in cells]

@@ -45,7 +45,8 @@ def tppkit_pki() -> Pki:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker of `tppkit_bank`."""
     config.addinivalue_line(
-        "markers", "tppkit_bank(*, rules=BankRules(), seed=None): the arguments of the Sandbox of tppkit_bank"
+        "markers",
+        "tppkit_bank(*, persona='document', rules=None, profile=None, prefix=None, seed=None): the arguments of the Sandbox of tppkit_bank",
     )
 
 

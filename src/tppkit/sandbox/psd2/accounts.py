@@ -31,7 +31,6 @@ from tppkit.protocol.psd2.accounts import SEVERAL_CURRENCIES, PageLinks
 from tppkit.protocol.psd2.consent import require_valid
 from tppkit.protocol.psd2.models import Href
 from tppkit.protocol.psd2.rules import (
-    PAGE_SIZE,
     TransactionQuery,
     is_attended,
     parse_consent_id,
@@ -100,7 +99,7 @@ def list_transactions(call: HostCall[None]) -> Answer[TransactionReport]:
     """GET /accounts/{resourceId}/transactions: a page of booked entries, newest first; the first page also has all pending ones."""
     grant = _grant(call)
     _require_access("transactions", granted=grant.access.grants_transactions)
-    query = parse_transaction_query(call.query, today=bank_day(call.at))
+    query, page_size = parse_transaction_query(call.query, today=bank_day(call.at)), call.settings.rules.page_size
     if query.after is not None and not is_id(query.after):
         raise FormatError("query.after", "the account has no transaction where this page should begin")
     follows = query.after is not None and query.booking_status is not BookingStatus.PENDING
@@ -108,15 +107,15 @@ def list_transactions(call: HostCall[None]) -> Answer[TransactionReport]:
     transfers: tuple[Transfer, ...] = ()
     if query.booking_status is not BookingStatus.PENDING:
         window = query.first_day, query.last_day
-        entries = booked(call.db, grant.account.id, *window, after=query.after, limit=PAGE_SIZE + 1)
+        entries = booked(call.db, grant.account.id, *window, after=query.after, limit=page_size + 1)
     if query.booking_status is not BookingStatus.BOOKED and not follows:
         transfers = pending(call.db, grant.account.id)
     links = next_page = None
-    if len(entries) > PAGE_SIZE:
-        entries = entries[:PAGE_SIZE]
+    if len(entries) > page_size:
+        entries = entries[:page_size]
         after = {**call.query, "after": entries[-1].transaction_id}
         next_page = _page_key(query._replace(after=after["after"]))
-        links = PageLinks(next=Href(href=rows.TRANSACTIONS.target(after, resource_id=grant.resource_id)))
+        links = PageLinks(next=Href(href=call.target(rows.TRANSACTIONS, after, resource_id=grant.resource_id)))
     page = TransactionPage(
         booked=tuple([_entry(one, one.transaction_id, one.amount_minor, one.day) for one in entries]),
         pending=tuple([_entry(one, one.id, -one.amount_minor) for one in transfers]), links=links,
@@ -145,7 +144,8 @@ def _grant(call: HostCall[None]) -> _Grant:
     if account is None or call.parameters.get("resource_id", consent.resource_id) != consent.resource_id:
         raise LocalProtocolError("account.unknown", "the consent has no such account")
     request = consent.request
-    return _Grant(consent.consent_id, consent.resource_id, request.access, request.frequency_per_day, attended, account)
+    frequency = call.settings.rules.granted_frequency(request.frequency_per_day)
+    return _Grant(consent.consent_id, consent.resource_id, request.access, frequency, attended, account)
 
 
 def _require_access(what: str, *, granted: bool) -> None:
@@ -161,9 +161,12 @@ def _counted(
     call: HostCall[None], grant: _Grant, value: A, *, is_free: bool = False, next_page: str | None = None
 ) -> Answer[A]:
     """Return the answer. If the customer is absent, count it unless it is free, and make the page to which it links free."""
+    facts = {"accounts": call.target(rows.ACCOUNTS)}
     if grant.attended or (is_free and next_page is None):
-        return Answer(value)
-    return Answer(value, before=partial(_count, at=call.at, grant=grant, is_free=is_free, next_page=next_page))
+        return Answer(value, facts=facts)
+    return Answer(
+        value, facts=facts, before=partial(_count, at=call.at, grant=grant, is_free=is_free, next_page=next_page)
+    )
 
 
 def _count(db: Connection, *, at: datetime, grant: _Grant, is_free: bool, next_page: str | None) -> None:

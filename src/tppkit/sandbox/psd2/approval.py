@@ -69,6 +69,8 @@ _OF_CONSENT = {  # by the latest move, and whether the customer has chosen an ac
     (ConsentTrigger.EXPIRED, False): Outcome.EXPIRED,
     (ConsentTrigger.EXPIRED, True): Outcome.ENDED,
     (ConsentTrigger.REVOKED, True): Outcome.REVOKED,
+    (ConsentTrigger.TERMINATED, False): Outcome.CANCELLED,
+    (ConsentTrigger.TERMINATED, True): Outcome.REVOKED,
 }
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from tppkit._clock import Clock
 from tppkit.protocol.endpoint import Auth
-from tppkit.protocol.psd2 import PSD2
 from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT
 from tppkit.sandbox.bank.ledger import next_due
 from tppkit.sandbox.cell import Cell, Decision, Handler, Services
@@ -49,7 +48,7 @@ def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, n
         now: the real time, at which both are verified.
         report: counts the rules that clients break.
     """
-    id_header = seals.profile.request_id or PSD2.request_id or ""
+    id_header = seals.profile.request_id or settings.interface.request_id or ""
     judge = Psd2Judge(report, request_id=id_header)
     payments_twice = SecondPayments(
         report,
@@ -57,17 +56,17 @@ def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, n
         row=INITIATE_PAYMENT,
         id_of=lambda exchange: (exchange.header(id_header) or "").lower(),
     )
-    gate = SealGate(PSD2, qwacs=qwacs, seals=seals, now=now, allow_old_date=True)
+    gate = SealGate(settings.interface, qwacs=qwacs, seals=seals, now=now, allow_old_date=True)
 
     def hosts(services: Services) -> Mapping[str, Host]:
         host = Host(
-            interface=PSD2, handlers=_HANDLERS, authenticators={Auth.QWAC: gate, Auth.SEAL: gate}, services=services,
+            interface=settings.interface, handlers=_HANDLERS, authenticators={Auth.QWAC: gate, Auth.SEAL: gate}, services=services,
             settings=settings, request_id=seals.profile.request_id,
         )  # fmt: skip
         return {"psd2": host}
 
     return Cell(
-        PSD2,
+        settings.interface,
         tables.TABLES,
         _LATEST_TIME,
         hosts,

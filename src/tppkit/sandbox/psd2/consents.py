@@ -15,59 +15,64 @@ from tppkit.protocol.psd2 import BankRules, Consent, ConsentCreated, ConsentRequ
 from tppkit.protocol.psd2 import endpoints as rows
 from tppkit.protocol.psd2.accounts import ConsentLinks
 from tppkit.protocol.psd2.consent import CONSENT, ConsentProgress, ConsentTrigger, cap_valid_until, due_consent_trigger
-from tppkit.protocol.psd2.models import ApprovalLinks, Href
+from tppkit.protocol.psd2.models import Href
 from tppkit.protocol.psd2.rules import parse_psu_ip_address, parse_redirect_uri
 from tppkit.sandbox.bank.customers import Account, Customer, approving_accounts
 from tppkit.sandbox.bank.zone import bank_day
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.psd2.consent_tables import CONSENTS, StoredConsent, lock_consent_by_link
-from tppkit.sandbox.psd2.payments import approval_link
+from tppkit.sandbox.psd2.payments import approval_link, approval_links
 from tppkit.sandbox.psd2.tables import is_id
 
 
 def create_consent(call: HostCall[ConsentRequest]) -> Answer[ConsentCreated]:
     """POST /consents."""
     parse_psu_ip_address(call.message.single("psu-ip-address"))  # assumption psu-ip-address
-    last_day = cap_valid_until(call.body.valid_until, bank_day(call.at))
+    last_day = cap_valid_until(call.body.valid_until, bank_day(call.at), most_days=call.settings.rules.consent_days)
     progress = ConsentProgress(CONSENT.initial, call.at, last_day)
     consent = _add_consent(call, progress, parse_redirect_uri(call.message.single("tpp-redirect-uri")))
-    links = ApprovalLinks(
-        sca_redirect=Href(href=approval_link(call.settings, consent.link_token)),
-        status=Href(href=rows.CONSENT_STATUS.target(consent_id=consent.consent_id)),
-        self_=Href(href=rows.CONSENT.target(consent_id=consent.consent_id)),
-    )
-    answer = ConsentCreated(status=consent.progress.status, consent_id=consent.consent_id, links=links)
-    return Answer(answer, subject=consent.consent_id)
+    facts = {
+        "approval": approval_link(call.settings, consent.link_token),
+        "status": call.target(rows.CONSENT_STATUS, consent_id=consent.consent_id),
+        "self": call.target(rows.CONSENT, consent_id=consent.consent_id),
+    }
+    answer = ConsentCreated(
+        status=consent.progress.status, consent_id=consent.consent_id, links=approval_links(facts)
+    )  # fmt: skip
+    return Answer(answer, subject=consent.consent_id, facts=facts)
 
 
 def show_consent(call: HostCall[None]) -> Answer[Consent]:
     """GET /consents/{id}: the requested access, with the effective last day."""
     consent = _of_path(call)
     request, progress = consent.request, consent.progress
+    facts = {"state": _state(progress), "last_action": bank_day(progress.active_at).isoformat()}
     return Answer(
         Consent(
             consent_id=consent.consent_id,
             status=progress.status,
             access=request.access,
             valid_until=progress.valid_until,
-            frequency_per_day=request.frequency_per_day,
+            frequency_per_day=call.settings.rules.granted_frequency(request.frequency_per_day),
             recurring_indicator=request.recurring_indicator,
             links=ConsentLinks(
-                self_=Href(href=rows.CONSENT.target(consent_id=consent.consent_id)),
-                status=Href(href=rows.CONSENT_STATUS.target(consent_id=consent.consent_id)),
+                self_=Href(href=call.target(rows.CONSENT, consent_id=consent.consent_id)),
+                status=Href(href=call.target(rows.CONSENT_STATUS, consent_id=consent.consent_id)),
             ),
-        )
+        ),
+        facts=facts,
     )
 
 
 def consent_status(call: HostCall[None]) -> Answer[ConsentState]:
     """GET /consents/{id}/status."""
-    return Answer(ConsentState(status=_of_path(call).progress.status))
+    progress = _of_path(call).progress
+    return Answer(ConsentState(status=progress.status), facts={"state": _state(progress)})
 
 
 def delete_consent(call: HostCall[None]) -> Answer[None]:
     """DELETE /consents/{id}; a consent that has ended stays as it is (assumption consent-revoked)."""
-    revoke_consent(call.db, _of_path(call, lock=True))
+    revoke_consent(call.db, _of_path(call, lock=True), ConsentTrigger.TERMINATED, at=call.at)
     return Answer(None)
 
 
@@ -166,11 +171,11 @@ def decline_consent(db: Connection, consent: StoredConsent, *, at: datetime) -> 
     return _store(db, consent, replace(_moved(consent.progress, ConsentTrigger.DECLINED), active_at=at))
 
 
-def revoke_consent(db: Connection, consent: StoredConsent) -> StoredConsent:
-    """Revoke a consent for the provider (DELETE) or the customer; an ended consent does not change."""
+def revoke_consent(db: Connection, consent: StoredConsent, trigger: ConsentTrigger, *, at: datetime) -> StoredConsent:
+    """Revoke a consent for the provider (TERMINATED) or the customer (REVOKED); an ended consent does not change."""
     if consent.progress.status in CONSENT.final:
         return consent
-    return _store(db, consent, _moved(consent.progress, ConsentTrigger.REVOKED))
+    return _store(db, consent, replace(_moved(consent.progress, trigger), active_at=at))
 
 
 def _of_path(call: HostCall[None], *, lock: bool = False) -> StoredConsent:
@@ -196,6 +201,12 @@ def up_to_date(consent: StoredConsent, at: datetime, rules: BankRules) -> Stored
     progress = consent.progress
     trigger = due_consent_trigger(progress, now=at, today=bank_day(at), inactivity=rules.inactivity)
     return consent if trigger is None else replace(consent, progress=_moved(progress, trigger))
+
+
+def _state(progress: ConsentProgress) -> str:
+    """Return the status, or what has revoked the consent, for banks that tell these apart."""
+    by = progress.moved_by
+    return by.value if by in (ConsentTrigger.DECLINED, ConsentTrigger.TERMINATED) else progress.status.value
 
 
 def _moved(progress: ConsentProgress, trigger: ConsentTrigger) -> ConsentProgress:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from tppkit.protocol.psd2.consent import ConsentTrigger
 from tppkit.protocol.psd2.payment import reported_status
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import Control, text_fields
@@ -41,7 +42,7 @@ def psd2_control(services: Services, settings: Psd2Settings) -> tuple[Control, .
     consents: Mapping[str, _Act[StoredConsent]] = {
         "approve": lambda db, one, at, body: approve_consent(db, one, *_choice(body), at=at),
         "decline": lambda db, one, at, body: decline_consent(db, one, at=at),
-        "revoke": lambda db, one, at, body: revoke_consent(db, one),
+        "revoke": lambda db, one, at, body: revoke_consent(db, one, ConsentTrigger.REVOKED, at=at),
     }
     lock_payment, lock_consent = partial(lock_any_payment, rules=rules), partial(lock_any_consent, rules=rules)
     return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -60,15 +60,22 @@ def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiat
         raise LocalProtocolError("product.invalid", obstacle)
     payment = _add_payment(call, product, address)
     place = {"product": product.value, "payment_id": payment.payment_id}
-    links = ApprovalLinks(
-        sca_redirect=Href(href=approval_link(settings, payment.link_token)),
-        status=Href(href=PAYMENT_STATUS.target(**place)),
-        self_=Href(href=PAYMENT_DETAILS.target(**place)),
-    )
+    facts = {
+        "approval": approval_link(settings, payment.link_token),
+        "status": call.target(PAYMENT_STATUS, **place),
+        "self": call.target(PAYMENT_DETAILS, **place),
+    }
     answer = PaymentInitiated(
-        transaction_status=payment.progress.status, payment_id=payment.payment_id, links=links
+        transaction_status=payment.progress.status, payment_id=payment.payment_id, links=approval_links(facts)
     )  # fmt: skip
-    return Answer(answer, subject=payment.payment_id)
+    return Answer(answer, subject=payment.payment_id, facts=facts)
+
+
+def approval_links(facts: Mapping[str, str]) -> ApprovalLinks:
+    """Return the links of a new payment or consent."""
+    return ApprovalLinks(
+        sca_redirect=Href(href=facts["approval"]), status=Href(href=facts["status"]), self_=Href(href=facts["self"])
+    )
 
 
 def approval_link(settings: Psd2Settings, link_token: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tppkit.protocol.psd2 import BankRules
+from tppkit.protocol.endpoint import Interface
+from tppkit.protocol.psd2 import PSD2, BankRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,9 @@ class Psd2Settings:
     Attributes:
         rules: the rules of the bank.
         approval_url: address of the approval host, without a path.
+        interface: the endpoints and errors of this bank.
     """
 
     rules: BankRules = field(default_factory=BankRules)
     approval_url: str = ""
+    interface: Interface = PSD2
