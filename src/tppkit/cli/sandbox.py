@@ -10,10 +10,11 @@ import select
 import shlex
 import signal
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -24,6 +25,7 @@ from tppkit.cli.junit import junit
 from tppkit.cli.output import (
     DOES_NOT_HOLD,
     HOLDS,
+    WRONG_USAGE,
     Raw,
     Result,
     echo,
@@ -32,17 +34,22 @@ from tppkit.cli.output import (
     json_option,
     parsed,
     print_json,
+    read_input,
+    reading,
     say,
 )
 from tppkit.cli.trust_options import organization_options, read_profile
 from tppkit.errors import FormatError, TppkitError, TransportError
 from tppkit.seals import PROFILES, SealProfile
 
+if TYPE_CHECKING:
+    from tppkit.protocol.endpoint import Endpoint, RequiredHeader
+    from tppkit.protocol.psd2 import Persona
+
 _ADVANCE_S = 600.0  # each due callback attempt may take seconds
 _PIECE = 1024  # characters, at most 4 bytes each: what a pipe takes at once
 
 
-_PATH = "/psd2/v1/payments/sepa-credit-transfers"
 _PAYMENT = b"""{
   "instructedAmount": {"currency": "EUR", "amount": "12.50"},
   "creditorAccount": {"iban": "LT121000011101001000"},
@@ -50,9 +57,22 @@ _PAYMENT = b"""{
   "remittanceInformationUnstructured": "Order 4711"
 }
 """
+_DEBTOR = "LT029999900000000001"  # of the first customer
+_EXAMPLES = {"psu-ip-address": "192.0.2.1"}
 _ORDER = '{"currency": "EUR", "amount": 1250, "merchant_order_id": "4711"}'
-# `seal sign` writes these.
-_WRITTEN = frozenset({"date", "digest", "content-type"})
+
+
+def read_persona(text: str) -> Persona:
+    """Return the persona with a name, or the one that a TOML file describes.
+
+    Raises:
+        UnreadableFile: the file is unreadable.
+        ConfigurationError: `persona.unknown`, `persona.invalid`.
+    """
+    from tppkit.protocol.psd2 import load_persona
+
+    with reading(text):
+        return load_persona(text, dialects=PROFILES)
 
 
 @click.group()
@@ -104,12 +124,18 @@ def sandbox() -> None:
 )
 @click.option("--roots-only", is_flag=True, help="Trust roots only: a client must send its intermediates.")
 @click.option(
-    "--profile",
-    default="psd2-v1",
+    "--persona",
+    default="document",
     show_default=True,
+    metavar="NAME|FILE.toml",
+    callback=parsed(read_persona),
+    help="The bank's manners; see `sandbox persona`.",
+)
+@click.option(
+    "--profile",
     metavar="NAME",
     callback=parsed(partial(read_profile, files=False)),
-    help=f"The accepted dialect of seals: {', '.join(PROFILES)}.",
+    help=f"The accepted dialect of seals, instead of the persona's: {', '.join(PROFILES)}.",
 )
 @click.option("--pages-tls", is_flag=True, help="Serve the approval pages over HTTPS.")
 @click.option(
@@ -156,6 +182,33 @@ def up(
     asyncio.run(_serve(server, ready_file, as_json))
 
 
+@sandbox.command()
+@click.argument("name", required=False)
+@click.option(
+    "--check", "file", metavar="FILE", help="Explain what is wrong in a persona's file; exit 2 if something is."
+)
+@json_option
+def persona(name: str | None, file: str | None) -> Result:
+    """List the personas, print the file of NAME to start from, or check one of your own."""
+    from tppkit.protocol.psd2 import PERSONAS, check_persona
+    from tppkit.protocol.psd2.persona import persona_text
+    from tppkit.protocol.psd2.persona_file import MAX_PERSONA_BYTES
+
+    if name is not None and file is not None:
+        raise click.UsageError("give either NAME or --check FILE")
+    if file is not None:
+        with reading(file):
+            raw = read_input(file, max_bytes=MAX_PERSONA_BYTES)
+        faults = check_persona(raw, dialects=PROFILES)
+        found = [{"line": fault.line, "text": fault.text} for fault in faults]
+        lines = [str(fault) for fault in faults] or ["no faults"]
+        return Result({"faults": found}, lines, WRONG_USAGE if faults else HOLDS)
+    if name is None:
+        return Result({"personas": list(PERSONAS)}, PERSONAS)
+    text = persona_text(name)
+    return Result({"name": name, "text": text}, text.splitlines())
+
+
 class _Lines(io.TextIOBase):
     """Writes to a stream without blocking: if a pipe is full, the text is dropped and the sandbox continues.
 
@@ -188,7 +241,7 @@ async def _serve(server: Any, ready_file: Path | None, as_json: bool) -> None:
 
 
 def _announce(server: Any, ready_file: Path | None, as_json: bool) -> None:
-    addresses, profile = asdict(server.addresses), server.sandbox.settings.profile
+    addresses, profile = asdict(server.addresses), server.sandbox.settings.dialect
     try:
         curl = curl_line(server)
     except TppkitError as e:
@@ -196,6 +249,7 @@ def _announce(server: Any, ready_file: Path | None, as_json: bool) -> None:
     facts = {} if as_json else {name: value for name, value in addresses.items() if value is not None}
     if as_json:
         print_json(addresses)
+    facts["persona"] = f"{server.sandbox.settings.bank.name}; choose another bank with --persona NAME"
     facts["seals"] = f"{profile.name} only; choose another dialect with --profile NAME"
     if server.sandbox.settings.has_inspector:
         facts["inspector"] = f"{server.addresses.control_url}/inspector"
@@ -332,19 +386,24 @@ def curl_line(server: Any) -> str:
         FormatError: the PKI has no QSealC with a key that the dialect accepts: `file.unreadable`, `profile.key`, `certificate.*`.
         ConfigurationError: `file.unwritable`.
     """
+    from tppkit.protocol.psd2 import PaymentProduct
+    from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT
     from tppkit.sandbox.dialect import key_id_of
 
     settings = server.sandbox.settings
-    profile, folder, pki = settings.profile, settings.directory.resolve(), server.sandbox.pki.resolve()
+    profile, folder, pki = settings.dialect, settings.directory.resolve(), server.sandbox.pki.resolve()
     certificate = load_certificates(pki / "qseal.pem")[0]
     profile.algorithm_for(certificate)
-    payment, headers = folder / "payment.json", folder / "payment.headers"
+    row = settings.bank.interface.named(INITIATE_PAYMENT)
+    suffix = "" if settings.bank.name == "document" else f"-{settings.bank.name}"
+    payment, headers = folder / f"payment{suffix}.json", folder / f"payment{suffix}.headers"
     if not payment.exists():
-        write_new(payment, _PAYMENT)
-    url = server.local.url("https", 0, port=server.ports["psd2"]) + _PATH
+        write_new(payment, _payment(row))
+    url = server.local.url("https", 0, port=server.ports["psd2"]) + row.target(product=PaymentProduct.SEPA)
     sign = [
         sys.executable, "-m", "tppkit", "seal", "sign", "--key", pki / "qseal.key", "--cert", pki / "qseal.pem",
-        "--method", "POST", "--url", url, "--body", payment, "--profile", profile.name, *_headers(profile, payment.stat().st_size),
+        "--method", "POST", "--url", url, "--body", payment, "--profile", profile.name,
+        *_headers(profile, payment.stat().st_size, row.headers),
     ]  # fmt: skip
     key_id = key_id_of(profile, certificate)
     if key_id is not None:
@@ -367,15 +426,23 @@ def order_line(server: Any) -> str:
     return _quoted(["curl", "--cacert", root, "--user", f"{server.addresses.api_key}:", "--json", _ORDER, url])
 
 
-def _headers(profile: SealProfile, length: int) -> list[str]:
-    """Return options for the covered headers that `seal sign` does not write."""
+def _payment(row: Endpoint[Any, Any]) -> bytes:
+    """Return the example payment, with what the bank requires."""
+    if "debtorAccount" not in row.further_fields:
+        return _PAYMENT
+    return json.dumps({**json.loads(_PAYMENT), "debtorAccount": {"iban": _DEBTOR}}, indent=2).encode()
+
+
+def _headers(profile: SealProfile, length: int, required: Iterable[RequiredHeader]) -> list[str]:
+    """Return options for the headers that `seal sign` does not write: covered ones, and those that the bank requires."""
+    from tppkit.sandbox.dialect import demanded_headers
+
     values = {"content-type": "application/json"}
     for name in (*profile.covered, *profile.covered_if_present):
         if name.lower() == "content-length":
             values[name] = str(length)
-    for name in profile.demanded - _WRITTEN - {profile.request_id or "", profile.digest_name}:
-        if name[0] not in "(@":
-            values.setdefault(name, "example")
+    values |= demanded_headers(profile)
+    values |= {one.name.lower(): one.default or _EXAMPLES.get(one.name.lower(), "example") for one in required}
     return [part for name, value in values.items() for part in ("--header", f"{name.title()}: {value}")]
 
 
