@@ -97,7 +97,10 @@ class Sandbox:
             urls = {row.name: _url(row.offset, tls=row.tls(settings) is not None) for row in LISTENERS}
             self._hosts = opened.enter_context(
                 SandboxHosts(
-                    settings, approval_url=urls["approval"], psd2_url=urls["psd2"], control_url=urls["control"],
+                    settings,
+                    approval_url=urls["approval"],
+                    psd2_url=urls["psd2"],
+                    control_url=urls["control"],
                     seals_by_id={},
                 )  # fmt: skip
             )

@@ -241,7 +241,11 @@ class SandboxHosts:
         self.conformance = report = Conformance(now=lambda: self.clock.now())
         cells = (
             psd2_cell(
-                Psd2Settings(bank.rules, approval_url, bank.interface), qwacs=qwacs, seals=seals, now=base_clock, report=report
+                Psd2Settings(bank.rules, approval_url, bank.interface),
+                qwacs=qwacs,
+                seals=seals,
+                now=base_clock,
+                report=report,
             ),
             legacy_cell(self.legacy, http=http, receivers=receivers, faults=faults, report=report),
             gateway_cell(gateway, http=http, report=report),
