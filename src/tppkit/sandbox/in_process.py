@@ -102,7 +102,7 @@ class Sandbox:
                     psd2_url=urls["psd2"],
                     control_url=urls["control"],
                     seals_by_id={},
-                )  # fmt: skip
+                )
             )
             self.addresses = Addresses.of(self._hosts, urls)
             self.gateway = Gateway(self, project_id=self.addresses.project_id, api_key=self.addresses.api_key)

@@ -296,7 +296,7 @@ class SandboxHosts:
             self.inspector = Inspector(
                 self.requests, controls, interfaces=tuple(self.hosts), plain=("psd2",), faults=tuple(FAULTS),
                 decisions=[one for cell in cells for one in cell.decisions],
-                diagnoses=SealDiagnoses(settings.profile, seals.certificates, seals.origin), now=self.clock.now,
+                diagnoses=SealDiagnoses(settings.dialect, seals.certificates, seals.origin), now=self.clock.now,
                 token=secrets.token_urlsafe(),
             )  # fmt: skip
             self.control = control_host(
