@@ -69,6 +69,15 @@ def test_the_start_names_the_dialect_and_each_request_has_a_line_at_once(tmp_pat
         assert output.read_text().splitlines()[-1] == "GET /clock 200"
 
 
+@pytest.mark.parametrize(
+    ("fault", "names"),
+    [("psd2 explode", "status-429"), ("bank late", "vault"), ("psd2 late 1 pay", "initiate_payment")],
+)
+def test_a_wrong_fault_is_wrong_usage_and_leaves_nothing(fault, names, tmp_path):
+    done = CliRunner().invoke(main, ["sandbox", "up", "--dir", str(tmp_path / "bank"), "--fault", fault])
+    assert (done.exit_code, names in done.stderr, (tmp_path / "bank").exists()) == (2, True, False)
+
+
 def test_a_reader_that_does_not_read_stops_neither_the_sandbox_nor_its_end(tmp_path):
     ready = tmp_path / "ready.json"
     command = [str(TPPKIT), "sandbox", "up", "--port", "0", "--dir", "bank", "--ready-file", str(ready)]

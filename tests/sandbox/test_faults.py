@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import httpx
 import pytest
 
+from tppkit.errors import FormatError
 from tppkit.sandbox.control import control_host
-from tppkit.sandbox.faults import FAULTS, OF_TRANSPORT, Fault, Faults
+from tppkit.sandbox.faults import FAULTS, INTERFACE_FAULTS, OF_TRANSPORT, Fault, Faults, parse_fault
 
 SENDER, OTHER = "legacy-test", "gateway"
 
 
 @pytest.fixture
 def faults() -> Faults:
-    return Faults()
+    return Faults({OTHER: ("order", "search")})
 
 
 def ask(faults: Faults, method: str, body: Any = None) -> Any:
     async def main() -> httpx.Response:
         transport = httpx.ASGITransport(control_host(faults.control({SENDER: FAULTS, OTHER: OF_TRANSPORT})))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
-            return await http.request(method, "/faults", json=body)
+            content = None if body is None else json.dumps(body)  # also NaN
+            return await http.request(method, "/faults", content=content, headers={"Content-Type": "application/json"})
 
     response = asyncio.run(main())
     return response.status_code, response.json()
@@ -61,13 +64,51 @@ def test_an_unknown_name_is_refused_with_the_list(faults):
     assert all(name in answer["error"]["message"] for name in FAULTS)
 
 
+def test_a_wrong_place_is_refused_with_those_that_there_are(faults):
+    for wrong, names in (
+        ({"name": "explode"}, INTERFACE_FAULTS), ({"interface": "bank"}, [OTHER]), ({"endpoint": "pay"}, ["order", "search"]),
+    ):  # fmt: skip
+        status, answer = ask(faults, "POST", {"name": "html", "interface": OTHER} | wrong)
+        assert status == 400
+        assert all(name in answer["error"]["message"] for name in names)
+
+
+def test_a_fault_of_an_interface_is_used_by_the_requests_that_fit(faults):
+    ask(faults, "POST", {"name": "late", "interface": OTHER, "endpoint": "search", "delay_s": 2})
+    assert ask(faults, "POST", {"name": "server-expired", "interface": OTHER})[0] == 200
+    assert ask(faults, "POST", {"name": "html", "interface": OTHER, "count": 2})[1][0] == {
+        "name": "late", "count": 1, "delay_s": 2.0, "interface": OTHER, "endpoint": "search"
+    }  # fmt: skip
+    taken = [faults.take_for_request(OTHER, endpoint=one) for one in ("order", "search", None, "search")]
+    assert [one and one.name for one in taken] == ["html", "late", "html", None]
+    assert [faults.take_for_handshake(one) for one in ("vault", OTHER, OTHER)] == [False, True, False]
+    assert faults.is_empty
+
+
+def test_a_fault_of_an_interface_is_read_from_words():
+    interfaces = {OTHER: ("order",)}
+    assert parse_fault(f"{OTHER}  late 3 order", interfaces) == Fault("late", 3, interface=OTHER, endpoint="order")
+    for wrong in (
+        "", OTHER, f"{OTHER} late 0", f"{OTHER} late x", f"{OTHER} late \u0663 order", f"{OTHER} late 1 order 2", f"{OTHER} drop",
+        f"{OTHER} late 1 none", "bank late", f"{OTHER} late {'9' * 5000}",
+    ):  # fmt: skip
+        with pytest.raises(FormatError):
+            parse_fault(wrong, interfaces)
+
+
 @pytest.mark.parametrize(
     "body",
     [
         None, [], {}, {"name": 1}, {"name": "drop", "count": 0}, {"name": "drop", "count": True}, {"name": "drop", "other": 1},
         {"name": "delay", "delay_s": -1}, {"name": "delay", "delay_s": "1"}, {"name": "drop", "count": 1.5},
         {"name": "drop", "sender": "other"}, {"name": "drop", "sender": []},
-        {"name": "stale-ver", "sender": OTHER},
+        {"name": "stale-ver", "sender": OTHER}, {"name": "drop", "endpoint": "order"}, {"name": "late"},
+        {"name": "late", "interface": "none"}, {"name": "late", "interface": []}, {"name": "drop", "interface": "gateway"},
+        *({"name": "late", "interface": "gateway", **wrong} for wrong in (
+            {"count": 0}, {"count": -1}, {"count": 10**9}, {"count": True}, {"count": "1"}, {"delay_s": 601}, {"delay_s": -1},
+            {"delay_s": float("nan")}, {"delay_s": True}, {"endpoint": "none"}, {"endpoint": ["order"]}, {"sender": OTHER}, {"more": 1},
+        )),
+        {"name": "server-expired", "interface": "gateway", "endpoint": "order"},
     ],
 )  # fmt: skip
 def test_an_empty_request_for_faults_is_rejected(body, faults):

@@ -76,6 +76,14 @@ def read_persona(text: str) -> Persona:
         return load_persona(text, dialects=PROFILES)
 
 
+def _checked_fault(text: str) -> str:
+    from tppkit.sandbox.faults import parse_fault
+    from tppkit.sandbox.sandbox import INTERFACES
+
+    parse_fault(text, INTERFACES)
+    return text
+
+
 @click.group()
 def sandbox() -> None:
     """Run a bank and a payment gateway to develop against."""
@@ -150,6 +158,14 @@ def sandbox() -> None:
     multiple=True,
     metavar="NETWORK",
     help="A private network that callbacks and webhooks may reach, for example 10.0.0.0/8.",
+)
+@click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    metavar="FAULT",
+    callback=parsed(_checked_fault),
+    help="A fault from the start: 'INTERFACE NAME [COUNT [ENDPOINT]]', for example 'psd2 status-500-after 2'.",
 )
 @click.option("--database", metavar="URL", help="SQLAlchemy address; a SQLite file in --dir by default.")
 @click.option("--seed", type=int, metavar="N", help="Generate the same ids in each run.")

@@ -11,13 +11,19 @@ import asyncio
 import logging
 import re
 import resource
+import socket
+import struct
+import weakref
 from collections import Counter
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, ClassVar, Protocol, cast
 
+from starlette.types import Receive
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from tppkit._text import printable
+from tppkit.sandbox.connection import CONNECTION, wait_for_disconnect
 from tppkit.web.sources import RAW_TARGET
 
 _LOGGER = logging.getLogger("tppkit.sandbox.http")
@@ -171,6 +177,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._in_head = False
         extensions = cast("dict[str, Any]", self.scope.setdefault("extensions", {}))
         extensions[RAW_TARGET] = {"target": bytes(self.url)}
+        extensions[CONNECTION] = {"connection": weakref.proxy(self)}
         super().on_headers_complete()
         if self._method:  # the application runs in a later turn of the loop
             self.scope["method"], self._method = self._method, ""
@@ -216,6 +223,22 @@ class BoundedHttp(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def reset(self) -> None:
+        """See `connection.Connection`."""
+        linger = struct.pack("ii", 1, 0)  # closing then sends RST
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self.end("reset by a requested fault")
+
+    def cut(self) -> None:
+        """See `connection.Connection`."""
+        self.transport.close()
+
+    async def wait(self, seconds: float, receive: Receive) -> None:
+        """See `connection.Connection`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await wait_for_disconnect(receive)
 
     def end(self, reason: str) -> None:
         """Close the connection at once."""

@@ -39,6 +39,7 @@ from tppkit.protocol.psd2 import BankRules, Persona
 from tppkit.sandbox.conformance import Report
 from tppkit.sandbox.control import read_control_answer
 from tppkit.sandbox.dialect import demanded_headers, key_id_of, seal_key_kind, sends_certificate
+from tppkit.sandbox.host import Host
 from tppkit.sandbox.sandbox import ARCHIVE, SandboxHosts, SandboxSettings
 from tppkit.sandbox.server import LISTENERS, Addresses, logged_app
 from tppkit.sandbox.thread import in_thread
@@ -107,6 +108,8 @@ class Sandbox:
             self.addresses = Addresses.of(self._hosts, urls)
             self.gateway = Gateway(self, project_id=self.addresses.project_id, api_key=self.addresses.api_key)
             self._apps = {urls[row.name]: logged_app(row, self._hosts) for row in LISTENERS}
+            apps = {row.name: row.app(self._hosts) for row in LISTENERS}
+            self._interfaces = {urls[name]: app.interface.name for name, app in apps.items() if isinstance(app, Host)}
             opened.enter_context(in_thread(self._serve, stop=self._stop))
             self._opened = opened.pop_all()
 
@@ -154,6 +157,29 @@ class Sandbox:
             clock=self._seconds,
         )  # fmt: skip
 
+    def fault(
+        self, name: str, *, interface: str = "psd2", count: int = 1, endpoint: str | None = None, **further: Any
+    ) -> None:
+        """Request a fault of an interface: what its next requests get instead of their answers.
+
+        Args:
+            name: a name of `INTERFACE_FAULTS`, for example `status-500-after`.
+            interface: `psd2`, `legacy` (its test and live host), `gateway` or `vault`.
+            count: for so many requests, or handshakes.
+            endpoint: for requests of this row only, for example `initiate_payment`.
+            further: `delay_s` of `late` and `slow-body`: no real time passes; if a client waits less, it gets no answer.
+
+        Raises:
+            RequestRefused: `fault.unknown`, `model.invalid` as `peer_code`; the message lists the names.
+        """
+        self.control(
+            "POST", "/faults", {"name": name, "interface": interface, "count": count, "endpoint": endpoint, **further}
+        )
+
+    def clear_faults(self) -> None:
+        """Remove all requested faults."""
+        self.control("DELETE", "/faults")
+
     def transport(self, identity: Identity | None = None) -> SandboxTransport:
         """Make a transport for an httpx client of your own.
 
@@ -163,7 +189,7 @@ class Sandbox:
         peer: Callable[[], Sequence[str]] = tuple
         if identity is not None:
             peer = partial(_chain, identity)
-        return SandboxTransport(self._apps, self._loop, peer=peer)
+        return SandboxTransport(self._apps, self._loop, peer=peer, is_expired=self._is_expired)
 
     def control(self, method: str, path: str, body: Any = None) -> Any:
         """Call the control host, which decides for the bank's customers and moves its clock.
@@ -289,6 +315,9 @@ class Sandbox:
         """The bank's persona, with the headers that a seal of its dialect must cover and that no client writes by itself."""
         settings = self._hosts.settings
         return settings.bank.requiring(demanded_headers(settings.dialect))
+
+    def _is_expired(self, origin: str) -> bool:
+        return self._hosts.faults.take_for_handshake(self._interfaces.get(origin, ""))
 
     async def _serve(self, on_ready: Callable[[], None]) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()

@@ -105,6 +105,7 @@ class LatestRequests:
                 {
                     "at": format_time(kept.exchange.at), "method": kept.method, "target": kept.target, "status": kept.exchange.status,
                     "verdict": verdict(kept), "code": kept.exchange.code or None, "text": kept.exchange.text or None,
+                    "fault": kept.exchange.fault,
                 }
                 for kept in self
             ]  # fmt: skip

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple
@@ -13,10 +14,13 @@ from cryptography import x509
 
 from tppkit._encoding import shown
 from tppkit._files import read_bounded
+from tppkit.certificates import EidasCertificate
+from tppkit.certificates.files import parse_certificates
 from tppkit.certificates.general_names import is_dns_name
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.components import parse_origin
 from tppkit.testpki import certificate_pem, key_pem
+from tppkit.testpki.certificate import Draft
 from tppkit.testpki.folder import open_pki
 
 PSD2, APPROVAL, GATEWAY, CONTROL, VAULT, LEGACY, LEGACY_LIVE = range(7)  # offsets from the first port
@@ -109,6 +113,23 @@ def server_identity(pki: Path, names: Sequence[str], *, at: datetime) -> tuple[b
     authority = open_pki(pki).pki.issuing_from(at)
     issued = authority.issue_server(*dict.fromkeys((*_LOCAL, *names)), label="sandbox")
     return b"".join(map(certificate_pem, (issued.certificate, *issued.chain))), key_pem(issued.key)
+
+
+def expired_certificate(pki: Path, chain_pem: bytes) -> bytes:
+    """Return a certificate chain of the server as it was issued for 90 days that ended the day before it began, PEM.
+
+    Args:
+        pki: folder of a test PKI, whose authority signs it.
+        chain_pem: the valid chain, its leaf first.
+
+    Raises:
+        ConfigurationError: what `open_pki` raises.
+    """
+    leaf, *issuers = parse_certificates(chain_pem)
+    day = timedelta(days=1)
+    draft = replace(Draft.of(leaf), not_before=leaf.not_before - 91 * day, not_after=leaf.not_before - day)
+    expired = EidasCertificate.from_der(draft.sign(open_pki(pki).pki.qwac_ca.key))
+    return b"".join(map(certificate_pem, (expired, *issuers)))
 
 
 def parse_server_name(text: str) -> str:

@@ -81,17 +81,20 @@ class Logged(NamedTuple):
         target: the target as sent, with secrets and card numbers as `***`; printable ASCII.
         status: the status of the answer.
         code: code of the error in the answer, or empty.
+        fault: the name of a requested fault that changed the answer, or empty.
     """
 
     method: str
     target: str
     status: int
     code: str
+    fault: str = ""
 
     @property
     def line(self) -> str:
-        """`METHOD target status code`, without the code if the answer has none; never contains a line break."""
-        return " ".join(filter(None, (self.method, self.target, str(self.status), self.code)))
+        """`METHOD target status code fault:NAME`, without the last ones if there are none; never contains a line break."""
+        fault = self.fault and f"fault:{self.fault}"
+        return " ".join(filter(None, (self.method, self.target, str(self.status), self.code, fault)))
 
 
 class RequestLog:
@@ -118,9 +121,11 @@ class RequestLog:
             nonlocal written
             if not written:
                 written = True
+                exchange = exchange_of(scope.get("extensions") or {})
+                fault = "" if exchange is None else exchange.fault or ""
                 with suppress(OSError):  # a closed pipe must not fail a request
                     target = shown_target(scope["extensions"][RAW_TARGET]["target"])
-                    self._keep(Logged(without_secrets(scope["method"]), target, status, code))
+                    self._keep(Logged(without_secrets(scope["method"]), target, status, code, fault))
 
         async def watch(event: Message) -> None:
             nonlocal status, code

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -24,7 +25,9 @@ from tppkit._networks import parse_networks
 from tppkit.certificates import EidasCertificate, OrganizationPolicy
 from tppkit.evidence import EvidenceArchive
 from tppkit.httpsig.components import parse_origin
-from tppkit.protocol.psd2 import BankRules, Persona, load_persona
+from tppkit.protocol.gateway.endpoints import GATEWAY, VAULT
+from tppkit.protocol.legacy.endpoints import LEGACY
+from tppkit.protocol.psd2 import PSD2, BankRules, Persona, load_persona
 from tppkit.sandbox.bank import customers, instant, tables
 from tppkit.sandbox.bank.control import bank_control
 from tppkit.sandbox.bank.seed import seed_bank
@@ -41,7 +44,7 @@ from tppkit.sandbox.delivery_tables import next_due
 from tppkit.sandbox.dialect import dialect_of, known_seals, seal_key_kind
 from tppkit.sandbox.evidence import Evidence
 from tppkit.sandbox.exchange import Observer
-from tppkit.sandbox.faults import FAULTS, Faults
+from tppkit.sandbox.faults import FAULTS, Faults, parse_fault
 from tppkit.sandbox.gateway.cell import gateway_cell
 from tppkit.sandbox.gateway.cipher import CardCipher
 from tppkit.sandbox.gateway.projects import Projects
@@ -68,6 +71,9 @@ from tppkit.testpki import certificate_pem, make_pki, write_pki
 from tppkit.trust import Anchors, PathVerifier, load_anchors
 from tppkit.web.replay_stores.table import RequestTable
 
+INTERFACES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {one.name: tuple(row.name for row in one.endpoints) for one in (PSD2, LEGACY, GATEWAY, VAULT)}
+)
 ARCHIVE = "archive"
 DATABASE = "sandbox.sqlite"
 _FLUSH_S = 5.0  # how long a stop waits for the archive; the rest is archived at the next start
@@ -100,6 +106,7 @@ class SandboxSettings:
         allow_addresses: networks that may be called in addition to public addresses, for example `10.0.0.0/8`.
         control_host: address that the control host listens on, with `control_token`; None: loopback.
         control_token: each control call must have it as `Authorization: Bearer`; at least 16 characters.
+        faults: faults of interfaces from the start, each as `INTERFACE NAME [COUNT [ENDPOINT]]`.
         bank: the persona with `rules` and `prefix`.
         dialect: the dialect of seals, of `profile` or the persona.
 
@@ -134,6 +141,7 @@ class SandboxSettings:
     allow_addresses: tuple[str, ...] = ()
     control_host: str | None = None
     control_token: str | None = field(default=None, repr=False)
+    faults: tuple[str, ...] = ()
     bank: Persona = field(init=False, repr=False)
     dialect: SealProfile = field(init=False, repr=False)
 
@@ -148,6 +156,8 @@ class SandboxSettings:
         object.__setattr__(self, "dns", tuple(map(parse_server_name, self.dns)))
         if self.callback_url is not None:
             object.__setattr__(self, "callback_url", parse_callback_url(self.callback_url, self.receivers))
+        for text in self.faults:
+            parse_fault(text, INTERFACES)
         self.receivers.require(self.webhook_url, what="the webhook address", code="gateway.webhook-url")
 
     @property
@@ -183,6 +193,7 @@ class SandboxHosts:
         control: the control host for developers.
         requests: the latest requests to the interfaces.
         inspector: the pages of the control host that show them.
+        faults: the requested faults of deliveries and interfaces.
         observers: called with each request to an interface and its answer.
         conformance: the report on the client under test.
         legacy: the test and the live host of the legacy interface, by their names.
@@ -229,7 +240,9 @@ class SandboxHosts:
         )
         qwac_paths = PathVerifier(trusted, revocation=revocations.checker)
         qwacs = CurrentQwacs(qwac_paths, revocations, settings.organizations)
-        faults = Faults()
+        self.faults = Faults(INTERFACES)
+        for text in settings.faults:
+            self.faults.add(parse_fault(text, INTERFACES))
         self.legacy = open_hosts(settings.directory / "legacy", approval_url)
         self.projects = Projects(settings.directory / "gateway")
         new_id = _token_source(settings.directory, settings.seed)
@@ -247,7 +260,7 @@ class SandboxHosts:
                 now=base_clock,
                 report=report,
             ),
-            legacy_cell(self.legacy, http=http, receivers=receivers, faults=faults, report=report),
+            legacy_cell(self.legacy, http=http, receivers=receivers, faults=self.faults, report=report),
             gateway_cell(gateway, http=http, report=report),
         )
         shared = MetaData()
@@ -271,7 +284,7 @@ class SandboxHosts:
             if settings.callback_url is not None:
                 self.database.run_at_start(partial(set_callback_url, url=settings.callback_url))
             senders = {name: sender for cell in cells for name, sender in cell.senders.items()}
-            self.deliveries = Deliveries(self.database, self.clock.now, senders, faults)
+            self.deliveries = Deliveries(self.database, self.clock.now, senders, self.faults)
             self.events = Events(self.database, self.clock.now, cells, then=self.deliveries.wake)
             services = Services(self.database, requests, self.evidence, self.clock.now, new_id, self.events)
             self.hosts = {name: host for cell in cells for name, host in cell.hosts(services).items()}
@@ -287,7 +300,7 @@ class SandboxHosts:
             self.pages = protected(found)
             shared_routes = (
                 *self.clock.control(self._catch_up),
-                *faults.control({name: sender.faults for name, sender in senders.items()}),
+                *self.faults.control({name: sender.faults for name, sender in senders.items()}),
                 *bank_control(self.database, self.events),
                 ledger_control(services, cells, settings.directory / ARCHIVE),
             )

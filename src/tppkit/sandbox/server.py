@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from ipaddress import ip_address
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from starlette.types import ASGIApp
 
@@ -16,8 +18,10 @@ from tppkit._files import PRIVATE, FilePath, as_path, replace_file
 from tppkit.errors import ConfigurationError
 from tppkit.sandbox.control import CONTROL_REFUSALS
 from tppkit.sandbox.exchange import Observed
+from tppkit.sandbox.faults import EXPIRED
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.http1 import BoundedHttp
+from tppkit.sandbox.interface_faults import Faulty
 from tppkit.sandbox.public_address import (
     APPROVAL,
     CONTROL,
@@ -27,14 +31,17 @@ from tppkit.sandbox.public_address import (
     PSD2,
     VAULT,
     PublicAddress,
+    expired_certificate,
     local_address,
     parse_public_url,
 )
 from tppkit.sandbox.request_log import Logged, RequestLog
 from tppkit.sandbox.sandbox import SandboxHosts, SandboxSettings
 from tppkit.sandbox.thread import in_thread
-from tppkit.sandbox.tls import TlsMode, make_http_protocol
+from tppkit.sandbox.tls import ServerTls, TlsMode, make_http_protocol
 from tppkit.sandbox.uvicorn_server import QuietServer, listen, make_config, serve, stop
+
+_LOGGER = logging.getLogger("tppkit.sandbox.tls")
 
 _WITH_IPV6 = ("127.0.0.1", "0.0.0.0")  # noqa: S104  # localhost is named for these, so ::1 answers too
 _ATTEMPTS = 20  # to find a port that is free at both addresses
@@ -155,15 +162,14 @@ def logged_app(row: Listener, sandbox: SandboxHosts, *, log: Callable[[str], obj
         log: called with a line for each request (see `Logged`).
     """
     app = row.app(sandbox)
-    refusals = app.interface.refusals if isinstance(app, Host) else CONTROL_REFUSALS
 
     def keep(request: Logged) -> None:
         if log is not None:
             log(request.line)
 
-    logged = RequestLog(app, keep, refusals)
     if not isinstance(app, Host):
-        return logged
+        return RequestLog(app, keep, CONTROL_REFUSALS)
+    logged = RequestLog(Faulty(app, faults=sandbox.faults), keep, app.interface.refusals)
     return Observed(logged, host=row.name, observers=sandbox.observers, now=sandbox.clock.now)
 
 
@@ -189,6 +195,7 @@ class SandboxServer:
 
     def __init__(self, settings: SandboxSettings, *, log: Callable[[str], object] | None = None) -> None:
         self.settings = settings
+        self._expired_pem = b""
         with ExitStack() as opened:
             sockets = {row: [*map(opened.enter_context, _listen(settings, row))] for row in LISTENERS}
             self.ports = {row.name: bound[0].getsockname()[1] for row, bound in sockets.items()}
@@ -223,8 +230,26 @@ class SandboxServer:
 
     def _server(self, row: Listener, log: Callable[[str], object] | None) -> QuietServer:
         mode = row.tls(self.settings)
-        http = BoundedHttp if mode is None else make_http_protocol(replace(self.sandbox.tls, mode=mode))
+        http: Any = BoundedHttp
+        if mode is not None:
+            tls, app = replace(self.sandbox.tls, mode=mode), row.app(self.sandbox)
+            faulty = partial(self._expired_tls, tls, app.interface.name) if isinstance(app, Host) else None
+            http = make_http_protocol(tls, instead=faulty)
         return QuietServer(make_config(logged_app(row, self.sandbox, log=log), http=http))
+
+    def _expired_tls(self, tls: ServerTls, interface: str) -> ServerTls | None:
+        """Return what a handshake with an expired certificate shows, if this fault is requested."""
+        if not self.sandbox.faults.take_for_handshake(interface):
+            return None
+        try:
+            expired = self._expired_pem = self._expired_pem or expired_certificate(
+                self.sandbox.pki, tls.certificate_pem
+            )
+        except ConfigurationError as e:
+            _LOGGER.warning("  no server certificate can be issued for fault:%s: %s", EXPIRED, e)
+            return None
+        _LOGGER.warning("  a handshake with the %s host has fault:%s", interface, EXPIRED)
+        return replace(tls, certificate_pem=expired)
 
     async def serve(self, *, on_ready: Callable[[], None]) -> None:
         """Serve every host until `stop()` is called; `on_ready` is called once all of them answer."""

@@ -9,6 +9,7 @@ from contextlib import aclosing
 from typing import Any, Self
 
 from tppkit.errors import TransportError
+from tppkit.sandbox.connection import wait_for_disconnect
 from tppkit.web.sources import Receive
 
 _LOGGER = logging.getLogger("tppkit.sandbox.host")
@@ -38,7 +39,7 @@ class Stream:
 
     async def send(self, receive: Receive, send: Send) -> None:
         """Send all chunks after `http.response.start`. Without the last event the server closes the connection."""
-        disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
+        disconnected = asyncio.ensure_future(wait_for_disconnect(receive))
         try:
             async with aclosing(self._chunks), asyncio.timeout_at(self._deadline):
                 await send(_body(self._first, more=True))
@@ -53,11 +54,6 @@ class Stream:
             _LOGGER.warning("  a report was cut off: %s", e)
         finally:
             disconnected.cancel()
-
-
-async def _wait_for_disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _body(chunk: bytes, *, more: bool) -> MutableMapping[str, Any]:

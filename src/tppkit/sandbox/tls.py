@@ -12,9 +12,10 @@ Source: ASGI TLS extension 0.2 (two of its values); RFC 8446 (TLS 1.3); RFC 5246
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from typing import Any, cast
 
 from cryptography import x509
@@ -94,22 +95,30 @@ class ServerTls:
     handshake_timeout_s: float = 10.0
 
 
-def make_http_protocol(tls: ServerTls, *, inner: type[BoundedHttp] = BoundedHttp) -> type[asyncio.Protocol]:
+def make_http_protocol(
+    tls: ServerTls, *, inner: type[BoundedHttp] = BoundedHttp, instead: Callable[[], ServerTls | None] | None = None
+) -> type[asyncio.Protocol]:
     """Make the class to pass to `uvicorn.Config(app, http=...)`.
 
     Args:
         tls: identity, trust and limits.
         inner: the HTTP protocol class that gets the decrypted bytes.
+        instead: called for each handshake; returns what it shows and trusts instead of `tls`, or None.
 
     Raises:
         ConfigurationError: `tls.certificate` or `tls.anchors`, no PEM certificates; `tls.private-key`, not
             an unencrypted PEM key, or not the certificate's.
     """
+    context, other = _make_context(tls), cache(_make_context)
+
+    def choose() -> SSL.Context:
+        found = None if instead is None else instead()
+        return context if found is None else other(found)
 
     class TlsHttpProtocol(TlsConnection):
         """uvicorn's HTTP protocol over mutual TLS."""
 
-        listener = Listener(handshake_timeout_s=tls.handshake_timeout_s, context=_make_context(tls), inner=inner)
+        listener = Listener(handshake_timeout_s=tls.handshake_timeout_s, context=context, choose=choose, inner=inner)
 
     return TlsHttpProtocol
 

@@ -45,6 +45,7 @@ class Listener:
 
     handshake_timeout_s: float
     context: SSL.Context
+    choose: Callable[[], SSL.Context]  # for one handshake
     inner: type[BoundedHttp]
 
 
@@ -92,7 +93,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         if not make_room(self._connections, self.listener.inner.max_connections):
             self.end("there are too many connections")
             return
-        self._session = TlsSession(self.listener.context)
+        self._session = TlsSession(self.listener.choose())
         self._disable_nagle()
         self._connections.add(self)
         self._arm(self.listener.handshake_timeout_s, self.end, "handshake timeout")
