@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +21,7 @@ FOLDER = 0o755
 _DAY_S = 86_400
 FilePath = str | os.PathLike[str]
 FileIdentity = tuple[int, int]  # numbers of the file system, and of the file in it; a name is no part of it
+FileTimes = tuple[tuple[str | int, ...], ...]  # of each file its path, identity, size, and times in nanoseconds
 
 
 def as_path(path: FilePath) -> Path:
@@ -145,6 +146,19 @@ def flush(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
+def flush_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk.
+
+    Raises:
+        OSError: the folder cannot be opened or written.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def remove_leftovers(path: Path) -> None:
     """Remove the temporary files that killed processes left beside a file. No process may be replacing it now.
 
@@ -207,6 +221,32 @@ def identity_of(file: Path | int) -> FileIdentity:
     """
     found = os.stat(file)
     return found.st_dev, found.st_ino
+
+
+def file_times(paths: Iterable[FilePath], *, suffixes: Container[str] = ()) -> FileTimes:
+    """Return what changes when files change: their identities, sizes and times. Links are followed.
+
+    Args:
+        paths: files, and folders, of which the files directly inside count; what is absent or cannot be examined counts as that.
+        suffixes: of the files that count in folders, lower case.
+    """
+    found: list[tuple[str | int, ...]] = []
+    for path in map(as_path, paths):
+        try:
+            is_folder = path.is_dir()
+            files = sorted(one for one in path.iterdir() if one.suffix.lower() in suffixes) if is_folder else [path]
+        except OSError as e:
+            files, found = [], [*found, (str(path), e.errno or 0)]
+        for file in files:
+            try:
+                now = file.stat()
+            except OSError as e:
+                found.append((str(file), e.errno or 0))
+            else:
+                # The time of change too: `cp -p` sets the time of modification.
+                times = now.st_mtime_ns, now.st_ctime_ns
+                found.append((str(file), now.st_dev, now.st_ino, now.st_size, *times))
+    return tuple(found)
 
 
 def make_folder(path: Path) -> None:

@@ -83,11 +83,6 @@ def test_expired_lists_do_not_hold(tppkit, lists):
     assert {failure["territory"] for failure in result.json["failures"]} == {"EU", "CZ", "FI", "LI", "NL", "NO", "PT"}
 
 
-def test_lists_are_fetched_into_a_new_folder(tppkit, tmp_path):
-    result = tppkit("trust", "fetch", tmp_path / "new", "--url", "http://127.0.0.1:1/x", "--allow-private")
-    assert (result.exit_code, (tmp_path / "new").is_dir()) == (3, True)
-
-
 def test_a_folder_without_a_list_of_lists_is_wrong_usage(tppkit, qwac, tmp_path):
     result = tppkit("trust", "status", qwac, "--trusted-lists", tmp_path)
     assert result.exit_code == 2

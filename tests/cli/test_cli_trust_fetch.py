@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import subprocess
 import threading
 
 import pytest
@@ -28,17 +29,35 @@ def address(shared_data):
     thread.join()
 
 
+def fetched_from(tppkit, address, link, *options):
+    return tppkit("trust", "fetch", link, "--url", address, "--allow-private", *options)
+
+
 def test_addresses_of_the_own_network_are_fetched_only_if_allowed(tppkit, address, tmp_path):
-    result = tppkit("trust", "fetch", tmp_path, "--url", address)
+    result = tppkit("trust", "fetch", tmp_path / "lists", "--url", address)
     assert result.exit_code == 3
     assert "[fetch.refused]" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_territory_that_is_not_named_is_wrong_usage_after_the_list_of_the_lists_was_written(
-    tppkit, address, tmp_path
-):
-    result = tppkit("trust", "fetch", tmp_path, "--url", address, "--allow-private", "--territory", "xx")
+def test_a_territory_that_is_not_named_is_wrong_usage_and_changes_nothing(tppkit, address, tmp_path):
+    result = fetched_from(tppkit, address, tmp_path / "lists", "--territory", "xx")
     assert result.exit_code == 2
     assert "[trusted-list.missing]" in result.stderr
-    assert [file.name for file in tmp_path.iterdir()] == ["EU-LOTL.xml"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plain_folder_is_wrong_usage_and_the_stated_command_converts_it(tppkit, address, tmp_path):
+    link = tmp_path / "my lists"
+    link.mkdir()
+    result = fetched_from(tppkit, address, link)
+    assert result.exit_code == 2
+    command = result.stderr.partition("convert it: ")[2].partition(" [")[0]
+    subprocess.run(["/bin/sh", "-c", command], check=True)
+    assert link.is_symlink()
+    assert "[trusted-list.missing]" in fetched_from(tppkit, address, link, "--territory", "xx").stderr
+
+
+def test_a_list_of_the_lists_that_fails_verification_fetches_nothing(tppkit, address, tmp_path):
+    result = fetched_from(tppkit, address.replace("EU-LOTL", "FI"), tmp_path / "lists")
+    assert (result.exit_code, list(tmp_path.iterdir())) == (3, [])

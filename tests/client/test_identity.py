@@ -21,6 +21,7 @@ from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.httpsig import Signer
 from tppkit.seals import KeySigner, Seal
 from tppkit.testpki import Issued, Pki, certificate_pem, key_pem, make_provider
+from tppkit.trust import Reloader
 
 
 def seal_of(issued: Issued) -> Seal:
@@ -218,6 +219,26 @@ def test_a_renewed_identity_reads_the_files_of_the_other_one(renewable, new, ban
     replace_files(bank_pki, folder, qwac=new)
     assert identity.reload(at=utc_now()) is True
     assert identity.qwac == new.certificate
+
+
+@pytest.mark.parametrize("source", ["files", "environment"])
+def test_a_reloader_uses_new_files_and_passes_over_a_pair_that_does_not_fit(source, new, bank_pki, tmp_path):
+    replace_files(bank_pki, tmp_path)
+    if source == "files":
+        identity = Identity.from_files(**files(tmp_path))
+    else:
+        identity = Identity.from_environment({f"TPPKIT_{k.upper()}_FILE": str(v) for k, v in files(tmp_path).items()})
+    counted: list[tuple[str, str]] = []
+    reloader = Reloader(identity, every=1, on_reload=lambda outcome, code, _: counted.append((outcome, code)))
+    reloader.check()
+    (tmp_path / "qwac.key").write_bytes(key_pem(new.key))
+    reloader.check()
+    assert identity.qwac == bank_pki.qwac.certificate
+    replace_files(bank_pki, tmp_path, qwac=new)
+    reloader.check()
+    reloader.check()
+    assert identity.qwac == new.certificate
+    assert counted == [("refused", "identity.key-mismatch"), ("reloaded", "")]
 
 
 def read_with(signer, pki: Pki, folder: Path) -> Identity:

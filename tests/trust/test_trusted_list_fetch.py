@@ -7,16 +7,19 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from itertools import count
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 from list_builder import ISSUED, NEXT_UPDATE, ListFacts, list_of_lists, pointer, sign, write_list
 
 from refusals import refused
-from tppkit.errors import ConfigurationError, TransportError, VerificationError
+from tppkit.errors import ConfigurationError, FormatError, TransportError, VerificationError
 from tppkit.trust import load_trusted_lists
 from tppkit.trust.trusted_list.fetch import FetchedLists, fetch_trusted_lists
+from tppkit.trust.trusted_list.refresh import refresh_trusted_lists
 from tppkit.trust.trusted_list.uris import LIST_OF_LISTS
 
 
@@ -320,3 +323,97 @@ def test_a_list_of_the_lists_of_an_earlier_day_is_refused_whatever_its_number(fo
         run()
     publish("PT", number=302)
     assert numbers(run().written)["EU"] == 302
+
+
+@pytest.fixture
+def link(tmp_path, commission):
+    """A link to a folder with the signers of the list of lists, as an operator converts a plain folder."""
+    first = tmp_path / "lists.20260101T000000Z"
+    (first / "lotl-signers").mkdir(parents=True)
+    (first / "lotl-signers" / "a.pem").write_bytes(commission.certificate.x509.public_bytes(Encoding.PEM))
+    made = tmp_path / "lists"
+    made.symlink_to(first.name)
+    return made
+
+
+@pytest.fixture
+def refresh(link, site):
+    """Refresh at successive seconds."""
+    seconds = count(1)
+
+    def refresh(**arguments) -> FetchedLists:
+        at = ISSUED + timedelta(seconds=next(seconds))
+        return refresh_trusted_lists(link, fetch=fetch, at=at, address=f"{site.url}/lotl", **arguments)
+
+    return refresh
+
+
+def beside(link) -> list[str]:
+    return sorted(one.name for one in link.parent.iterdir())
+
+
+def test_a_refresh_switches_to_a_new_folder_and_keeps_the_one_before(link, publish, refresh):
+    publish("PT")
+    for number in (301, 302, 303):
+        before = link.readlink()
+        publish("PT", number=number)
+        refresh()
+        assert load_trusted_lists(link).list_of_lists.sequence_number == number
+        assert beside(link) == ["lists", before.name, link.readlink().name]
+    assert link.readlink().name == "lists.20260501T000003.000000Z"
+    assert names(link) == ["EU-LOTL.xml", "PT.xml"]
+
+
+def test_a_list_that_fails_keeps_its_old_version_in_the_new_folder(link, publish, refresh, site):
+    publish("PT", "NO")
+    refresh()
+    publish("PT", "NO", number=301, national_number=8)
+    site.pages["/PT"] = b"<half"
+    assert [failure.territory for failure in refresh().failures] == ["PT"]
+    assert numbers(load_trusted_lists(link).lists) == {"PT": 7, "NO": 8}
+
+
+def test_a_refresh_that_fetches_nothing_changes_nothing(link, publish, refresh, site):
+    publish("PT")
+    refresh()
+    before = beside(link), link.readlink()
+    site.pages["/lotl"] = b"<half"
+    with refused(FormatError, "trusted-list.malformed"):
+        refresh()
+    assert (beside(link), link.readlink()) == before
+
+
+def test_a_link_and_its_folder_are_made(tmp_path, site, publish):
+    publish("PT")
+    link = tmp_path / "new" / "lists"
+    with refused(VerificationError, "trusted-list.signer"):  # no folder has the signers of the test
+        refresh_trusted_lists(link, fetch=fetch, at=ISSUED, address=f"{site.url}/lotl")
+    assert beside(link) == []
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_what_is_no_link_is_refused(kind, tmp_path):
+    link = tmp_path / "lists"
+    link.mkdir() if kind == "folder" else link.write_text("")
+    with refused(ConfigurationError, "trusted-list.no-link"):
+        refresh_trusted_lists(link, fetch=fetch, at=ISSUED)
+    assert beside(link) == ["lists"]
+
+
+def test_what_killed_runs_left_is_removed_and_nothing_else(link, publish, refresh):
+    left = [".lists.20260401T000000.000000Z-abcd_123", "lists.20260401T000000.000000Z"]
+    others = ["lists.old", ".lists-backup", "lists2.20260401T000000.000000Z", "lists.20260401T000000.000000Z.bak"]
+    for name in (*left, *others):
+        link.with_name(name).mkdir()
+    publish("PT")
+    refresh()
+    assert set(beside(link)) == {*others, "lists", "lists.20260101T000000Z", link.readlink().name}
+
+
+def test_concurrent_refreshes_leave_one_whole_folder_in_use(link, publish, refresh):
+    publish("PT")
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(refresh) for _ in range(4)]:
+            done.result()
+    assert numbers(load_trusted_lists(link).lists) == {"PT": 7}
+    assert len(beside(link)) == 3

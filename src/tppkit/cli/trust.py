@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tppkit._clock import format_time
-from tppkit._files import make_folder
 from tppkit.cli.certificates import password_option, read_bundle, read_password
-from tppkit.cli.output import Result, at_option, json_option, present, say, verdict
+from tppkit.cli.output import UNREADABLE, Result, at_option, failure, json_option, present, say, verdict
 from tppkit.cli.trust_options import folder_type, listing_object
 from tppkit.client import make_fetch
-from tppkit.errors import Finding, Severity
+from tppkit.errors import Finding, Severity, VerificationError
 from tppkit.trust import QualifiedStatus, load_trusted_lists
-from tppkit.trust.trusted_list.fetch import LOTL_ADDRESS, fetch_trusted_lists
+from tppkit.trust.trusted_list.fetch import LOTL_ADDRESS
 from tppkit.trust.trusted_list.lists import ListFailure
 from tppkit.trust.trusted_list.model import TrustedList
 from tppkit.trust.trusted_list.qualified_status import Judgement, check_freshness
+from tppkit.trust.trusted_list.refresh import refresh_trusted_lists
 
 
 @click.group()
@@ -83,24 +83,40 @@ def lists_(directory: Path, at: datetime | None) -> Result:
 
 
 @trust.command()
-@click.argument("directory", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
+@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--territory", "territories", multiple=True, metavar="CC", help="Only this list; may be given again.")
+@click.option(
+    "--max-age", type=click.IntRange(min=1), metavar="DAYS", help="Fail if a list was issued earlier than that."
+)
 @click.option("--url", default=LOTL_ADDRESS, show_default=True, metavar="URL", help="The list of lists.")
 @click.option("--allow-private", is_flag=True, help="Fetch from private addresses too.")
 @json_option
-def fetch(directory: Path, territories: tuple[str, ...], url: str, allow_private: bool) -> Result:
-    """Fetch the list of lists and the national lists into a folder; each is verified before it is written."""
-    make_folder(directory)
-    fetched = fetch_trusted_lists(
-        directory,
-        fetch=make_fetch(allow_private=allow_private, follow_redirects=True),
-        territories=[territory.upper() for territory in territories] or None,
-        address=url,
-        progress=lambda territory: say(f"fetching the list of {territory}"),
-    )
+def fetch(directory: Path, territories: tuple[str, ...], max_age: int | None, url: str, allow_private: bool) -> Result:
+    """Fetch the list of lists and the national lists into a new folder, and switch to it; each list is verified.
+
+    DIR: a symbolic link to the folder in use, DIR.<UTC time>. It is replaced in one step, so a timer may run this beside programs that
+    read DIR. The folder before is kept, older ones are removed. A list that fails keeps its old version.
+    """
+    now = present(None)
+    try:
+        fetched = refresh_trusted_lists(
+            directory,
+            fetch=make_fetch(allow_private=allow_private, follow_redirects=True),
+            at=now,
+            territories=[territory.upper() for territory in territories] or None,
+            address=url,
+            progress=lambda territory: say(f"fetching the list of {territory}"),
+        )
+    except VerificationError as e:
+        return failure(e, UNREADABLE)  # the list of lists: nothing was fetched
     lists = {"written": fetched.written, "unchanged": fetched.kept}
     facts = {one.territory: f"{what}, number {one.sequence_number}" for what, some in lists.items() for one in some}
-    return _result(directory, present(None), lists, fetched.failures, facts=facts)
+    too_old = [
+        ListFailure(one.source, one.territory, "trusted-list.old", f"{one} was issued on {format_time(one.issued)}")
+        for one in (*fetched.written, *fetched.kept)
+        if max_age is not None and now - one.issued > timedelta(days=max_age)
+    ]
+    return _result(directory, now, lists, [*fetched.failures, *too_old], facts=facts)
 
 
 def _result(

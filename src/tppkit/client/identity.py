@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit._clock import Clock, as_utc, utc_now
 from tppkit._encoding import shown
-from tppkit._files import FilePath
+from tppkit._files import FilePath, FileTimes, file_times
 from tppkit._locals import without_locals
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.files import CertificateSource, read_certificates
@@ -25,9 +25,11 @@ from tppkit.client.identity_material import (
     Passwords,
     SealSigner,
     close_signer,
+    environment_files,
     read_environment,
     read_files,
     read_material,
+    source_files,
 )
 from tppkit.client.tls_context import Adjust, IdentityContext, IdentityContexts
 from tppkit.errors import ConfigurationError, Finding
@@ -92,6 +94,8 @@ class Identity:
         contexts = IdentityContexts((qwac, *chain), qwac_key, server_anchors=anchors)
         self._present = _Present(certificates, contexts, seal)
         self._read: Callable[[datetime], Material] | None = None
+        self._watch: Callable[[], FileTimes] = tuple
+        self._times: FileTimes = ()
         self._renewing = Lock()
 
     def __repr__(self) -> str:
@@ -171,7 +175,8 @@ class Identity:
         """
         paths = dict(zip(PARTS, (qwac, qwac_key, qseal, qseal_key), strict=True))
         passwords = Passwords(password, qwac_password, qseal_password)
-        return cls._from(lambda: (read_files(paths), server_anchors, passwords), signer, options, now)
+        files = source_files(paths, server_anchors)
+        return cls._from(lambda: (read_files(paths), server_anchors, passwords), files, signer, options, now)
 
     @classmethod
     @without_locals
@@ -194,7 +199,8 @@ class Identity:
         """
         paths = {"QWAC": qwac, "QSEAL": qseal}
         passwords = Passwords(password, qwac_password, qseal_password)
-        return cls._from(lambda: (read_files(paths), server_anchors, passwords), signer, options, now)
+        files = source_files(paths, server_anchors)
+        return cls._from(lambda: (read_files(paths), server_anchors, passwords), files, signer, options, now)
 
     @classmethod
     @without_locals
@@ -225,7 +231,8 @@ class Identity:
             FormatError: `file.*`, `pkcs12.*`, `certificate.*`.
             ConfigurationError: `identity.environment`; see `from_files`.
         """
-        return cls._from(lambda: read_environment(environment, prefix=prefix), signer, options, now)
+        files = environment_files(environment, prefix=prefix)
+        return cls._from(lambda: read_environment(environment, prefix=prefix), files, signer, options, now)
 
     @classmethod
     @without_locals
@@ -258,6 +265,7 @@ class Identity:
     def _from(
         cls,
         find: Callable[[], tuple[Mapping[str, bytes | None], CertificateSource | None, Passwords]],
+        files: Sequence[FilePath],
         signer: SealSigner,
         options: SealOptions,
         now: Clock,
@@ -266,8 +274,9 @@ class Identity:
             found, anchors, passwords = find()
             return read_material(found, anchors, passwords=passwords, signer=signer, options=options, at=at)
 
+        times = file_times(files)
         identity = cls._made_of(read(now()))
-        identity._read = read
+        identity._read, identity._watch, identity._times = read, lambda: file_times(files), times
         return identity
 
     @classmethod
@@ -295,6 +304,14 @@ class Identity:
         """
         return tuple(self._present.certificates.check_validity(as_utc(at), timedelta(days=warn_days)))
 
+    @property
+    def has_changed(self) -> bool:
+        """Whether its files changed since they were read, by their identities, sizes and times; for `trust.Reloader`.
+
+        Variables with the certificates themselves are not looked at.
+        """
+        return self._watch() != self._times
+
     @without_locals
     def reload(self, *, at: datetime) -> bool:
         """Read the files or the environment again, and use the new certificates and keys if they changed.
@@ -318,14 +335,15 @@ class Identity:
                 raise ConfigurationError(
                     "identity.no-source", "this identity was made in memory; pass a new one to `renew`"
                 )
-            at = as_utc(at)
+            at, times = as_utc(at), self._watch()
             material = self._read(at)
-            if material.certificates == self._present.certificates:
-                return False
-            material.certificates.require_renewal_of(self._present.certificates, at)
-            other = self._made_of(material, self._present)
-            self._take(other, made_signer=other._present.made_signer)
-        return True
+            is_same = material.certificates == self._present.certificates
+            if not is_same:
+                material.certificates.require_renewal_of(self._present.certificates, at)
+                other = self._made_of(material, self._present)
+                self._take(other, made_signer=other._present.made_signer)
+            self._times = times
+        return not is_same
 
     def renew(self, other: Identity, *, at: datetime) -> None:
         """Use the certificates and keys of another identity for new connections and requests.
@@ -342,7 +360,7 @@ class Identity:
         with self._renewing:
             other._present.certificates.require_renewal_of(self._present.certificates, as_utc(at))
             self._take(other, made_signer=None)  # `other` still owns its signer
-            self._read = other._read
+            self._read, self._watch, self._times = other._read, other._watch, other._times
 
     def _take(self, other: Identity, *, made_signer: Signer | None) -> None:
         before = self._present.made_signer

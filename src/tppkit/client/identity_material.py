@@ -294,6 +294,18 @@ def read_files(paths: Mapping[str, FilePath | None]) -> dict[str, bytes | None]:
     }
 
 
+def source_files(paths: Mapping[str, FilePath | None], server_anchors: CertificateSource | None) -> list[FilePath]:
+    """Return the paths that `read_files` reads, and that of the anchors if they are given as a path."""
+    anchors = [server_anchors] if isinstance(server_anchors, str | os.PathLike) else []
+    return [path for path in (*paths.values(), *anchors) if path is not None]
+
+
+def environment_files(environment: Mapping[str, str], *, prefix: str) -> list[FilePath]:
+    """Return the paths that `read_environment` reads."""
+    names = (*PARTS, "SERVER_ANCHORS", "PASSWORD", "QWAC_PASSWORD", "QSEAL_PASSWORD")
+    return [path for name in names if (path := environment.get(f"{prefix}{name}_FILE"))]
+
+
 def read_environment(
     environment: Mapping[str, str], *, prefix: str
 ) -> tuple[dict[str, bytes | None], bytes | None, Passwords]:

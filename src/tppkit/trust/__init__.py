@@ -3,7 +3,7 @@
 paths = PathVerifier(load_anchors(Path("pki")))
 paths.verify(certificate, at=utc_now())
 
-material = load_trust(trusted_lists=Path("lists"), now=utc_now())
+material = load_trust(trusted_lists=Path("lists"))
 check_trust(certificate, as_=Use.QSEALC, at=utc_now(), material=material).findings
 """
 
@@ -12,6 +12,7 @@ from tppkit.trust.fetching import Fetch
 from tppkit.trust.material import TrustMaterial, check_trust, load_trust
 from tppkit.trust.path.verifier import PathVerifier, TrustedPath
 from tppkit.trust.path.window import Window
+from tppkit.trust.reload import Reloadable, Reloader
 from tppkit.trust.report import TrustReport
 from tppkit.trust.revocation.answers import RevocationAnswer, RevocationSource, State
 from tppkit.trust.revocation.checker import RevocationChecker
@@ -22,8 +23,8 @@ from tppkit.trust.trusted_list.lists import QualifiedStatus, TrustedLists
 from tppkit.trust.trusted_list.qualified_status import Purpose
 
 __all__ = [
-    "Anchors", "CertificateStatus", "Fetch", "PathVerifier", "Purpose", "QualifiedStatus", "RevocationAnswer",
-    "RevocationChecker", "RevocationEvidence", "RevocationPolicy", "RevocationScope", "RevocationSource", "State",
+    "Anchors", "CertificateStatus", "Fetch", "PathVerifier", "Purpose", "QualifiedStatus", "Reloadable", "Reloader",
+    "RevocationAnswer", "RevocationChecker", "RevocationEvidence", "RevocationPolicy", "RevocationScope", "RevocationSource", "State",
     "TrustMaterial", "TrustReport", "TrustedLists", "TrustedPath", "Window", "check_trust", "load_anchors", "load_revocation",
     "load_trust", "load_trusted_lists", "make_anchors", "parse_revocation",
 ]  # fmt: skip

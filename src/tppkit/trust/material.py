@@ -2,36 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from os import PathLike
+from threading import Lock
 from types import MappingProxyType
+from weakref import WeakSet
 
 from tppkit._cache import Cache
-from tppkit._clock import as_utc
-from tppkit._files import FilePath
+from tppkit._clock import Clock, as_utc, utc_now
+from tppkit._files import FilePath, FileTimes, as_path
 from tppkit.certificates import EidasCertificate, Use
 from tppkit.errors import CertificateRejected, ConfigurationError
-from tppkit.trust.anchors import Anchors, load_anchors, load_public_keys
+from tppkit.trust.anchors import Anchors
+from tppkit.trust.material_files import NO_ANSWERS, MaterialFiles, TrustParts, require_renewal
 from tppkit.trust.path.verifier import PathVerifier
+from tppkit.trust.path.window import Window
 from tppkit.trust.report import REMEMBERED, TrustReport, UseVerifier, check_profile
 from tppkit.trust.revocation.checker import RevocationChecker
 from tppkit.trust.revocation.outcome import RevocationPolicy
 from tppkit.trust.revocation.retained import RevocationEvidence
-from tppkit.trust.trusted_list.folder import load_trusted_lists
 from tppkit.trust.trusted_list.lists import QualifiedStatus, TrustedLists
 from tppkit.trust.trusted_list.qualified_status import Purpose
 
 PURPOSES: Mapping[Use, Purpose] = MappingProxyType({Use.QWAC: "web", Use.QSEALC: "eseal"})
-_NO_ANSWERS = RevocationEvidence()
+
+
+class _State:
+    """What a reload replaces in one step: the parts, and what verifies by them.
+
+    Args:
+        parts: what certificates are trusted by.
+        revocation: checks revocation; None to check none.
+    """
+
+    def __init__(self, parts: TrustParts, revocation: RevocationChecker | None) -> None:
+        self.parts = parts
+        self.revocation = revocation
+        self._verifiers = Cache[tuple[str, ...], PathVerifier](REMEMBERED)
+
+    def anchors_for(self, use: Use, at: datetime) -> Anchors:
+        anchors, lists = self.parts.anchors, self.parts.lists
+        if anchors is not None:
+            return anchors
+        if lists is None:
+            raise ConfigurationError("trust.no-anchors", "no authorities were given: give anchors or trusted lists")
+        return lists.make_anchors(purpose=PURPOSES[use], at=at)
+
+    def verifier(self, anchors: Anchors) -> PathVerifier:
+        roots = tuple(root.sha256 for root in anchors.roots)
+        verifier = self._verifiers.get(roots)
+        if verifier is None:
+            verifier = PathVerifier(anchors, revocation=self.revocation)
+            self._verifiers.put(roots, verifier)
+        return verifier
 
 
 class TrustMaterial(UseVerifier):
     """What certificates are trusted by. With trusted lists, a certificate must also be qualified for its use.
 
-        material = load_trust(trust="pki", trusted_lists="lists", now=utc_now())
+        material = load_trust(trust="pki", trusted_lists="lists")
         policy = SealPolicy(material)
         check_trust(certificate, as_=Use.QSEALC, at=received_at, material=material).findings
+
+    Made by `load_trust`, it can be read again: see `reload`.
 
     Args:
         anchors: the authorities; None for those that the lists grant for the use at the time.
@@ -47,16 +82,36 @@ class TrustMaterial(UseVerifier):
         *,
         lists: TrustedLists | None = None,
         revocation: RevocationChecker | None = None,
-        answers: RevocationEvidence = _NO_ANSWERS,
+        answers: RevocationEvidence = NO_ANSWERS,
         keys: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__()
-        self.keys = keys
-        self.anchors = anchors
-        self.lists = lists
-        self.revocation = revocation
-        self._answers = answers
-        self._verifiers = Cache[tuple[str, ...], PathVerifier](REMEMBERED)
+        self._state = _State(TrustParts(anchors, lists, answers, keys), revocation)
+        self._files: MaterialFiles | None = None
+        self._times: FileTimes = ()
+        self._now: Clock = utc_now
+        self._windows = WeakSet[Window]()
+        self._lock = Lock()
+
+    @property
+    def anchors(self) -> Anchors | None:
+        """The authorities; None for those that the lists grant for the use at the time."""
+        return self._state.parts.anchors
+
+    @property
+    def lists(self) -> TrustedLists | None:
+        """The trusted lists; None if no qualification is checked."""
+        return self._state.parts.lists
+
+    @property
+    def revocation(self) -> RevocationChecker | None:
+        """Checks revocation; None if none is checked."""
+        return self._state.revocation
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """SHA-256 of public keys that sign without certificates."""
+        return self._state.parts.keys
 
     @property
     def has_anchors(self) -> bool:
@@ -69,11 +124,7 @@ class TrustMaterial(UseVerifier):
         Raises:
             ConfigurationError: `trust.no-anchors`, no authorities were given, or no list grants one at the time.
         """
-        if self.anchors is not None:
-            return self.anchors
-        if self.lists is None:
-            raise ConfigurationError("trust.no-anchors", "no authorities were given: give anchors or trusted lists")
-        return self.lists.make_anchors(purpose=PURPOSES[use], at=at)
+        return self._state.anchors_for(use, at)
 
     def check_use(
         self,
@@ -86,27 +137,31 @@ class TrustMaterial(UseVerifier):
         essential_only: bool = False,
     ) -> TrustReport:
         """Find everything against a certificate, as `check_trust`."""
-        at = as_utc(at)
+        at, state = as_utc(at), self._state
+        lists = state.parts.lists
         try:
-            anchors = self.anchors_for(as_, at)
+            anchors = state.anchors_for(as_, at)
         except ConfigurationError as e:  # with lists a fact about the time, not a wrong setting
             report = check_profile(certificate, as_=as_, at=at, edition=edition, essential_only=essential_only)
-            if self.has_anchors:
+            if lists is not None:
                 report = report.add((), CertificateRejected(e.code, e.message, clause=e.clause))
         else:
-            report = self._verifier(anchors).check_use(
+            report = state.verifier(anchors).check_use(
                 certificate, as_=as_, at=at, intermediates=intermediates, edition=edition, essential_only=essential_only
             )
-        if self.lists is None:
-            return report
-        known = () if self.anchors is None else self.anchors.intermediates
-        status = self.lists.status(certificate, at=at, intermediates=(*known, *intermediates))
-        report = replace(report, status=status)
-        try:
-            status.require_purpose(PURPOSES[as_])
-        except CertificateRejected as e:
-            return report.add(status.findings, e)
-        return _qualify(report.add(status.findings), self.lists, status)
+        if lists is not None:
+            known = () if state.parts.anchors is None else state.parts.anchors.intermediates
+            status = lists.status(certificate, at=at, intermediates=(*known, *intermediates))
+            report = replace(report, status=status)
+            try:
+                status.require_purpose(PURPOSES[as_])
+            except CertificateRejected as e:
+                report = report.add(status.findings, e)
+            else:
+                report = _qualify(report.add(status.findings), lists, status)
+        if report.path is not None:
+            self._watch(report.path.window, state)
+        return report
 
     def with_answers(self, answers: RevocationEvidence, *, now: datetime | None) -> TrustMaterial:
         """Return this material with further answers about revocation, which must prove each end entity good.
@@ -116,22 +171,81 @@ class TrustMaterial(UseVerifier):
             now: the present, or the time to judge at if that is later; answers dated after it prove nothing good. None accepts
                 those of any time.
         """
-        every = self._answers + answers
-        checker = RevocationChecker(
-            policy=RevocationPolicy.HARD_FAIL_LEAF,
-            evidence=every,
-            now=None if now is None else lambda: now,
-            remember=timedelta.max,  # no news comes while the files are the same
-        )
-        return TrustMaterial(self.anchors, lists=self.lists, revocation=checker, answers=every, keys=self.keys)
+        parts = self._state.parts
+        every = (parts.answers or NO_ANSWERS) + answers
+        checker = _make_checker(every, None if now is None else lambda: now)
+        return TrustMaterial(parts.anchors, lists=parts.lists, revocation=checker, answers=every, keys=parts.keys)
 
-    def _verifier(self, anchors: Anchors) -> PathVerifier:
-        roots = tuple(root.sha256 for root in anchors.roots)
-        verifier = self._verifiers.get(roots)
-        if verifier is None:
-            verifier = PathVerifier(anchors, revocation=self.revocation)
-            self._verifiers.put(roots, verifier)
-        return verifier
+    @property
+    def has_changed(self) -> bool:
+        """Whether its files changed since they were read, by their identities, sizes and times."""
+        return self._files is not None and self._files.times() != self._times
+
+    def reload(self, *, at: datetime | None = None) -> bool:
+        """Read the files again, check them completely, and use them from the next request on.
+
+            material = load_trust(trust="anchors", answers=["crls"])
+            signal.signal(signal.SIGHUP, lambda *_: material.reload())
+
+        All is replaced in one step, and every remembered verdict ends, also in the policies that use this material. After an error
+        all stays as it was. No request waits for a reload.
+
+        Args:
+            at: the present time, aware; None for that of the clock of `load_trust`.
+
+        Returns:
+            Whether anything changed.
+
+        Raises:
+            ConfigurationError: `trust.no-source`, it was not made by `load_trust`; `trust.changing`; `trust.unreadable`, also for
+                one file of authorities that could be read before; `trust.no-anchors`, also if none is valid now; see `load_trust`.
+            FormatError: see `load_trust`.
+            VerificationError: `trusted-list.*`, a list would be lost, or replaced by an older or expired one; `crl.rollback`,
+                `crl.signature`, `crl.missing`, `revocation.stale`, `revocation.future`, the same for a CRL.
+        """
+        if self._files is None:
+            raise ConfigurationError("trust.no-source", "this material was not read from files: use load_trust")
+        at = as_utc(self._now() if at is None else at)
+        while True:
+            before = self._state
+            parts, times = self._files.read()
+            require_renewal(parts, before.parts, at=at)
+            is_same = parts.content == before.parts.content
+            state = before if is_same else _state_of(parts, self._now)
+            with self._lock:
+                if self._state is not before:  # replaced by another thread, perhaps with newer files
+                    continue
+                self._state, self._times = state, times
+                if not is_same:
+                    self._forget()
+            return not is_same
+
+    def _watch(self, window: Window, state: _State) -> None:
+        """End a verdict with the state that it was made by."""
+        with self._lock:
+            if state is self._state:
+                self._windows.add(window)
+                return
+        window.close()
+
+    def _forget(self) -> None:
+        for window in self._windows:
+            window.close()
+        self._windows.clear()
+        self._trusted.clear()
+
+
+def _state_of(parts: TrustParts, now: Clock) -> _State:
+    return _State(parts, None if parts.answers is None else _make_checker(parts.answers, now))
+
+
+def _make_checker(answers: RevocationEvidence, now: Clock | None) -> RevocationChecker:
+    return RevocationChecker(
+        policy=RevocationPolicy.HARD_FAIL_LEAF,
+        evidence=answers,
+        now=now,
+        remember=timedelta.max,  # no news comes while the files are the same
+    )
 
 
 def _qualify(report: TrustReport, lists: TrustedLists, status: QualifiedStatus) -> TrustReport:
@@ -158,7 +272,7 @@ def check_trust(
 ) -> TrustReport:
     """Find everything against a certificate at a time: profile, chain, revocation and qualified status; never raises on content.
 
-        report = check_trust(qwac, as_=Use.QWAC, at=received_at, material=load_trust(trust="pki", now=utc_now()))
+        report = check_trust(qwac, as_=Use.QWAC, at=received_at, material=load_trust(trust="pki"))
         [(finding.severity, finding.code) for finding in report.findings]
 
     Nothing is remembered between calls: one certificate is not trusted by the intermediates of another. `verify_use` of the material
@@ -186,31 +300,43 @@ def load_trust(
     *,
     trust: FilePath | None = None,
     trusted_lists: FilePath | None = None,
-    answers: RevocationEvidence | None = None,
-    now: datetime,
+    answers: RevocationEvidence | FilePath | Iterable[FilePath] | None = None,
+    now: Clock | datetime = utc_now,
 ) -> TrustMaterial:
-    """Read trust material from files.
+    """Read trust material from files, which `TrustMaterial.reload` and a `Reloader` read again.
 
-        material = load_trust(trust="pki", answers=load_revocation(["issuing.crl"]), now=utc_now())
-        policy = SealPolicy(material)
+        material = load_trust(trust="pki", answers=["crls", "leaf.ors"])
+        with Reloader(material, every=60):
+            serve(SealGate(PSD2, qwacs=QwacPolicy(material), seals=SealPolicy(material)))
 
     With answers, the end entity must be proven good; an authority above it without a usable answer gives a warning.
 
     Args:
         trust: authorities, a file or folder, as for `load_anchors`; in it also public keys in PEM (.pem, .pub), for callbacks.
         trusted_lists: a folder of trusted lists, as for `load_trusted_lists`.
-        answers: CRLs and OCSP responses; None to check no revocation.
-        now: the present, or the time to judge at if that is later; answers dated after it prove nothing good.
+        answers: files with CRLs and OCSP responses, and folders, of which files that end in .crl, .ocsp or .ors are read; or what
+            `load_revocation` returned, which is not read again; None to check no revocation.
+        now: the clock; or a time that stays the present, or the time to judge at if that is later. Answers dated after it prove
+            nothing good.
 
     Raises:
-        ConfigurationError: `trust.no-anchors`, also for answers without authorities; `trust.unreadable`; and as
-            `load_trusted_lists`.
-        FormatError, VerificationError: as `load_trusted_lists`.
+        ConfigurationError: `trust.no-anchors`, also for answers without authorities; `trust.no-answers`; `trust.unreadable`;
+            `trust.changing`; and as `load_trusted_lists`.
+        FormatError: as `load_revocation` and `load_trusted_lists`.
+        VerificationError: as `load_trusted_lists`.
     """
     if answers is not None and trust is None and trusted_lists is None:
         message = "answers about revocation are proven by authorities: give --trust or --trusted-lists too"
         raise ConfigurationError("trust.no-anchors", message)
-    anchors = None if trust is None else load_anchors(trust)
-    lists = None if trusted_lists is None else load_trusted_lists(trusted_lists)
-    material = TrustMaterial(anchors, lists=lists, keys=frozenset() if trust is None else load_public_keys(trust))
-    return material if answers is None else material.with_answers(answers, now=now)
+    if isinstance(answers, str | PathLike):
+        answers = (answers,)
+    files = MaterialFiles(
+        None if trust is None else as_path(trust),
+        None if trusted_lists is None else as_path(trusted_lists),
+        answers if answers is None or isinstance(answers, RevocationEvidence) else tuple(map(as_path, answers)),
+    )
+    parts, times = files.read()
+    material = TrustMaterial()
+    material._now = (lambda: now) if isinstance(now, datetime) else now
+    material._state, material._files, material._times = _state_of(parts, material._now), files, times
+    return material

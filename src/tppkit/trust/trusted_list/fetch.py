@@ -160,7 +160,7 @@ def _fetch_top(run: _Run, address: str, signers: Signers) -> TrustedList:
             raise
         top, pivots = _verify_through_pivots(run, newest, signers)
     old = run.at_hand.list_of_lists if run.at_hand else None
-    _refuse_older(top, old)
+    require_not_older(top, old)
     for pivot in pivots:
         run.keep_pivot(pivot)
     run.keep(top, old, _LOTL_FILE)
@@ -205,7 +205,12 @@ def _server(address: str) -> tuple[str, str] | None:
     return parts.scheme, parts.netloc
 
 
-def _refuse_older(fetched: TrustedList, old: TrustedList | None) -> None:
+def require_not_older(fetched: TrustedList, old: TrustedList | None) -> None:
+    """Reject a list that is older than the one in use.
+
+    Raises:
+        VerificationError: `trusted-list.rollback`.
+    """
     # By the date as well: an attacker with the key of a retired signer can choose any number, but no date after its retirement.
     if old is not None and (fetched.sequence_number < old.sequence_number or fetched.issued < old.issued):
         raise VerificationError(
@@ -227,7 +232,7 @@ def _fetch_national(run: _Run, pointer: Pointer, top: TrustedList) -> None:
                 "trusted-list.not-named",
                 f"{pointer.location} serves the list of {fetched.territory}, not {pointer.territory}",
             )
-        _refuse_older(fetched, old)
+        require_not_older(fetched, old)
     except TppkitError as e:
         run.fail(pointer.location, pointer.territory, e)
         return

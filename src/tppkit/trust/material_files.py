@@ -1,0 +1,249 @@
+"""The files of trust material, and whether what they contain now may replace what they contained before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+
+from tppkit._clock import format_time, shift
+from tppkit._files import FilePath, FileTimes, as_path, file_times
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import ConfigurationError, VerificationError
+from tppkit.trust.anchors import CERTIFICATE_SUFFIXES, Anchors, load_anchors, load_public_keys
+from tppkit.trust.revocation.answers import CLOCK_SKEW
+from tppkit.trust.revocation.ocsp_response import OcspResponse
+from tppkit.trust.revocation.retained import RevocationEvidence, load_revocation
+from tppkit.trust.revocation.revocation_list import DISTRIBUTION_POINT, Crl
+from tppkit.trust.trusted_list.fetch import require_not_older
+from tppkit.trust.trusted_list.folder import LIST_SUFFIXES, SIGNERS_FOLDER, load_trusted_lists
+from tppkit.trust.trusted_list.lists import TrustedLists
+from tppkit.trust.trusted_list.model import TrustedList
+from tppkit.trust.trusted_list.qualified_status import check_freshness
+
+ANSWER_SUFFIXES = frozenset({".crl", ".ocsp", ".ors"})
+MAX_ANSWERS = 1000
+_SUFFIXES = CERTIFICATE_SUFFIXES | {".pub"} | LIST_SUFFIXES | ANSWER_SUFFIXES
+_ATTEMPTS = 3
+NO_ANSWERS = RevocationEvidence()
+
+
+@dataclass(frozen=True, slots=True)
+class TrustParts:
+    """What trust material consists of.
+
+    Attributes:
+        anchors: the authorities; None for those that the lists grant.
+        lists: the trusted lists; None without.
+        answers: about revocation; None if none is checked.
+        keys: SHA-256 of public keys that sign without certificates.
+    """
+
+    anchors: Anchors | None = None
+    lists: TrustedLists | None = None
+    answers: RevocationEvidence | None = None
+    keys: frozenset[str] = frozenset()
+
+    @property
+    def content(self) -> tuple[object, ...]:
+        """What decides about certificates: hashes of all parts. Equal parts have equal content."""
+        anchors, lists = self.anchors, self.lists
+        return (
+            anchors and (_hashes(anchors.roots), _hashes(anchors.intermediates)),
+            lists and (_hashes(_every(lists)), frozenset(one.signer.sha256 for one in _every(lists))),
+            self.answers and (_hashes(self.answers.crls), _hashes(self.answers.ocsp)),
+            self.keys,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MaterialFiles:
+    """The paths of trust material, each a file or a folder.
+
+    Attributes:
+        trust: authorities and public keys.
+        trusted_lists: a folder of trusted lists.
+        answers: CRLs and OCSP responses: paths, or what was read of them, which stays; None to check no revocation.
+    """
+
+    trust: Path | None
+    trusted_lists: Path | None
+    answers: tuple[Path, ...] | RevocationEvidence | None
+
+    def times(self) -> FileTimes:
+        """Return the identities, sizes and times of the files."""
+        lists = [self.trusted_lists, self.trusted_lists / SIGNERS_FOLDER] if self.trusted_lists else []
+        answers = self.answers if isinstance(self.answers, tuple) else ()
+        paths = (path for path in (self.trust, *lists, *answers) if path is not None)
+        return file_times(paths, suffixes=_SUFFIXES)
+
+    def read(self) -> tuple[TrustParts, FileTimes]:
+        """Read all files, again if one changes meanwhile.
+
+        Raises:
+            ConfigurationError: `trust.changing`, they change faster than they are read; see `load_trust`.
+            FormatError, VerificationError: see `load_trust`.
+        """
+        for _ in range(_ATTEMPTS):
+            times = self.times()
+            parts = self._read()
+            if times == self.times():
+                return parts, times
+        raise ConfigurationError("trust.changing", "the files of the trust material change while they are read")
+
+    def _read(self) -> TrustParts:
+        answers = self.answers
+        if isinstance(answers, tuple):
+            paths, answers = answers, load_revocation(file for path in answers for file in answer_files(path))
+            if answers == NO_ANSWERS:
+                raise ConfigurationError("trust.no-answers", f"no CRL or OCSP response is in {paths}")
+            for crl in answers.crls:
+                crl.index()  # here, not in the first request
+        return TrustParts(
+            None if self.trust is None else load_anchors(self.trust),
+            None if self.trusted_lists is None else load_trusted_lists(self.trusted_lists),
+            answers,
+            frozenset() if self.trust is None else load_public_keys(self.trust),
+        )
+
+
+def answer_files(path: FilePath) -> list[Path]:
+    """Return a file, or the files of a folder that end in .crl, .ocsp or .ors.
+
+    Raises:
+        ConfigurationError: `trust.unreadable`, the folder cannot be read or contains too many.
+    """
+    path = as_path(path)
+    try:
+        if not path.is_dir():
+            return [path]
+        files = sorted(one for one in path.iterdir() if one.suffix.lower() in ANSWER_SUFFIXES and one.is_file())
+    except OSError as e:
+        raise ConfigurationError("trust.unreadable", f"{path} cannot be read: {e.strerror}") from e
+    if len(files) > MAX_ANSWERS:
+        raise ConfigurationError("trust.unreadable", f"{path} holds more than {MAX_ANSWERS} CRLs and OCSP responses")
+    return files
+
+
+def require_renewal(new: TrustParts, before: TrustParts, *, at: datetime) -> None:
+    """Require that new parts may replace those in force.
+
+    Authorities may be removed, because that is how a user ends the trust in one. Lists and CRLs may not, while they are in force:
+    nothing but a failure takes them away.
+
+    Args:
+        new: read from the files.
+        before: those in force.
+        at: the present, aware UTC.
+
+    Raises:
+        ConfigurationError: `trust.unreadable`, a file cannot be used; `trust.no-anchors`, no authority is valid.
+        VerificationError: `trusted-list.*`; `crl.rollback`, `crl.signature`, `crl.missing`, `revocation.stale`,
+            `revocation.future`.
+    """
+    # 1. Each file of authorities can be read, and an authority is valid.
+    # 2. No list in force is lost because its file cannot be used, or replaced by an older or an expired one.
+    # 3. No CRL in force is lost, or replaced by an older, an expired or a forged one.
+    if new.anchors is not None:
+        _require_anchors(new.anchors, before.anchors or Anchors(()), at)  # 1
+    if new.lists is not None:
+        _require_lists(new.lists, before.lists or TrustedLists(()), at)  # 2
+    if new.answers is not None:
+        _require_crls(new.answers.crls, (before.answers or NO_ANSWERS).crls, tuple(_authorities(new, at)), at)  # 3
+
+
+def _require_anchors(new: Anchors, before: Anchors, at: datetime) -> None:
+    known = {finding.message for finding in before.findings}
+    faults = [finding.message for finding in new.findings if finding.message not in known]
+    if faults:
+        raise ConfigurationError("trust.unreadable", f"the trust material was not replaced: {'; '.join(faults[:3])}")
+    if not any(root.is_valid_at(at) for root in new.roots):
+        raise ConfigurationError("trust.no-anchors", f"no authority of the files is valid at {format_time(at)}")
+
+
+def _every(lists: TrustedLists) -> tuple[TrustedList, ...]:
+    return (*([lists.list_of_lists] if lists.list_of_lists else []), *lists.lists)
+
+
+def _require_lists(new: TrustedLists, before: TrustedLists, at: datetime) -> None:
+    lost = {one.territory: one for one in _every(before)}
+    for one in _every(new):
+        old = lost.pop(one.territory, None)
+        if old is None or old.sha256 == one.sha256:
+            continue
+        require_not_older(one, old)
+        finding = check_freshness(one, at)
+        if finding and finding.code == "trusted-list.expired" and not check_freshness(old, at):
+            raise VerificationError(finding.code, finding.message, clause=finding.clause)
+    known = {(failure.source, failure.code) for failure in before.failures}
+    # The list of lists may name other signers for a list that stayed as it was.
+    known |= {(one.source, code) for one in lost.values() for code in ("trusted-list.signer", "trusted-list.not-named")}
+    for failure in new.failures if lost else ():
+        if (failure.source, failure.code) not in known:
+            message = f"the list of {', '.join(sorted(lost))} would be lost: {failure.source}: {failure.message}"
+            raise VerificationError(failure.code, message)
+
+
+def _authorities(parts: TrustParts, at: datetime) -> Iterator[EidasCertificate]:
+    if parts.anchors is not None:
+        yield from (*parts.anchors.roots, *parts.anchors.intermediates)
+    elif parts.lists is not None:
+        for purpose in ("web", "eseal"):
+            with suppress(ConfigurationError):  # no list grants one for this purpose
+                yield from parts.lists.make_anchors(purpose=purpose, at=at).roots
+
+
+def _require_crls(
+    new: Iterable[Crl], before: Iterable[Crl], authorities: Sequence[EidasCertificate], at: datetime
+) -> None:
+    latest, in_force = _latest(new), _latest(before)
+    for scope, crl in latest.items():
+        old = in_force.pop(scope, None)
+        if old is not None and old.sha256 == crl.sha256:
+            continue
+        if crl.this_update > shift(at, CLOCK_SKEW):
+            raise VerificationError("revocation.future", f"{_name(crl)} is dated after the present")
+        if old is not None and crl.this_update < old.this_update:
+            message = f"{_name(crl)} is older than the one of {format_time(old.this_update)} that is in use"
+            raise VerificationError("crl.rollback", message)
+        if old is not None and _is_stale(crl, at) and not _is_stale(old, at):
+            raise VerificationError("revocation.stale", f"{_name(crl)} has ended, the one in use has not")
+        named = [one for one in authorities if one.subject.comparable == crl.issuer]
+        if named and not any(_is_signed(crl, authority) for authority in named):
+            raise VerificationError("crl.signature", f"{_name(crl)} is not signed by that authority")
+    trusted = {one.subject.comparable for one in authorities}
+    for crl in in_force.values():
+        if crl.issuer in trusted and not _is_stale(crl, at):
+            raise VerificationError("crl.missing", f"{_name(crl)} was removed, but it is still in force")
+
+
+def _name(crl: Crl) -> str:
+    return f"the CRL of {crl.issuer_name} of {format_time(crl.this_update)}"
+
+
+def _is_stale(crl: Crl, at: datetime) -> bool:
+    return crl.next_update is not None and at > shift(crl.next_update, CLOCK_SKEW)
+
+
+def _latest(crls: Iterable[Crl]) -> dict[object, Crl]:
+    """The latest CRL of each issuer and scope; complete ones and delta CRLs are two scopes."""
+    found: dict[object, Crl] = {}
+    for crl in sorted(crls, key=lambda one: one.this_update):
+        scope = crl.extensions.get(DISTRIBUTION_POINT)
+        found[crl.issuer, scope and scope.value, crl.base_number is None] = crl
+    return found
+
+
+def _is_signed(crl: Crl, authority: EidasCertificate) -> bool:
+    try:
+        return crl.x509.is_signature_valid(authority.x509.public_key())  # type: ignore[arg-type]  # other keys raise
+    except (TypeError, ValueError, UnsupportedAlgorithm):
+        return False
+
+
+def _hashes(items: Iterable[EidasCertificate | TrustedList | Crl | OcspResponse]) -> frozenset[str]:
+    return frozenset(one.sha256 for one in items)

@@ -1,0 +1,157 @@
+"""Reading trust material and identities again while a program runs.
+
+with Reloader(material, identity, every=60):
+    serve()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from threading import Event, Thread
+from time import monotonic
+from types import TracebackType
+from typing import NoReturn, Protocol, Self
+
+from tppkit._clock import Clock, utc_now
+from tppkit.errors import ConfigurationError, TppkitError
+
+_LOG = logging.getLogger("tppkit.trust")
+RELOADED, UNCHANGED, REFUSED = "reloaded", "unchanged", "refused"
+OnReload = Callable[[str, str, float], object]  # called with an outcome, a code or "", and seconds, for metrics
+
+
+class Reloadable(Protocol):
+    """What was read from files and can be read again: `TrustMaterial` of `load_trust`, and `client.Identity`.
+
+    Example:
+        def watch(*sources: Reloadable) -> Reloader:
+            return Reloader(*sources, every=60)
+    """
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the files changed since they were last read successfully, by their identities, sizes and times."""
+
+    def reload(self, *, at: datetime) -> bool:
+        """Read the files again, and use what they contain; after an error, all stays as it was.
+
+        Args:
+            at: the present time, aware.
+
+        Returns:
+            Whether anything changed.
+
+        Raises:
+            TppkitError: they cannot be used.
+        """
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A source, and the failure that was last logged for it."""
+
+    source: Reloadable
+    reported: tuple[str, str] | None = None
+
+
+class Reloader:
+    """Reads sources again when their files change, in a thread or a task.
+
+        with Reloader(material, every=60):  # or: task = asyncio.create_task(Reloader(material, every=60).run())
+            server.run()
+
+    If a source cannot be read, it stays as it was, and is tried again at each look. The logger is `tppkit.trust`: INFO for each reload,
+    ERROR for each failure, which is logged again only if its code or message changes.
+
+    Args:
+        sources: looked at in this order.
+        every: seconds between two looks at the files.
+        on_reload: called after each attempt with the outcome (`reloaded`, `unchanged`: the files changed, but not what they contain;
+            `refused`), the code of the failure or "", and the seconds that it took.
+        now: the clock.
+
+    Raises:
+        ConfigurationError: `reload.every`, it is not above 0.
+    """
+
+    def __init__(
+        self, *sources: Reloadable, every: float, on_reload: OnReload | None = None, now: Clock = utc_now
+    ) -> None:
+        if not every > 0:
+            raise ConfigurationError("reload.every", f"every={every} is not a number of seconds above 0")
+        self._watched = [_Watched(source) for source in sources]
+        self._every = every
+        self._on_reload = on_reload
+        self._now = now
+        self._stopping = Event()
+        self._thread: Thread | None = None
+
+    def check(self) -> None:
+        """Look at the files once, and read again what changed. Call it from one thread at a time."""
+        for watched in self._watched:
+            if watched.source.has_changed:
+                self._reload(watched)
+
+    def start(self) -> None:
+        """Start a thread that calls `check`, now and then every so many seconds. In a server that forks, call it in each worker.
+
+        Raises:
+            ConfigurationError: `reload.started`, it is running.
+        """
+        if self._thread is not None:
+            raise ConfigurationError("reload.started", "this reloader is running")
+        self._stopping.clear()
+        self._thread = Thread(target=self._work, name="tppkit-reload", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread, after a reload that is under way."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    async def run(self) -> NoReturn:
+        """Call `check` in a thread, now and then every so many seconds, until the task is cancelled."""
+        while True:
+            await asyncio.to_thread(self.check)
+            await asyncio.sleep(self._every)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _work(self) -> None:
+        while True:
+            self.check()
+            if self._stopping.wait(self._every):
+                return
+
+    def _reload(self, watched: _Watched) -> None:
+        begin = monotonic()
+        name, code = type(watched.source).__name__, ""
+        try:
+            outcome = RELOADED if watched.source.reload(at=self._now()) else UNCHANGED
+        except Exception as e:  # noqa: BLE001  # an error of one source must not end the others
+            outcome, code = REFUSED, e.code if isinstance(e, TppkitError) else "internal.unexpected"
+            message = e.message if isinstance(e, TppkitError) else type(e).__name__
+            if watched.reported != (code, message):
+                watched.reported = code, message
+                _LOG.error("%s stays as it was: %s [%s]", name, message, code)
+        else:
+            watched.reported = None
+            _LOG.info("%s: %s", name, outcome)
+        if self._on_reload is not None:
+            try:
+                self._on_reload(outcome, code, monotonic() - begin)
+            except Exception:  # noqa: BLE001  # a counter must not end the thread
+                _LOG.exception("on_reload failed")

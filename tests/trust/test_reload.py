@@ -1,0 +1,213 @@
+"""What a reload changes, what it refuses, and what the reloader reports."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+from list_builder import WEB, Listed, ListFacts, State, list_of_lists, pointer, sign, write_list
+
+from refusals import refused
+from tppkit.certificates import Use
+from tppkit.errors import CertificateRejected, ConfigurationError, TppkitError, VerificationError
+from tppkit.testpki import certificate_pem, make_pki
+from tppkit.testpki.crl import Revocation
+from tppkit.trust import Reloader, TrustMaterial, load_trust
+
+AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
+LATER = AT + timedelta(hours=1)
+
+
+class Files:
+    """Anchors, lists and CRLs of a test PKI, as an operator keeps them."""
+
+    def __init__(self, folder: Path, pki, operator, commission) -> None:
+        self.pki, self.operator, self.commission = pki, operator, commission
+        self.anchors, self.lists, self.crls = (folder / name for name in ("anchors", "lists", "crls"))
+        for made in (self.anchors, self.lists / "lotl-signers", self.crls):
+            made.mkdir(parents=True)
+        signer = commission.certificate.x509.public_bytes(Encoding.PEM)
+        (self.lists / "lotl-signers" / "a.pem").write_bytes(signer)
+        for number, authority in enumerate(pki.authorities):
+            (self.anchors / f"{number}.pem").write_bytes(certificate_pem(authority))
+        self.write_lists()
+        self.write_crls(AT)
+
+    def write_lists(self, *, number: int = 7, granted: bool = True, **facts) -> None:
+        state = State("granted" if granted else "withdrawn", datetime(2020, 1, 1, tzinfo=UTC), (WEB,))
+        national = ListFacts(
+            providers={"P": [Listed(self.pki.qwac_ca.certificate, [state])]}, sequence_number=number, **facts
+        )
+        top = list_of_lists([pointer("PT", [self.operator.certificate])], sequence_number=300 + number)
+        (self.lists / "lotl.xml").write_bytes(sign(top, self.commission))
+        (self.lists / "PT.xml").write_bytes(sign(write_list(national), self.operator))
+
+    def write_crls(self, at: datetime, *revoked: int) -> None:
+        entries = tuple(Revocation(serial, at) for serial in revoked)
+        pki = replace(self.pki, revocations=MappingProxyType({self.pki.qwac_ca.label: entries}))
+        for issuer in pki.issuers:
+            (self.crls / f"{issuer.label}.crl").write_bytes(pki.crl(issuer, at=at))
+
+    def load(self, **options) -> TrustMaterial:
+        return load_trust(trust=self.anchors, trusted_lists=self.lists, answers=self.crls, now=lambda: LATER, **options)
+
+
+@pytest.fixture
+def files(tmp_path, pki, operator, commission) -> Files:
+    return Files(tmp_path, pki, operator, commission)
+
+
+def verdict(material: TrustMaterial, certificate) -> str:
+    try:
+        material.verify_use(certificate, as_=Use.QWAC, at=LATER)
+    except CertificateRejected as e:
+        return e.code
+    return "trusted"
+
+
+def test_each_part_is_used_after_a_reload_and_not_before(files):
+    material, qwac = files.load(), files.pki.qwac.certificate
+    for change, expected in (
+        (lambda: files.write_crls(AT + timedelta(minutes=1), qwac.serial), "revocation.revoked"),
+        (lambda: files.write_crls(AT + timedelta(minutes=2)), "trusted"),
+        (lambda: files.write_lists(number=8, granted=False), "trusted-list.not-granted"),
+        (lambda: files.write_lists(number=9), "trusted"),
+        (lambda: files.anchors.joinpath("1.pem").unlink(), "trust.no-path"),
+    ):
+        before = verdict(material, qwac)
+        change()
+        assert material.has_changed
+        assert verdict(material, qwac) == before
+        assert material.reload()
+        assert not material.has_changed
+        assert verdict(material, qwac) == expected
+
+
+BROKEN = {
+    "half a list": (lambda f: halve(f.lists / "PT.xml"), "trusted-list.malformed"),
+    "an empty list": (lambda f: (f.lists / "PT.xml").write_bytes(b""), "trusted-list.malformed"),
+    "half a list of lists": (lambda f: halve(f.lists / "lotl.xml"), "trusted-list.no-lotl"),
+    "an older list": (lambda f: f.write_lists(number=6), "trusted-list.rollback"),
+    "half an authority": (lambda f: halve(f.anchors / "0.pem"), "trust.unreadable"),
+    "no authority": (lambda f: [one.unlink() for one in f.anchors.iterdir()], "trust.no-anchors"),
+    "half a CRL": (lambda f: halve(next(f.crls.iterdir())), "revocation.unreadable"),
+    "no CRL": (lambda f: [one.unlink() for one in f.crls.iterdir()], "trust.no-answers"),
+    "one CRL less": (lambda f: next(f.crls.iterdir()).unlink(), "crl.missing"),
+    "an older CRL": (lambda f: f.write_crls(AT - timedelta(minutes=5)), "crl.rollback"),
+    "a future CRL": (lambda f: f.write_crls(LATER + timedelta(days=1)), "revocation.future"),
+}
+
+
+def halve(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_old_state_stays_if_new_files_cannot_be_used(files, name):
+    breaking, code = BROKEN[name]
+    material, qwac = files.load(), files.pki.qwac.certificate
+    path = material.verify_use(qwac, as_=Use.QWAC, at=LATER)
+    breaking(files)
+    with refused(TppkitError, code):
+        material.reload()
+    assert material.verify_use(qwac, as_=Use.QWAC, at=LATER) is path
+    assert material.has_changed  # so it is tried again
+
+
+def test_a_crl_that_another_key_signed_is_refused(files):
+    material = files.load()
+    label = files.pki.qwac_ca.label
+    forged = make_pki(at=AT, seed=99)
+    file = files.crls / f"{label}.crl"
+    file.write_bytes(
+        next(forged.crl(one, at=AT + timedelta(minutes=1)) for one in forged.issuers if one.label == label)
+    )
+    with refused(VerificationError, "crl.signature"):
+        material.reload()
+
+
+def test_files_with_other_times_and_the_same_content_end_no_verdict(files):
+    material, qwac = files.load(), files.pki.qwac.certificate
+    path = material.verify_use(qwac, as_=Use.QWAC, at=LATER)
+    os.utime(files.lists / "PT.xml", ns=(1, 1))
+    assert material.has_changed
+    assert not material.reload()
+    assert not material.has_changed
+    assert material.verify_use(qwac, as_=Use.QWAC, at=LATER) is path
+
+
+def test_a_verdict_by_the_old_state_that_ends_after_the_swap_is_not_remembered(files, monkeypatch):
+    material, qwac = files.load(), files.pki.qwac.certificate
+    reached, swapped = threading.Event(), threading.Event()
+    lists = material.lists
+    find = lists.status
+
+    def slow(*args, **options):
+        reached.set()
+        assert swapped.wait(30)
+        return find(*args, **options)
+
+    monkeypatch.setattr(lists, "status", slow)
+    paths = []
+    thread = threading.Thread(
+        target=lambda: paths.append(material.verify_use(qwac, as_=Use.QWAC, at=LATER)), daemon=True
+    )
+    thread.start()
+    assert reached.wait(30)
+    files.write_crls(AT + timedelta(minutes=1), qwac.serial)
+    assert material.reload()
+    swapped.set()
+    thread.join(30)
+    assert not paths[0].holds_at(LATER)
+    assert verdict(material, qwac) == "revocation.revoked"
+
+
+def test_material_that_was_not_read_from_files_is_not_reloaded():
+    assert not TrustMaterial().has_changed
+    with refused(ConfigurationError, "trust.no-source"):
+        TrustMaterial().reload()
+
+
+def test_the_reloader_reports_each_attempt_and_logs_a_cause_once(files, caplog):
+    counted = []
+    material = files.load()
+    reloader = Reloader(material, every=0.01, on_reload=lambda *one: counted.append(one[:2]), now=lambda: LATER)
+    caplog.set_level(logging.INFO, "tppkit.trust")
+    reloader.check()
+    assert counted == []
+    halve(files.crls / f"{files.pki.qwac_ca.label}.crl")
+    reloader.check()
+    reloader.check()
+    files.write_crls(AT + timedelta(minutes=1))
+    reloader.check()
+    reloader.check()
+    assert counted == [("refused", "revocation.unreadable")] * 2 + [("reloaded", "")]
+    assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
+
+
+def test_a_reloader_in_a_thread_follows_a_link_that_is_renamed(files, tmp_path):
+    link, spare = tmp_path / "current", tmp_path / "next"
+    link.symlink_to(files.crls.name)
+    reloaded = threading.Event()
+    material = load_trust(trust=files.anchors, answers=link, now=lambda: LATER)
+    qwac = files.pki.qwac.certificate
+    with Reloader(material, every=0.01, on_reload=lambda *_: reloaded.set()):
+        files.crls = tmp_path / "crls-2"
+        files.crls.mkdir()
+        files.write_crls(AT + timedelta(minutes=1), qwac.serial)
+        spare.symlink_to("crls-2")
+        spare.replace(link)
+        assert reloaded.wait(30)
+    assert verdict(material, qwac) == "revocation.revoked"
+
+
+def test_an_interval_that_is_no_time_is_refused():
+    with refused(ConfigurationError, "reload.every"):
+        Reloader(every=0)
