@@ -288,6 +288,14 @@ _control_option = click.option(
 )
 
 
+@sandbox.command()
+@_control_option
+@json_option
+def reset(control_url: str) -> Result:
+    """Put the running sandbox back to its start: same certificates and keys, nothing else. TPPKIT_CONTROL_TOKEN is sent if it is set."""
+    return _clock_result(_control_call(control_url, "POST", "/reset"))
+
+
 @sandbox.group()
 def clock() -> None:
     """Show, advance or stop the sandbox's clock. TPPKIT_CONTROL_TOKEN is sent if it is set."""

@@ -20,6 +20,7 @@ from tppkit.sandbox.control import Control
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.deliveries import Sender
 from tppkit.sandbox.evidence import Evidence
+from tppkit.sandbox.reset import Gate
 from tppkit.web.replay_stores.table import RequestTable
 
 Q = TypeVar("Q")
@@ -131,6 +132,7 @@ class Services:
         now: the virtual clock.
         new_id: makes unguessable ids.
         events: runs due events before a request is answered or a customer acts.
+        gate: entered while a request reads and writes the bank, because a reset must not come in between.
     """
 
     database: Database
@@ -139,6 +141,7 @@ class Services:
     now: Clock
     new_id: Callable[[], str]
     events: Events
+    gate: Gate = field(default_factory=Gate)
 
 
 class Section(NamedTuple):

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -70,6 +71,11 @@ class SandboxClock:
         with self._lock:
             self._present()
             self._is_frozen = is_frozen
+
+    def start_over(self) -> None:
+        """Show real time again, after the row in the database was deleted."""
+        with self._lock:
+            self._offset, self._latest, self._is_frozen = timedelta(), from_microseconds(0), False
 
     async def advance(self, by: timedelta) -> datetime:
         """Move time forward and return the new virtual time.
@@ -210,6 +216,7 @@ class Events:
         now: the virtual clock.
         sources: the sources of the events.
         then: called after each commit that may have added deliveries.
+        gate: entered by `watch` for each turn.
 
     Example:
         await events.catch_up()                   # before anything is read or decided
@@ -217,12 +224,14 @@ class Events:
     """
 
     def __init__(
-        self, database: Database, now: Clock, sources: Sequence[EventSource], *, then: Callable[[], object] = lambda: None
+        self, database: Database, now: Clock, sources: Sequence[EventSource], *, then: Callable[[], object] = lambda: None,
+        gate: AbstractAsyncContextManager[object] | None = None,
     ) -> None:  # fmt: skip
         self._database = database
         self._now = now
         self._sources = sources
         self._then = then
+        self._gate = nullcontext() if gate is None else gate
         self._running = asyncio.Lock()
         self._next = database.run_at_start(self.next_time)
 
@@ -237,6 +246,10 @@ class Events:
             self._then()
         if at is not None and (self._next is None or at < self._next):
             self._next = at
+
+    def start_over(self) -> None:
+        """Forget what was due, after all events were deleted."""
+        self._next = None
 
     async def catch_up(self) -> None:
         """Run everything that is due, and return when it is committed.
@@ -272,7 +285,8 @@ class Events:
         while True:
             await asyncio.sleep(_TICK_S)
             try:
-                await self.catch_up()
+                async with self._gate:
+                    await self.catch_up()
             except Exception as e:  # each request reports it too, and the next turn tries again
                 _LOGGER.warning("events are delayed: %s", e, exc_info=not isinstance(e, TransportError))
 

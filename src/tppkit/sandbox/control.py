@@ -134,7 +134,7 @@ def _endpoint(control: Control) -> Callable[[Request], Awaitable[Response]]:
             reading = _read(request) if control.method == "POST" else None
             return JSONResponse(await control.answer(request.path_params, reading and await reading))
         except TppkitError as e:
-            return _refusal(503 if e.code.startswith(("database.", "archive.")) else 400, e)
+            return _refusal(503 if e.code.startswith(("database.", "archive.", "sandbox.busy")) else 400, e)
 
     return answer
 

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar, cast
 
-from sqlalchemy import Connection, MetaData
+from sqlalchemy import Connection, MetaData, delete
 
 from tppkit._locals import without_locals
 from tppkit.errors import ConfigurationError, TransportError
@@ -68,6 +68,7 @@ class Database:
         self._readers = ThreadPoolExecutor(READERS, "tppkit-reading")
         self._writer = Writer(self._engine, self._threads, _unavailable)
         self._streams = 0
+        self._clear = [delete(table) for metadata in tables for table in reversed(metadata.sorted_tables)]
 
     async def write(self, job: Callable[[Connection], T], *, then: Callable[[T], object] | None = None) -> T:
         """Run a job in a transaction, and return its result when that is durable.
@@ -148,6 +149,15 @@ class Database:
             TransportError: `database.unavailable`.
         """
         return run(self._engine, job, _unavailable)
+
+    def clear(self, db: Connection) -> None:
+        """Delete all rows of the sandbox, in a transaction."""
+        for statement in self._clear:
+            db.execute(statement)
+
+    async def settle(self) -> None:
+        """Wait until no job of `write` is queued or runs, also of those whose callers were cancelled."""
+        await self._writer.settle()
 
     async def close(self) -> None:
         """Finish queued jobs, and close every connection."""

@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -117,6 +118,7 @@ class Deliveries:
         self._changed = asyncio.Condition()
         self._awake = asyncio.Event()
         self._failure: Exception | None = None
+        self._is_stopped = False
 
     def wake(self) -> None:
         """Look for due deliveries at once, after a commit that may have added some."""
@@ -140,6 +142,18 @@ class Deliveries:
                     raise self._failure
                 await self._start(until)
 
+    @asynccontextmanager
+    async def stopped(self) -> AsyncIterator[None]:
+        """Cancel the running attempts, which are repeated later if their deliveries are still there, and start none in the body."""
+        async with self._changed:  # nothing is being started
+            self._is_stopped = True
+        try:
+            await self._cancel()
+            yield
+        finally:
+            self._is_stopped, self._page, self._failure = False, [], None
+            self.wake()
+
     async def watch(self) -> None:
         """Attempt due deliveries until cancelled; cancelled attempts are repeated at the next start."""
         try:
@@ -156,13 +170,18 @@ class Deliveries:
                 except Exception as e:  # the next turn tries again
                     _LOGGER.warning("deliveries are delayed: %s", e, exc_info=not isinstance(e, TransportError))
         finally:
-            tasks = [task for _, task in self._running.values()]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._cancel()
+
+    async def _cancel(self) -> None:
+        tasks = [task for _, task in self._running.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _start(self, until: datetime) -> None:
         """Start as many due attempts as the limits allow."""
+        if self._is_stopped:
+            return
         self._may_be_due |= not self._running
         while True:
             busy_counts = Counter(one.receiver for one, _ in self._running.values())

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import secrets
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 from sqlalchemy import Column, Connection, Integer, LargeBinary, MetaData, String, Table, bindparam, insert, select
 
 from tppkit._clock import utc_now
+from tppkit._files import PRIVATE, make_folder, replace_file, write_new
 from tppkit._text import printable
 from tppkit.errors import ArchiveError, ConfigurationError, TransportError
 from tppkit.evidence import EvidenceArchive, make_record
+from tppkit.evidence.archive import read_lines
 from tppkit.evidence.outbox import Outbox
 from tppkit.sandbox.database import Database
 from tppkit.seals import VerifiedRequest
@@ -23,6 +27,9 @@ from tppkit.web.caller import Caller
 _RETRY_S = 1.0
 _BATCH = 64  # rows, whose deletion takes about a millisecond
 _GATHER_S = 0.25  # wait for more records, so that they share a sync and a commit; payments wait for these
+EARLIER = "earlier-archives"  # archives from before resets, by their streams
+_STREAM_ID = "stream-id"
+_OUTBOX = "evidence_outbox"
 _LOGGER = logging.getLogger("tppkit.sandbox.evidence")
 
 
@@ -35,12 +42,16 @@ class Evidence:
         archive: the archive of the records.
         tables: its tables are added to these.
 
+    Attributes:
+        archive: the archive that gets the records now.
+
     Example:
         evidence.keep(db, caller, status=201, code=None, subject=payment_id)
     """
 
     def __init__(self, archive: EvidenceArchive, tables: MetaData) -> None:
-        self._outbox = Outbox(archive, tables, name="evidence_outbox")
+        self.archive = archive
+        self._outbox = Outbox(archive, tables, name=_OUTBOX)
         kept = Table(
             "kept_answers", tables, Column("key", LargeBinary, primary_key=True), Column("times", Integer, nullable=False)
         )  # fmt: skip
@@ -57,8 +68,7 @@ class Evidence:
             Column("stream_id", String(32), nullable=False),
         )  # fmt: skip
         self._read_archive = select(bound.c.stream_id)
-        self._write_archive = insert(bound).values(id=1, stream_id=archive.stream_id)
-        self._stream_id = archive.stream_id
+        self._write_archive = insert(bound)
         self._failure: ArchiveError | None = None
         self._added = asyncio.Event()
         self._drained = asyncio.Event()
@@ -69,14 +79,54 @@ class Evidence:
 
         Raises:
             ConfigurationError: `database.unusable`, the database belongs to another archive.
+            ArchiveError: see `begin_stream`.
         """
         bound = db.execute(self._read_archive).scalar_one_or_none()
         if bound is None:
-            db.execute(self._write_archive)
-        elif bound != self._stream_id:
+            self.bind(db, self.archive.stream_id)
+        elif bound == read_stream_id(self.archive.folder.parent):
+            self.begin_stream(bound)  # a crash after the commit of a reset left this to do
+        elif bound != self.archive.stream_id:
             raise ConfigurationError(
                 "database.unusable", "the evidence in this database belongs to an archive in another folder"
             )
+
+    def bind(self, db: Connection, stream_id: str) -> None:
+        """Bind a new database to the archive with this stream."""
+        db.execute(self._write_archive, {"id": 1, "stream_id": stream_id})
+
+    def next_stream(self) -> str:
+        """Return the id of the stream after a reset, which is in the folder before the database names it.
+
+        It is a new one if there are records, because no record may name a payment that the bank no longer has.
+
+        Raises:
+            ConfigurationError: `file.unwritable`.
+            ArchiveError: `archive.unreadable`.
+        """
+        if next(read_lines(self.archive.folder), None) is None:
+            return self.archive.stream_id
+        stream_id = secrets.token_hex(16)
+        replace_file(self.archive.folder.parent / _STREAM_ID, stream_id.encode(), mode=PRIVATE)
+        return stream_id
+
+    def begin_stream(self, stream_id: str) -> None:
+        """Set the archive aside as `earlier-archives/STREAM` and begin a new one; does nothing if the archive has this stream.
+
+        Raises:
+            ArchiveError: `archive.unusable`.
+        """
+        folder, ended = self.archive.folder, self.archive.stream_id
+        if stream_id == ended:
+            return
+        self.archive.close()
+        try:
+            make_folder(folder.parent / EARLIER)
+            folder.rename(folder.parent / EARLIER / ended)
+        except OSError as e:
+            raise ArchiveError("archive.unusable", f"the archive {folder} cannot be set aside: {e.strerror}") from e
+        self.archive = EvidenceArchive(folder, stream_id=stream_id)
+        self._outbox = Outbox(self.archive, MetaData(), name=_OUTBOX)
 
     def keep(
         self,
@@ -162,10 +212,32 @@ class Evidence:
                 self._failure = e if isinstance(e, ArchiveError) else ArchiveError("archive.unusable", type(e).__name__)
                 await asyncio.sleep(_RETRY_S)
 
+    async def require_archived(self, *, wait_s: float) -> None:
+        """Wait until all stored records are archived.
+
+        Raises:
+            ArchiveError: `archive.unusable`, they are not after this time.
+        """
+        try:
+            async with asyncio.timeout(wait_s):
+                await self.flush()
+        except TimeoutError as e:
+            raise ArchiveError("archive.unusable", "the evidence cannot be archived, so nothing was reset") from e
+
     async def flush(self) -> None:
         """Wait until all stored records are archived."""
         self._flush_requested.set()
         await self._drained.wait()
+
+
+def read_stream_id(directory: Path) -> str:
+    """Return the stream id of the folder's records, also before the first record."""
+    path = directory / _STREAM_ID
+    with suppress(FileNotFoundError):
+        return path.read_text("ascii").strip()
+    directory.mkdir(parents=True, exist_ok=True)
+    write_new(path, secrets.token_hex(16).encode(), mode=PRIVATE)
+    return path.read_text("ascii")
 
 
 def _answer_key(caller: Caller, seal: VerifiedRequest, answer: str) -> bytes:

@@ -150,11 +150,11 @@ class Faults:
             self.add(_read(body, senders, self._interfaces))
             return [fault.as_object() for fault in self._waiting]
 
-        async def clear(parameters: Mapping[str, str], body: Any) -> Any:
+        async def remove(parameters: Mapping[str, str], body: Any) -> Any:
             self.clear()
             return []
 
-        return Control("POST", "/faults", add), Control("DELETE", "/faults", clear)
+        return Control("POST", "/faults", add), Control("DELETE", "/faults", remove)
 
 
 def parse_fault(text: str, interfaces: Interfaces) -> Fault:

@@ -143,19 +143,23 @@ class Host:
             exchange.row, exchange.parameters = route.row.name, route.parameters
             if "?" in head.target:
                 exchange.unknown_query = route.row.unknown_query(head.target)
+        resets = self.services.gate.resets
         pending = self.authenticators[route.row.auth].open(source, route.row)  # 2, 3
         caller, message = await _receive(pending, receive, head)  # 4
         if exchange is not None:
             exchange.caller = caller.id
             exchange.path_length = len(caller.qwac_chain) or None
         request = _Request(route, caller, message, self._id(source), exchange)
-        self.services.evidence.require_working(caller)
-        await self.services.events.catch_up()
-        try:
-            return await self._run(request)  # 5
-        except TppkitError as e:
-            await self._keep_refusal(request, e)
-            raise
+        async with self.services.gate:
+            if self.services.gate.resets != resets:
+                self.authenticators[route.row.auth].open(source, route.row)  # the caller may be gone
+            self.services.evidence.require_working(caller)
+            await self.services.events.catch_up()
+            try:
+                return await self._run(request)  # 5
+            except TppkitError as e:
+                await self._keep_refusal(request, e)
+                raise
 
     async def _run(self, request: _Request) -> _Sent:
         services, handler = self.services, self._by_row[request.route.row.name]

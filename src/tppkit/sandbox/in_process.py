@@ -267,6 +267,15 @@ class Sandbox:
         """
         return Report.from_object(self.control("GET", "/report"))
 
+    def reset(self) -> None:
+        """Put the bank back to its start, with the same PKI, keys and settings; its clock shows real time again.
+
+        Raises:
+            RequestRefused: `sandbox.busy` or `archive.unusable` as `peer_code`.
+            TransportError: `transport.failed`, the sandbox is closed.
+        """
+        self.control("POST", "/reset")
+
     def evidence(self) -> list[EvidenceRecord]:
         """Return the bank's records of sealed requests, oldest first.
 

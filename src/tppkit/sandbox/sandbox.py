@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
@@ -13,16 +12,17 @@ from datetime import datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
-from sqlalchemy import MetaData
+from sqlalchemy import Connection, MetaData
 from starlette.applications import Starlette
 
-from tppkit._clock import Clock, utc_now
-from tppkit._files import PRIVATE, FilePath, as_path, read_bounded, replace_file, write_new
+from tppkit._clock import Clock, format_time, utc_now
+from tppkit._files import FilePath, as_path
 from tppkit._networks import parse_networks
 from tppkit.certificates import EidasCertificate, OrganizationPolicy
+from tppkit.errors import FormatError
 from tppkit.evidence import EvidenceArchive
 from tppkit.httpsig.components import parse_origin
 from tppkit.protocol.gateway.endpoints import GATEWAY, VAULT
@@ -36,20 +36,21 @@ from tppkit.sandbox.clock import TABLES as CLOCK_TABLES
 from tppkit.sandbox.clock import Events, SandboxClock
 from tppkit.sandbox.conformance import Conformance
 from tppkit.sandbox.consistency import ledger_control
-from tppkit.sandbox.control import control_host, parse_control_token
+from tppkit.sandbox.control import Control, control_host, parse_control_token
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.deliveries import Deliveries
 from tppkit.sandbox.delivery_tables import TABLES as DELIVERY_TABLES
 from tppkit.sandbox.delivery_tables import next_due
 from tppkit.sandbox.dialect import dialect_of, known_seals, seal_key_kind
-from tppkit.sandbox.evidence import Evidence
+from tppkit.sandbox.evidence import Evidence, read_stream_id
 from tppkit.sandbox.exchange import Observer
 from tppkit.sandbox.faults import FAULTS, Faults, parse_fault
 from tppkit.sandbox.gateway.cell import gateway_cell
 from tppkit.sandbox.gateway.cipher import CardCipher
-from tppkit.sandbox.gateway.projects import Projects
+from tppkit.sandbox.gateway.projects import Project, Projects
 from tppkit.sandbox.gateway.settings import GatewaySettings
 from tppkit.sandbox.html import protected
+from tppkit.sandbox.ids import Ids
 from tppkit.sandbox.index import index_page
 from tppkit.sandbox.inspector import PATH as INSPECTOR
 from tppkit.sandbox.inspector import Inspector
@@ -64,6 +65,7 @@ from tppkit.sandbox.psd2.settings import Psd2Settings
 from tppkit.sandbox.public_address import is_loopback_address, parse_server_name, server_identity
 from tppkit.sandbox.queries import latest_time
 from tppkit.sandbox.request_view import SealDiagnoses
+from tppkit.sandbox.reset import Gate
 from tppkit.sandbox.revocations import CurrentQwacs, FolderRevocations
 from tppkit.sandbox.tls import ServerTls
 from tppkit.seals import PROFILES, SealPolicy, SealProfile
@@ -76,6 +78,7 @@ INTERFACES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 ARCHIVE = "archive"
 DATABASE = "sandbox.sqlite"
+_BUSY_S = 10.0  # how long a reset waits for requests that are being answered
 _FLUSH_S = 5.0  # how long a stop waits for the archive; the rest is archived at the next start
 
 
@@ -196,6 +199,7 @@ class SandboxHosts:
         faults: the requested faults of deliveries and interfaces.
         observers: called with each request to an interface and its answer.
         conformance: the report on the client under test.
+        at_reset: called when the sandbox was put back to its start; each drops what its part keeps in memory.
         legacy: the test and the live host of the legacy interface, by their names.
         projects: the projects of the payment gateway.
         known_seals: `seals_by_id`, to which certificates may be added.
@@ -245,7 +249,7 @@ class SandboxHosts:
             self.faults.add(parse_fault(text, INTERFACES))
         self.legacy = open_hosts(settings.directory / "legacy", approval_url)
         self.projects = Projects(settings.directory / "gateway")
-        new_id = _token_source(settings.directory, settings.seed)
+        new_id = Ids(settings.directory, settings.seed)
         cipher = CardCipher.open(settings.directory, environment)
         gateway = GatewaySettings(self.projects, cipher, new_id, approval_url, receivers)
         roots = [certificate_pem(root) for root in anchors.roots]
@@ -267,10 +271,9 @@ class SandboxHosts:
         windows = {row.once.window for cell in cells for row in cell.interface.endpoints if row.once}
         requests = {window: RequestTable(shared, window=window, name=_table_of(window)) for window in windows}
         with ExitStack() as opened:
-            self.archive = opened.enter_context(
-                EvidenceArchive(settings.directory / ARCHIVE, stream_id=_stream_id(settings.directory))
-            )
-            self.evidence = Evidence(self.archive, shared)
+            archive = EvidenceArchive(settings.directory / ARCHIVE, stream_id=read_stream_id(settings.directory))
+            opened.callback(lambda: self.archive.close())
+            self.evidence = Evidence(archive, shared)
             url = settings.database or f"sqlite:///{settings.directory / DATABASE}"
             accounts = customers.TABLES, tables.TABLES, instant.TABLES
             self.database = Database(
@@ -285,8 +288,9 @@ class SandboxHosts:
                 self.database.run_at_start(partial(set_callback_url, url=settings.callback_url))
             senders = {name: sender for cell in cells for name, sender in cell.senders.items()}
             self.deliveries = Deliveries(self.database, self.clock.now, senders, self.faults)
-            self.events = Events(self.database, self.clock.now, cells, then=self.deliveries.wake)
-            services = Services(self.database, requests, self.evidence, self.clock.now, new_id, self.events)
+            self.gate = Gate()
+            self.events = Events(self.database, self.clock.now, cells, then=self.deliveries.wake, gate=self.gate)
+            services = Services(self.database, requests, self.evidence, self.clock.now, new_id, self.events, self.gate)
             self.hosts = {name: host for cell in cells for name, host in cell.hosts(services).items()}
             if settings.webhook_url is not None:
                 self.database.run_at_start(partial(self.projects.set_webhook_url, url=settings.webhook_url))
@@ -297,7 +301,7 @@ class SandboxHosts:
             inspector_url = f"{control_url}{INSPECTOR}" if settings.has_inspector else None
             found = Starlette(routes=[index_page(services, cells, self.requests, inspector_url=inspector_url), *pages])
             found.router.redirect_slashes = False  # a redirect would lead to the name in the Host header
-            self.pages = protected(found)
+            self.pages = self.gate.around(protected(found))
             shared_routes = (
                 *self.clock.control(self._catch_up),
                 *self.faults.control({name: sender.faults for name, sender in senders.items()}),
@@ -305,13 +309,20 @@ class SandboxHosts:
                 ledger_control(services, cells, settings.directory / ARCHIVE),
             )
             routes = [row for cell in cells for row in cell.control(services)]
-            controls = (*shared_routes, *self.requests.control, *report.control, *routes)
+            rows = (*shared_routes, *self.requests.control, *report.control, *routes)
+            controls = [self.gate.hold(row) for row in rows]
+            controls.append(Control("POST", "/reset", self._reset))
             self.inspector = Inspector(
                 self.requests, controls, interfaces=tuple(self.hosts), plain=("psd2",), faults=tuple(FAULTS),
                 decisions=[one for cell in cells for one in cell.decisions],
                 diagnoses=SealDiagnoses(settings.dialect, seals.certificates, seals.origin), now=self.clock.now,
                 token=secrets.token_urlsafe(),
             )  # fmt: skip
+            self._base_clock, self._new_id = base_clock, new_id
+            self._resets = set[asyncio.Task[None]]()
+            self.at_reset: list[Callable[[], object]] = [
+                self.clock.start_over, self.events.start_over, self.faults.clear, self.requests.clear, report.clear
+            ]  # fmt: skip
             self.control = control_host(
                 controls,
                 pages=self.inspector.routes if settings.has_inspector else (),
@@ -319,6 +330,59 @@ class SandboxHosts:
                 token=settings.control_token,
             )
             self._opened = opened.pop_all()
+
+    @property
+    def archive(self) -> EvidenceArchive:
+        """The archive of the evidence; a reset begins a new one."""
+        return self.evidence.archive
+
+    async def reset(self) -> None:
+        """Put the bank back to its start; PKI, keys and settings stay, and its clock shows real time again.
+
+        Requests that are being answered are finished first, and later ones are answered afterwards.
+
+        Raises:
+            TransportError: `sandbox.busy`, `database.unavailable`; nothing was reset.
+            ArchiveError: `archive.unusable`; nothing was reset, or sealed requests are refused until a restart.
+        """
+        task = asyncio.create_task(self._run_reset())  # it ends also if the caller is cancelled
+        self._resets.add(task)
+        task.add_done_callback(self._resets.discard)
+        await asyncio.shield(task)
+
+    async def _run_reset(self) -> None:
+        async with self.gate.closed(wait_s=_BUSY_S), self.deliveries.stopped():
+            await self.database.settle()
+            await self.evidence.require_archived(wait_s=_FLUSH_S)
+            stream_id = await asyncio.to_thread(self.evidence.next_stream)
+            await self.database.write(partial(self._start_over, stream_id=stream_id), then=self._forget)
+            self._new_id.start_over()
+            await asyncio.to_thread(self.evidence.begin_stream, stream_id)
+
+    def _start_over(self, db: Connection, *, stream_id: str) -> Project:
+        """Make the database that of a new sandbox, in one transaction; return the gateway's first project."""
+        settings, at = self.settings, self._base_clock()
+        self.database.clear(db)
+        self.evidence.bind(db, stream_id)
+        seed_bank(db, seed=settings.seed or 0, at=at)
+        if settings.callback_url is not None:
+            set_callback_url(db, settings.callback_url)
+        project = self.projects.first(webhook_url=settings.webhook_url, at=at)
+        self.projects.add(db, project)
+        return project
+
+    def _forget(self, project: Project) -> None:
+        """Forget what is kept in memory, after the commit of a reset."""
+        self.gate.resets += 1
+        self.projects.keep_only(project)
+        for forget in self.at_reset:
+            forget()
+
+    async def _reset(self, parameters: Mapping[str, str], body: Any) -> Any:
+        if body is not None:
+            raise FormatError("model.invalid", "a reset has no body")
+        await self.reset()
+        return {"now": format_time(self.clock.now())}
 
     async def _catch_up(self) -> datetime | None:
         """Run all due events and attempt their deliveries once; return the next due time, or None."""
@@ -351,26 +415,5 @@ class SandboxHosts:
         self._opened.close()
 
 
-def _stream_id(directory: Path) -> str:
-    """Return the stream id of the folder's records, also before the first record."""
-    path = directory / "stream-id"
-    with suppress(FileNotFoundError):
-        return path.read_text("ascii").strip()
-    directory.mkdir(parents=True, exist_ok=True)
-    write_new(path, secrets.token_hex(16).encode(), mode=PRIVATE)
-    return path.read_text("ascii")
-
-
 def _table_of(window: timedelta | None) -> str:
     return "request_ids" if window is None else f"request_ids_{window // timedelta(seconds=1)}s"
-
-
-def _token_source(directory: Path, seed: int | None) -> Callable[[], str]:
-    """Return a function that makes ids. With a seed, the ids are the same in each new folder, and differ at each later start."""
-    if seed is None:
-        return partial(secrets.token_urlsafe, 24)
-    path = directory / "ids"
-    kept = read_bounded(path, max_bytes=64).decode("latin-1") if path.exists() else ""
-    chance = random.Random(f"{seed} {kept}")  # noqa: S311  # reproducible ids on request, for tests
-    replace_file(path, f"{chance.getrandbits(192):048x}".encode(), mode=PRIVATE)
-    return lambda: f"{chance.getrandbits(192):048x}"

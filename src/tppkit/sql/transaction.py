@@ -164,10 +164,14 @@ class Writer:
             self._task = asyncio.create_task(self._write_queued())
         return cast("T", await waiting.result)
 
+    async def settle(self) -> None:
+        """Wait until no job is queued or runs, also of those whose callers were cancelled."""
+        while tasks := [*self._tasks, *([] if self._task is None else [self._task])]:
+            await asyncio.wait(tasks)
+
     async def close(self) -> None:
         """Finish queued jobs, and close the connection."""
-        while self._task is not None:
-            await asyncio.wait([self._task])
+        await self.settle()
         await self._in_thread(self._close)
 
     async def _in_thread(self, call: Callable[[], T]) -> T:

@@ -109,9 +109,19 @@ class Projects:
         for project in PROJECTS.all(db, _ALL, {}):
             self.keep(project)
         if self.first_id not in self._by_id:
-            first = Project(id=self.first_id, key_hash=hash_key(self.api_key), created_at=at)
+            first = self.first(webhook_url=None, at=at)
             self.add(db, first)
             self.keep(first)
+
+    def first(self, *, webhook_url: str | None, at: datetime) -> Project:
+        """Return the first project as it is in a new sandbox, to store it in the empty table and to `keep_only` it after the commit."""
+        return Project(id=self.first_id, key_hash=hash_key(self.api_key), created_at=at, webhook_url=webhook_url)
+
+    def keep_only(self, project: Project) -> None:
+        """Forget all projects but this one."""
+        self._by_id.clear()
+        self._keys.clear()
+        self.keep(project)
 
     def add(self, db: Connection, project: Project) -> None:
         """Store a new project; `keep` it after the commit.

@@ -135,7 +135,7 @@ class RequestTable:
 
     def sweep(self, db: Connection, *, forget: int) -> None:
         """Delete expired ids, at most once a second and a thousand of them."""
-        if forget - self._swept_to >= _SWEEP_EVERY:
+        if abs(forget - self._swept_to) >= _SWEEP_EVERY:  # also back, when a sandbox is reset
             self._swept_to = forget
             self.purge(db, forget=forget, limit=_SWEPT_AT_ONCE)
 

@@ -1,0 +1,92 @@
+"""`POST /reset`: a running sandbox goes back to its start, while no request is being answered.
+
+async with gate:                             # around everything that reads and writes the bank
+    ...
+async with gate.closed(wait_s=10):           # nobody is inside
+    ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Self
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tppkit.errors import TransportError
+from tppkit.sandbox.control import Control
+
+
+class Gate:
+    """Lets any number of tasks pass together, or holds them back while one has the bank for itself. For one event loop.
+
+    Attributes:
+        resets: how often the bank was put back to its start.
+
+    Example:
+        async with gate:
+            await database.write(job)
+    """
+
+    def __init__(self) -> None:
+        self._inside = 0
+        self._is_open, self._is_empty = asyncio.Event(), asyncio.Event()
+        self._is_open.set()
+        self._is_empty.set()
+        self._closing = asyncio.Lock()
+        self.resets = 0
+
+    async def __aenter__(self) -> Self:
+        while not self._is_open.is_set():
+            await self._is_open.wait()
+        self._inside += 1
+        self._is_empty.clear()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._inside -= 1
+        if not self._inside:
+            self._is_empty.set()
+
+    @asynccontextmanager
+    async def closed(self, *, wait_s: float) -> AsyncIterator[None]:
+        """Wait until nobody is inside, and let nobody in while the body runs.
+
+        Raises:
+            TransportError: `sandbox.busy`, somebody is still inside after this time; then nothing was held back for longer.
+        """
+        async with self._closing:
+            self._is_open.clear()
+            try:
+                await self._wait(wait_s)
+                yield
+            finally:
+                self._is_open.set()
+
+    async def _wait(self, wait_s: float) -> None:
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._is_empty.wait()
+        except TimeoutError as e:
+            message = "requests are still being answered, so nothing was reset: try again in a moment"
+            raise TransportError("sandbox.busy", message) from e
+
+    def hold(self, control: Control) -> Control:
+        """Return the route with each of its calls inside, after the body was read."""
+
+        async def answer(parameters: Mapping[str, str], body: Any) -> Any:
+            async with self:
+                return await control.answer(parameters, body)
+
+        return control._replace(answer=answer)
+
+    def around(self, app: ASGIApp) -> ASGIApp:
+        """Return the application with each of its requests inside."""
+
+        async def inside(scope: Scope, receive: Receive, send: Send) -> None:
+            async with self:
+                await app(scope, receive, send)
+
+        return inside
