@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from typing import Any
 
 import httpx
 import pytest
 
-from tppkit.errors import RequestRefused
+from tppkit._clock import utc_now
+from tppkit.errors import FormatError, RequestRefused
 from tppkit.protocol.gateway import OrderRequest
 from tppkit.sandbox import Sandbox
-from tppkit.sandbox.exchange import MAX_KEPT_BYTES, Exchange
+from tppkit.sandbox.exchange import EXCHANGE, MAX_KEPT_BYTES, Exchange, Observed
+from tppkit.web.sources import RAW_TARGET
 
 
 @pytest.fixture
@@ -57,3 +61,37 @@ def test_an_observer_that_fails_changes_no_answer(inside, seen, caplog):
         inside.gateway.client().create_order(OrderRequest(currency="EUR", amount=1250))
     assert len(seen) == 1
     assert "could not be observed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("events", "headers", "seen_body"),
+    [
+        ([(b"ab", True), (b"c", False)], [], (b"abc", True)),
+        ([(b"ab", True)], [], (b"ab", False)),  # the rest never comes
+        (
+            [(b"abc", False)],
+            [(b"expect", b"100-continue")],
+            (b"", False),
+        ),  # asking for it would make the client send it
+    ],
+)
+async def test_the_body_of_a_refused_head_is_read_for_a_moment(events, headers, seen_body):
+    found: list[Exchange] = []
+
+    async def refuses(scope: Any, receive: object, send: Any) -> None:
+        scope["extensions"][EXCHANGE].error = FormatError("signature.missing", "")
+        await send({"type": "http.response.start", "status": 401, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def receive() -> Any:
+        if not events:
+            await asyncio.Event().wait()
+        body, more = events.pop(0)
+        return {"type": "http.request", "body": body, "more_body": more}
+
+    async def send(event: object) -> None: ...
+
+    observed = Observed(refuses, host="psd2", observers=[found.append], now=utc_now)
+    scope = {"type": "http", "method": "POST", "headers": headers, "extensions": {RAW_TARGET: {"target": b"/"}}}
+    await asyncio.wait_for(observed(scope, receive, send), 5)
+    assert (found[0].body, found[0].is_whole) == seen_body

@@ -108,6 +108,7 @@ def sealed(inside: Sandbox, **changed: Any) -> Message:
     return signed._replace(**changed)
 
 
+@pytest.mark.earns("digest-reserialised")
 def test_a_refused_seal_is_diagnosed(inside, browser):
     with httpx.Client(base_url=inside.addresses.psd2_url, transport=inside.transport(inside.identity())) as http:
         first = sealed(inside)
@@ -117,11 +118,13 @@ def test_a_refused_seal_is_diagnosed(inside, browser):
     page = seen(browser.get("/inspector/1"))
     assert "What the bank computed" in page
     assert "signature.invalid" in page
+    assert '"creditorName"' in page  # read although the head was refused
     page = seen(browser.get("/inspector/2"))
     assert "digest.mismatch" in page
     assert "Proof:" in page
 
 
+@pytest.mark.earns("unknown-query")
 def test_card_data_and_keys_are_not_shown(inside, browser):
     key = inside.gateway.api_key
     url = inside.addresses.vault_url + "/v1/cards/"

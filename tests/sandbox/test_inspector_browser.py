@@ -6,8 +6,6 @@ import pytest
 from browser import DARK, heading, press, require_accessible
 from raw_provider import PAYMENTS, RawProvider, altered
 
-from tppkit.sandbox import SandboxServer
-
 pytestmark = pytest.mark.slow
 
 DESKTOP = {"viewport": {"width": 1280, "height": 800}}
@@ -31,6 +29,7 @@ def test_the_pages_are_accessible_and_fit_the_screen(name, form, bank, tpp, brow
     page.get_by_role("link", name=f"POST {PAYMENTS}").first.click()
     assert heading(page) == f"POST {PAYMENTS}"
     assert page.get_by_role("heading", name="What the bank computed").is_visible()
+    assert page.get_by_text("Example Shop").is_visible()
     require_accessible(page, screenshots / f"inspector-seal-{name}.png")
 
 
@@ -60,6 +59,7 @@ def test_without_script_by_keyboard_a_payment_is_approved(fresh_bank, caller, br
     page.get_by_text("Approved.").wait_for()
     assert caller.status(payment) == "ACSP"
     page.get_by_role("link", name="All requests").click()
+    page.get_by_text("Clock and faults").click()
     page.get_by_label("Seconds").fill("3600")
     press(page, "Advance")
     page.get_by_text("The clock was advanced.").wait_for()

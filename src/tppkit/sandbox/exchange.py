@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,6 +21,7 @@ _LOGGER = logging.getLogger("tppkit.sandbox.host")
 
 EXCHANGE = "tppkit.exchange"  # a scope extension: the `Exchange` of the request
 MAX_KEPT_BYTES = 64 * 1024
+_REST_S = 0.1  # what a refused client has for the body, which nothing but observers needs
 
 
 @dataclass(slots=True, kw_only=True, repr=False)
@@ -36,6 +39,7 @@ class Exchange:
         certificate: the client certificate of the connection as PEM, or None.
         body: the first 64 KiB of its body.
         body_size: the size of what was read of the body, in bytes.
+        is_whole: whether all of the body was read. A refusal of the head waits for it only a moment.
         status: the status of the answer; 500 if the application ended without one.
         answer_headers: the header fields of the answer.
         answer_body: the first 64 KiB of its body.
@@ -62,6 +66,7 @@ class Exchange:
     certificate: str | None = None
     body: bytes = b""
     body_size: int = 0
+    is_whole: bool = False
     status: int = 500
     answer_headers: tuple[Header, ...] = ()
     answer_body: bytes = b""
@@ -122,7 +127,7 @@ class Observed:
             target=extensions[RAW_TARGET]["target"].decode("latin-1"), headers=_fields(scope["headers"]),
             certificate=next(iter(sent), None), sent_certificates=len(sent),
         )  # fmt: skip
-        is_published = False
+        is_published = is_read = False
 
         def publish() -> None:
             nonlocal is_published
@@ -137,15 +142,28 @@ class Observed:
                     _LOGGER.exception("  a request could not be observed")
 
         async def watched_receive() -> Message:
+            nonlocal is_read
             event = await receive()
             chunk = event.get("body", b"")
             exchange.body_size += len(chunk)
             if chunk and len(exchange.body) < MAX_KEPT_BYTES:
                 exchange.body = (exchange.body + chunk)[:MAX_KEPT_BYTES]
+            is_read = event["type"] != "http.request" or not event.get("more_body", False)
+            exchange.is_whole = event["type"] == "http.request" and is_read
             return event
+
+        async def read_rest() -> None:
+            nonlocal is_read
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_REST_S):
+                    while not is_read and exchange.body_size <= MAX_KEPT_BYTES:
+                        await watched_receive()
+            is_read = True
 
         async def watched_send(event: Message) -> None:
             if event["type"] == "http.response.start":
+                if exchange.error is not None and exchange.header("expect") is None:
+                    await read_rest()
                 exchange.status, exchange.answer_headers = event["status"], _fields(event.get("headers", ()))
             elif event["type"] == "http.response.body":
                 chunk = event.get("body", b"")

@@ -129,7 +129,7 @@ class Inspector:
         kept = self._find(request.path_params["number"])
         exchange = kept.exchange
         is_plain = exchange.host in self._plain
-        is_whole = exchange.body_size == len(exchange.body)
+        is_whole = exchange.is_whole and exchange.body_size == len(exchange.body)
         diagnosis = await self._diagnoses.diagnose(kept) if is_plain else None
         return page(
             "inspected.html", heading=f"Request {kept.number}", width="60rem", kept=kept, exchange=exchange,

@@ -24,7 +24,7 @@ from tppkit.seals.diagnose import Diagnosis, DiagnosisOutcome, diagnose_request
 from tppkit.seals.diagnose.report import visible
 
 MASK = "***"
-_MAX_VALUE = 4096  # characters of a header's value that are shown
+_MAX_VALUE = 1000  # characters of a header's value that are shown
 _DIAGNOSIS_S = 10.0
 _OF_SEALS = ("signature", "digest", "seal", "key-id")  # groups of codes
 _SECRET = re.compile(
@@ -97,12 +97,14 @@ class Reason(NamedTuple):
     Attributes:
         code: the code of the error.
         message: what is wrong with this request; without secrets.
-        explanation: what the code means and what to do; None for a code without a row.
+        meaning: what the code means; empty for a code without a row.
+        hint: what to do.
     """
 
     code: str
     message: str
-    explanation: Code | None
+    meaning: str
+    hint: str
 
 
 def reason_of(exchange: Exchange) -> Reason | None:
@@ -110,7 +112,8 @@ def reason_of(exchange: Exchange) -> Reason | None:
     error: Any = exchange.error
     if error is None:
         return None
-    return Reason(error.code, without_secrets(printable(error.message)), CODES.get(error.code))
+    texts = [text.replace("`", "") for text in CODES.get(error.code, Code("", ""))]
+    return Reason(error.code, without_secrets(printable(error.message)), *texts)
 
 
 class ShownDiagnosis(NamedTuple):
@@ -148,8 +151,8 @@ class SealDiagnoses:
         exchange, code = kept.exchange, getattr(kept.exchange.error, "code", "")
         if code.partition(".")[0] not in _OF_SEALS:
             return None
-        if exchange.body_size > len(exchange.body):
-            return "The body is too large to be kept, so the seal cannot be diagnosed here."
+        if not exchange.is_whole or exchange.body_size > len(exchange.body):
+            return "The body did not arrive, or is too large to be kept, so the seal cannot be diagnosed."
         try:
             async with asyncio.timeout(_DIAGNOSIS_S), self._running:
                 found = await asyncio.to_thread(self._diagnose, kept)
@@ -185,5 +188,5 @@ def _parts(text: bytes | None, at: int | None) -> tuple[str, str, str] | None:
         return None
     begin, end = (len(text), len(text)) if at is None else (at, at + 1)
     parts = (text[:begin], text[begin:end], text[end:])
-    before, there, after = [without_secrets(visible(part)) for part in parts]
+    before, there, after = [without_secrets(visible(part)).replace("␊", "↵") for part in parts]  # few fonts have ␊
     return before, there, after
