@@ -40,6 +40,7 @@ DATA = b"(request-target): post /"
 # The seeds make the same keys every time; RSA keys cannot be made so.
 P256 = ec.derive_private_key(11, ec.SECP256R1())
 P384 = ec.derive_private_key(12, ec.SECP384R1())
+P521 = ec.generate_private_key(ec.SECP521R1())
 ED25519 = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 Keys = Mapping[str, PrivateKey]
 
@@ -51,7 +52,7 @@ def rsa_key() -> rsa.RSAPrivateKey:
 
 @pytest.fixture(scope="module")
 def keys(rsa_key: rsa.RSAPrivateKey) -> Keys:
-    return {"rsa": rsa_key, "P-256": P256, "P-384": P384, "ed25519": ED25519}
+    return {"rsa": rsa_key, "P-256": P256, "P-384": P384, "P-521": P521, "ed25519": ED25519}
 
 
 def verdict(key: object, algorithm: str, signature: bytes) -> str:
@@ -83,7 +84,13 @@ def test_what_is_not_a_signature_is_refused(signature, name, keys):
 
 def test_a_key_has_its_kind_and_its_usual_algorithm_first_and_with_pss_alone_no_other(keys):
     usual = {kind: next(iter(algorithms_for(key))) for kind, key in keys.items()}
-    assert usual == {"rsa": "rsa-sha256", "P-256": "ecdsa-sha256", "P-384": "ecdsa-sha384", "ed25519": "ed25519"}
+    assert usual == {
+        "rsa": "rsa-sha256",
+        "P-256": "ecdsa-sha256",
+        "P-384": "ecdsa-sha384",
+        "P-521": "ecdsa-p521-sha512",
+        "ed25519": "ed25519",
+    }
     assert {kind: key_kind(key.public_key()) for kind, key in keys.items()} == {kind: kind for kind in keys}
     assert list(algorithms_for(keys["rsa"], pss_only=True)) == ["rsa-pss-sha256", "rsa-pss-sha512"]
     with refused(FormatError, "key.unsupported"):
@@ -105,7 +112,7 @@ def test_a_key_has_its_kind_and_its_usual_algorithm_first_and_with_pss_alone_no_
             JWS,
             {
                 "rsa": ["PS256", "PS512", "RS256", "RS512"], "P-256": ["ES256"], "P-384": ["ES384"],
-                "ed25519": ["Ed25519", "EdDSA"],
+                "P-521": ["ES512"], "ed25519": ["Ed25519", "EdDSA"],
             },
         ),
     ],
@@ -121,7 +128,7 @@ def test_each_format_names_the_algorithms_of_a_key(names, expected, keys):
 
 
 UNUSABLE: dict[str, tuple[Callable[[], Any], str]] = {
-    "P-521": (lambda: ec.generate_private_key(ec.SECP521R1()), "key.unsupported"),
+    "P-521, which has no name in draft-cavage": (lambda: ec.generate_private_key(ec.SECP521R1()), "key.unsupported"),
     "secp256k1": (lambda: ec.generate_private_key(ec.SECP256K1()), "key.unsupported"),
     "brainpoolP256r1": (lambda: ec.generate_private_key(ec.BrainpoolP256R1()), "key.unsupported"),
     "Ed448": (ed448.Ed448PrivateKey.generate, "key.unsupported"),
@@ -142,7 +149,7 @@ def test_a_key_of_another_kind_or_below_the_minimum_is_refused(name):
             make_verifiers(either)
 
 
-@pytest.mark.parametrize("name", ["P-521", "secp256k1", "brainpoolP256r1", "Ed448", "X25519"])
+@pytest.mark.parametrize("name", ["secp256k1", "brainpoolP256r1", "Ed448", "X25519"])
 def test_the_kind_of_an_unsupported_key_is_named(name):
     with pytest.raises(FormatError, match=f"{name}.* is not supported; use P-256, P-384"):
         make_verifiers(UNUSABLE[name][0]().public_key())
@@ -215,11 +222,11 @@ def test_ecdsa_takes_der_only_and_no_other_spelling_of_it(key):
     assert verdict(key, signer.algorithm.name, der) == "holds"
 
 
-@pytest.mark.parametrize("key", [P256, P384], ids=["P-256", "P-384"])
+@pytest.mark.parametrize("key", [P256, P384, P521], ids=["P-256", "P-384", "P-521"])
 def test_bare_ecdsa_takes_two_numbers_of_its_size_only(key):
-    name = {"secp256r1": "ecdsa-p256-sha256", "secp384r1": "ecdsa-p384-sha384"}[key.curve.name]
+    name = next(row.name for row in JWS.values() if row.key == key_kind(key))
     raw = make_sign(key, ALGORITHMS[name])(DATA)
-    size = key.key_size // 8
+    size = (key.key_size + 7) // 8
     der = der_from_raw(raw, size=size)
     for spelling in (der, raw + b"\x00", b"\x00" + raw, raw[:-1], raw[size:] + raw[:size], bytes(2 * size)):
         assert verdict(key, name, spelling) == "signature.invalid"
@@ -251,6 +258,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "ecdsa-p256-sha512": ("-digest", "sha512"),
         "ecdsa-p256-sha256": ("-digest", "sha256"),
         "ecdsa-p384-sha384": ("-digest", "sha384"),
+        "ecdsa-p521-sha512": ("-digest", "sha512"),
         "ed25519": (),
     }
 )
@@ -269,7 +277,7 @@ def to_der(name: str, signature: bytes) -> bytes:
 
 def from_der(name: str, signature: bytes) -> bytes:
     row = ALGORITHMS[name]
-    return raw_from_der(signature, size=int(row.key[2:]) // 8) if row.scheme is Scheme.ECDSA_RAW else signature
+    return raw_from_der(signature, size=(int(row.key[2:]) + 7) // 8) if row.scheme is Scheme.ECDSA_RAW else signature
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

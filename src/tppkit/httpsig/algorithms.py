@@ -11,6 +11,7 @@
 | ecdsa-p256-sha512 | EC P-256     | ECDSA, SHA-512, DER; hs2019 with P-256             |
 | ecdsa-p256-sha256 | EC P-256     | ECDSA, SHA-256, raw r and s, 32 bytes each         |
 | ecdsa-p384-sha384 | EC P-384     | ECDSA, SHA-384, raw r and s, 48 bytes each         |
+| ecdsa-p521-sha512 | EC P-521     | ECDSA, SHA-512, raw r and s, 66 bytes each; JWS    |
 | ed25519           | Ed25519      | EdDSA, 64 bytes                                    |
 
 Each signature format has its own names for them: `CAVAGE`, `RFC9421`, `JWS`. None has HMAC or SHA-1.
@@ -55,7 +56,7 @@ class Algorithm:
 
     Attributes:
         name: unique in this project; equal to the `algorithm` parameter of draft-cavage if that has one.
-        key: `rsa`, `P-256`, `P-384` or `ed25519`.
+        key: `rsa`, `P-256`, `P-384`, `P-521` or `ed25519`.
         scheme: how the signature is computed and encoded.
         hash: the hash of the signed bytes; for Ed25519 its internal SHA-512.
     """
@@ -82,6 +83,7 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
             Algorithm("ecdsa-p256-sha512", "P-256", Scheme.ECDSA_DER, _SHA512),
             Algorithm("ecdsa-p256-sha256", "P-256", Scheme.ECDSA_RAW, _SHA256),
             Algorithm("ecdsa-p384-sha384", "P-384", Scheme.ECDSA_RAW, _SHA384),
+            Algorithm("ecdsa-p521-sha512", "P-521", Scheme.ECDSA_RAW, _SHA512),
             Algorithm("ed25519", "ed25519", Scheme.ED25519, _SHA512),
         )
     }
@@ -111,6 +113,7 @@ JWS: Names = MappingProxyType(
         "RS512": ALGORITHMS["rsa-sha512"],
         "ES256": ALGORITHMS["ecdsa-p256-sha256"],
         "ES384": ALGORITHMS["ecdsa-p384-sha384"],
+        "ES512": ALGORITHMS["ecdsa-p521-sha512"],
         "Ed25519": ALGORITHMS["ed25519"],  # RFC 9864, instead of EdDSA
         "EdDSA": ALGORITHMS["ed25519"],
     }
@@ -120,7 +123,7 @@ PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519Pri
 Verify = Callable[[bytes, bytes], None]
 Sign = Callable[[bytes], bytes]
 
-_CURVES = {"secp256r1": "P-256", "secp384r1": "P-384"}
+_CURVES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
 _PKCS1 = padding.PKCS1v15()
 # RFC 8017 section 9.2, note 1: the prefix of the hash in a PKCS#1 signature.
 _DIGEST_INFO = MappingProxyType(
@@ -135,7 +138,7 @@ _HASHED = MappingProxyType({"sha256": hashlib.sha256, "sha384": hashlib.sha384, 
 
 
 def key_kind(key: object) -> str:
-    """Return the table's name for a public or private key: `rsa`, `P-256`, `P-384`, `ed25519`.
+    """Return the table's name for a public or private key: `rsa`, `P-256`, `P-384`, `P-521`, `ed25519`.
 
     Raises:
         FormatError: `key.unsupported`, `key.weak`.
@@ -150,8 +153,7 @@ def key_kind(key: object) -> str:
         case ed25519.Ed25519PublicKey() | ed25519.Ed25519PrivateKey():
             return "ed25519"
         case _:
-            curve = getattr(getattr(key, "curve", None), "name", type(key).__name__)
-            name = "P-521" if curve == "secp521r1" else curve
+            name = getattr(getattr(key, "curve", None), "name", type(key).__name__)
             raise FormatError("key.unsupported", f"the key ({name}) is not supported; use P-256, P-384, Ed25519 or RSA")
 
 
@@ -207,7 +209,7 @@ def _verifier(key: CertificatePublicKeyTypes, row: Algorithm) -> Verify:
         verify_ec, ecdsa = key.verify, ec.ECDSA(prehashed)
         if row.scheme is Scheme.ECDSA_DER:
             return lambda signature, data: verify_ec(signature, hashed(data).digest(), ecdsa)
-        size = key.key_size // 8
+        size = (key.key_size + 7) // 8
         return lambda signature, data: verify_ec(der_from_raw(signature, size=size), hashed(data).digest(), ecdsa)
     return cast("ed25519.Ed25519PublicKey", key).verify  # `algorithms_for` refuses other keys
 
@@ -261,7 +263,7 @@ def make_sign(key: PrivateKey, algorithm: Algorithm) -> Sign:
     sign_ec, ecdsa = key.sign, ec.ECDSA(prehashed)
     if algorithm.scheme is Scheme.ECDSA_DER:
         return lambda data: sign_ec(hashed(data).digest(), ecdsa)
-    size = key.key_size // 8
+    size = (key.key_size + 7) // 8
     return lambda data: raw_from_der(sign_ec(hashed(data).digest(), ecdsa), size=size)
 
 

@@ -130,9 +130,10 @@ def unsupported_key(certificate: Subject, at: datetime) -> Fault | None:
 
 
 def rare_key(certificate: Subject, at: datetime) -> Fault | None:
-    """A strong key with which seals are not supported here. BoringSSL accepts none of them from a client."""
+    """A strong key with which most seals are not supported here. BoringSSL accepts none of them from a client."""
     name = certificate.key.name
-    message = f"seals with such a key ({name}) are not supported here, and some TLS servers reject it"
+    form = "supported here only as JSON Web Signature (ES512)" if name == "P-521" else "not supported here"
+    message = f"seals with such a key ({name}) are {form}, and some TLS servers reject it"
     return (message, {"key": name}) if name in _RARE_KEYS else None
 
 

@@ -25,7 +25,7 @@ class KeySigner:
         signature = signer.sign(data)
 
     Args:
-        key: RSA of at least 2048 bits, EC P-256 or P-384, or Ed25519.
+        key: RSA of at least 2048 bits, EC P-256, P-384 or P-521 (JWS only), or Ed25519.
         algorithm: a name of `httpsig.algorithms.ALGORITHMS`; by default the key's usual one.
 
     Raises:

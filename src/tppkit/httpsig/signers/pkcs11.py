@@ -28,7 +28,7 @@ from tppkit.errors import ConfigurationError, FormatError, TransportError
 from tppkit.httpsig.algorithms import Algorithm, Scheme, der_from_raw, hash_data
 from tppkit.httpsig.signers.protocol import choose_algorithm
 
-_RAW_BYTES = {"P-256": 32, "P-384": 48}
+_RAW_BYTES = {"P-256": 32, "P-384": 48, "P-521": 66}
 
 
 class Pkcs11Signer:
