@@ -36,7 +36,9 @@ PRINTED = [
     ("seals", "", "PSDLT-BL-LB000000 digest x-request-id psu-id\n"),
     (
         "signature-formats", "",
-        '"@method" "@target-uri" "content-digest"\n(request-target) digest\nPSDLT-BL-LB000000 (request-target) digest x-request-id\n',
+        '"@method" "@target-uri" "content-digest"\n(request-target) digest\n(body) (\'b64\',)\n'
+        "PSDLT-BL-LB000000 (request-target) digest x-request-id\nFalse (body) {'http://openbanking.org.uk/iss': "
+        "'0015800001041RHAAY/HQuZPIt3ipkh33Uxytox1E', 'http://openbanking.org.uk/tan': 'openbanking.org.uk'}\n",
     ),
     ("inbox", "", "applied\nrepeated\nstale\nstored\nr-3 applied\napplied\ncallback.time-unknown\n"),
     ("audit-cluster", "", None),

@@ -38,7 +38,7 @@ from tppkit.protocol.refusals import Refusals
 from tppkit.protocol.reports import CsvRows
 from tppkit.protocol.wire import Json, JsonArray
 from tppkit.sandbox.conformance import RULES as CLIENT_RULES
-from tppkit.seals import PROFILES, FieldOrder, KeyIdForm, KeyIdStyle, SealProfile
+from tppkit.seals import PROFILES, DigestOf, FieldOrder, KeyIdForm, KeyIdStyle, SealProfile
 from tppkit.seals.diagnose.mistakes import MISTAKES
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -236,6 +236,14 @@ def _covered(row: SealProfile) -> str:
     return "; ".join([f"`{covered}`", *notes])
 
 
+def _digest(row: SealProfile) -> str:
+    if row.covers_body:
+        return "none: the body is signed"
+    return f"{row.digest_field}: {row.digest_algorithm}" + (
+        " of the file" if row.digest_of is DigestOf.FIRST_FILE else ""
+    )
+
+
 def _certificate(row: SealProfile) -> str:
     return row.certificate_header or ("x5c of the signature" if row.sends_x5c else "none: known to the bank")
 
@@ -250,7 +258,8 @@ _PROPERTIES: tuple[tuple[str, tuple[str, ...], Callable[[SealProfile], str]], ..
     ("covers", ("covered", "covered_if_present", "only_these", "order"), _covered),
     ("keyId", ("key_id",), lambda row: _key_id(row.key_id)),
     ("algorithms", ("algorithms",), lambda row: ", ".join(dict.fromkeys(wire for wire, _ in row.algorithms))),
-    ("digest", ("digest_algorithm", "digest_field"), lambda row: f"{row.digest_field}: {row.digest_algorithm}"),
+    ("digest", ("digest_algorithm", "digest_field", "digest_of"), _digest),
+    ("private parameters", ("private",), lambda row: "; ".join(f"{name}: {rule}" for name, rule in row.private) or "-"),
     ("no body", ("empty_body",), lambda row: row.empty_body.value),
     ("signature in", ("carrier",), lambda row: row.carrier + ("" if row.signature_quoted else ", without quotes")),
     ("certificate in", ("certificate_header",), _certificate),

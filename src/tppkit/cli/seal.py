@@ -201,6 +201,8 @@ def verify(
     facts = proven | {"roles": proven["roles"] or "none"} | trust_facts(path, status, material)
     if not verified.covers_target:
         facts |= {"method": "not signed", "target": "not signed"}
+    if verified.covers_file_only:
+        facts["signed_part"] = "the file of the form; its other fields are not signed"
     if verified.qwac is None:
         facts["same_organization_as_qwac"] = "not compared: no --qwac"
     return verdict(
@@ -219,6 +221,8 @@ def _proven(verified: VerifiedRequest) -> dict[str, Any]:
         "method": verified.method if verified.covers_target else None,
         "target": verified.target if verified.covers_target else None,
         "covered_headers": dict(verified.covered),
+        "private_parameters": dict(verified.private_parameters),
+        "signed_part": "file" if verified.covers_file_only else "body",
         "body_bytes": len(verified.body),
         "algorithm": verified.parameters.algorithm,
         "seal_sha256": verified.seal.sha256,

@@ -203,8 +203,9 @@ def _fingerprint(prepared: PreparedRequest) -> bytes:
     covered = {*profile.covered_names, *profile.if_present} - {"date"}
     lower = [(name.lower(), value) for name, value in message.headers]
     fields = sorted([(name, value) for name, value in lower if name in covered or name.startswith(profile.prefixes)])
-    # An empty body may have the digest of `{}`.
-    what = (message.method, message.target, fields, prepared.digest, bool(message.body))
+    # An empty body may have the digest of `{}`, and some dialects hash a part of the body or nothing.
+    body = bool(message.body) if profile.hashes_whole_body else message.body
+    what = (message.method, message.target, fields, prepared.digest, body)
     return sha256(repr(what).encode("utf-8", "surrogatepass")).digest()
 
 

@@ -63,6 +63,27 @@ _MAX_NAMES = 64
 _SIGNING_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 # The critical parameters that this reader supports. RFC 7515 does not allow its own parameters in crit.
 _UNDERSTOOD = frozenset({"b64", "sigD", "sigT", "iat"})
+REGISTERED = frozenset(
+    {
+        "alg",
+        "b64",
+        "crit",
+        "cty",
+        "iat",
+        "jku",
+        "jwk",
+        "kid",
+        "sigD",
+        "sigT",
+        "typ",
+        "url",
+        "x5c",
+        "x5t",
+        "x5t#S256",
+        "x5u",
+    }
+)
+"""Names of parameters that are not private."""
 _MUST_BE_CRITICAL = frozenset({"b64", "sigD"})  # if sigD is present
 # Keys and addresses of keys chosen by the sender: they may be an attacker's, or make this server send requests.
 _OFFERED_KEYS = ("jwk", "jku", "x5u")
@@ -80,7 +101,8 @@ class JwsHeader(NamedTuple):
         certificates: DER of the certificates in `x5c`, the signer's first; empty if there is none.
         certificate_sha256: the `x5t#S256` parameter, 32 bytes, or None.
         encoded: the header as signed.
-        texts: names and values of the private parameters in `crit`, except the time.
+        critical: the names in `crit`.
+        texts: names and values of the private parameters among them, except the time.
         is_payload_encoded: the payload is signed in base64url.
     """
 
@@ -91,6 +113,7 @@ class JwsHeader(NamedTuple):
     certificates: tuple[bytes, ...]
     certificate_sha256: bytes | None
     encoded: str
+    critical: tuple[str, ...] = ()
     texts: tuple[tuple[str, str], ...] = ()
     is_payload_encoded: bool = False
 
@@ -183,6 +206,7 @@ def read_jws_header(encoded: str, *, private: PrivateNames = OPEN_BANKING_UK) ->
         certificates=_read_certificates(header),
         certificate_sha256=_read_thumbprint(header),
         encoded=encoded,
+        critical=tuple(critical),
         texts=tuple([(name, _read_private(header, name)) for name, rule in used.items() if rule is Private.TEXT]),
         is_payload_encoded=is_encoded,
     )
@@ -386,8 +410,9 @@ def verify_detached_jws(
     max_age: timedelta | None = None,
     private: PrivateNames = OPEN_BANKING_UK,
 ) -> VerifiedJws:
-    """Verify the x-jws-signature of a request. The caller must check what it covers: of `(body)` neither method nor target are
-    proven, and of fields the body only if they include a digest, which the caller compares.
+    """Verify the x-jws-signature of a request. The caller must check what it covers.
+
+    `(body)` proves neither method nor target. Fields prove the body only if they include a digest, which the caller compares.
 
         verified = verify_detached_jws(message, verifiers=make_verifiers(key, names=JWS), at=utc_now())
         verified.header.covered

@@ -8,7 +8,7 @@ from tppkit.httpsig import KeySigner, Message, load_private_key
 from tppkit.seals.certificate_header import CertificateForm
 from tppkit.seals.key_id import KeyIdForm, KeyIdStyle, Radix
 from tppkit.seals.policy import Paths, SealPolicy
-from tppkit.seals.profile import EmptyBody, FieldOrder, Format, SealProfile
+from tppkit.seals.profile import DigestOf, EmptyBody, FieldOrder, Format, SealProfile
 from tppkit.seals.profiles import PROFILES, load_profile, parse_profile
 from tppkit.seals.seal import Seal
 from tppkit.seals.sign import PreparedRequest, SentRequest, prepare_request, sign_request, sign_request_async
@@ -16,7 +16,7 @@ from tppkit.seals.verified import VerifiedHead, VerifiedRequest
 from tppkit.seals.verify import verify_request, verify_request_head
 
 __all__ = [
-    "PROFILES", "CertificateForm", "EmptyBody", "FieldOrder", "Format", "KeyIdForm", "KeyIdStyle", "KeySigner", "Message",
+    "PROFILES", "CertificateForm", "DigestOf", "EmptyBody", "FieldOrder", "Format", "KeyIdForm", "KeyIdStyle", "KeySigner", "Message",
     "Paths", "PreparedRequest", "Radix", "Seal", "SealPolicy", "SealProfile", "SentRequest", "VerifiedHead", "VerifiedRequest",
     "load_private_key", "load_profile", "parse_profile", "prepare_request", "sign_request", "sign_request_async", "verify_request",
     "verify_request_head",

@@ -196,6 +196,12 @@ def _read(text: str, style: KeyIdStyle) -> tuple[str, str | None]:
     return serial, issuer
 
 
+def is_name_of(text: str, name: DistinguishedName) -> bool:
+    """Whether a text is this name, in any of the spellings that are read in a keyId."""
+    names, _ = _names(text, drops_newlines=False)
+    return not names.isdisjoint((name.comparable, name.comparable[::-1]))
+
+
 def _names_issuer(text: str, issuer: DistinguishedName, style: KeyIdStyle) -> bool:
     names, failure = _names(text, drops_newlines=style.drops_newlines)
     if failure:

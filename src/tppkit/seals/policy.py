@@ -52,10 +52,11 @@ class Demands(NamedTuple):
 
 def demands_of(profile: SealProfile) -> Demands:
     """Compute the requirements of a profile."""
-    optional = frozenset({profile.digest_name} if profile.empty_body is EmptyBody.ABSENT else ())
+    digest = frozenset(() if profile.covers_body else {profile.digest_name})
+    optional = digest if profile.empty_body is EmptyBody.ABSENT else frozenset()
     if_present, written = frozenset(profile.if_present), frozenset(profile.covered_names)
     certificate = None if profile.certificate_header is None else profile.certificate_header.lower()
-    sealing = profile.carriers | {profile.digest_name, *([certificate] if certificate else [])}
+    sealing = profile.carriers | digest | {*([certificate] if certificate else [])}
     begins = [f"{name}=" for name in (profile.digest_algorithm, *profile.digest_algorithms)]
     # The fields of RFC 9421 are dictionaries, which may have several lines (RFC 9651 section 3.2).
     several = profile.carriers if profile.format is Format.RFC9421 else frozenset()

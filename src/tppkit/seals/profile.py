@@ -16,11 +16,13 @@ from tppkit.httpsig.algorithms import ALGORITHMS, JWS, RFC9421, Algorithm, Names
 from tppkit.httpsig.cavage import CREATED, EXPIRES, TIMELESS, Reading
 from tppkit.httpsig.components import DERIVED
 from tppkit.httpsig.digest import make_content_digest, make_digest
+from tppkit.httpsig.jws import BODY, REGISTERED
 from tppkit.httpsig.signing_string import REQUEST_TARGET, is_covered_field, is_field_name
 from tppkit.httpsig.structured import is_key
-from tppkit.message import Header
+from tppkit.message import Header, Message
 from tppkit.seals.certificate_header import CertificateForm, write_certificate
 from tppkit.seals.field_types import require_field_types
+from tppkit.seals.form_data import uploaded_file
 from tppkit.seals.key_id import BERLIN_GROUP, KeyIdStyle
 
 
@@ -40,6 +42,13 @@ class EmptyBody(Enum):
     BRACES = "digest of `{}`"
 
 
+class DigestOf(Enum):
+    """What the digest header is computed over."""
+
+    BODY = "the body"
+    FIRST_FILE = "the file of a multipart/form-data body, any other body whole"
+
+
 class FieldOrder(Enum):
     """The order in which covered fields are written. A verifier accepts any order."""
 
@@ -52,9 +61,11 @@ _CARRIERS: Mapping[Format, tuple[str, ...]] = MappingProxyType(
     {Format.CAVAGE: ("Signature", "Authorization"), Format.RFC9421: ("Signature",)}
 )
 
+_PRIVATE_RULES = ("time", "subject", "text")
+_PRIVATE_NAME = re.compile(r"[!-~]{1,128}")
 _ALGORITHM_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _IN_BRACKETS: Mapping[Format, frozenset[str]] = MappingProxyType(
-    {Format.CAVAGE: frozenset({REQUEST_TARGET, CREATED, EXPIRES}), Format.JWS: frozenset({REQUEST_TARGET})}
+    {Format.CAVAGE: frozenset({REQUEST_TARGET, CREATED, EXPIRES}), Format.JWS: frozenset({REQUEST_TARGET, BODY})}
 )
 
 
@@ -93,7 +104,8 @@ class SealProfile:
     Attributes:
         name: short name, as used on the command line.
         covered: the fields that the signer always covers, in order and in this spelling. If a name has a capital letter, a verifier
-            reads names in any case. The signing string has lower-case names.
+            reads names in any case. The signing string has lower-case names. For `Format.JWS` also `(body)` alone: the body itself is
+            signed, and neither method, target nor headers.
         covered_if_present: further fields to cover if the request has them; `psu-*` means every field that begins with `psu-`.
         required: the lower-case names that a verifier requires, in addition to those of `covered_if_present` that the request has.
             Empty: all of `covered`.
@@ -102,6 +114,7 @@ class SealProfile:
         request_id: the field that identifies the request; None if the dialect covers none.
         digest_algorithm: the algorithm of the Digest that the signer writes, in its spelling: `SHA-256`, `sha-512`.
         digest_algorithms: the only algorithms that a verifier accepts, in their spelling. Empty: SHA-256 and SHA-512 in any case.
+        digest_of: what is hashed. With `FIRST_FILE`, the other fields of a form are not signed, and a form has exactly one file.
         digest_required: a verifier requires `digest_algorithm`, in any case; additional ones must fit the body too.
         empty_body: the Digest of a request without body.
         algorithms: (name on the wire, name of `httpsig.algorithms.ALGORITHMS`), the only ones that a verifier accepts. The signer
@@ -115,6 +128,10 @@ class SealProfile:
         signature_quoted: the signature parameter is quoted. If False, a verifier accepts it with and without quotes.
         certificate_header: the header with the seal certificate; None if the bank already has it.
         certificate_form: the encoding of the certificate in that header.
+        private: for a JWS over `(body)`, (name, rule) of the private parameters that crit must list, in order. The rule is `time`, the time
+            of signing; `subject`, the name of the seal certificate's subject; `=TEXT`, exactly this text; or `text`, any text, with
+            which a verifier reads seals but none is made.
+        b64: for a JWS over `(body)`, the signer encodes the body. A verifier reads both forms, because the signed header names it.
         sends_x5c: the certificate is in the signature itself, for `Format.JWS`.
         expires_after: lifetime of a seal, if `(expires)` is covered or `expires` is written; a verifier rejects longer ones.
         max_age: maximum age of a seal, for formats with a time of signing and for dialects that require `(created)`.
@@ -139,6 +156,7 @@ class SealProfile:
     request_id: str | None = "x-request-id"
     digest_algorithm: str = "SHA-256"
     digest_algorithms: tuple[str, ...] = ()
+    digest_of: DigestOf = DigestOf.BODY
     digest_required: bool = False
     empty_body: EmptyBody = EmptyBody.HASHED
     algorithms: tuple[tuple[str, str], ...] = ()
@@ -149,6 +167,8 @@ class SealProfile:
     signature_quoted: bool = True
     certificate_header: str | None = "TPP-Signature-Certificate"
     certificate_form: CertificateForm = CertificateForm.DER
+    private: tuple[tuple[str, str], ...] = ()
+    b64: bool = True
     sends_x5c: bool = False
     expires_after: timedelta | None = None
     max_age: timedelta | None = None
@@ -171,6 +191,7 @@ class SealProfile:
         self._check_coverage()
         self._check_algorithms()
         self._check_digests()
+        self._check_private()
 
     def _check_format(self) -> None:
         if self.carrier not in _CARRIERS.get(self.format, (self.carrier,)):
@@ -226,6 +247,13 @@ class SealProfile:
         written = set(self.covered_names)
         if not self.demanded <= written.union(name.lower() for name in self.covered_if_present):
             raise self._malformed("required names a field that is never covered")
+        if self.covers_body:
+            if written != {BODY} or self.covered_if_present or self.max_age is None:
+                raise ConfigurationError(
+                    "profile.coverage",
+                    f"the profile {self.name!r}: a seal over {BODY} covers nothing else, and needs max_age to limit replays",
+                )
+            return
         if (
             self.digest_name not in self.demanded & written
             or not self._is_of_one_request()
@@ -263,6 +291,23 @@ class SealProfile:
             self.digest_function(name)(b"")  # raises for an unknown algorithm
         if self.digest_algorithms and not set(self.digest_algorithm.split(",")) <= set(self.digest_algorithms):
             raise self._malformed(f"it writes the digest {self.digest_algorithm}, which it does not accept")
+
+    def _check_private(self) -> None:
+        names, rules = [name for name, _ in self.private], [rule for _, rule in self.private]
+        if (self.private or not self.b64) and not self.covers_body:
+            raise self._malformed(f"private and b64 need a JSON Web Signature over {BODY}")
+        if self.covers_body and self.digest_of is not DigestOf.BODY:
+            raise self._malformed(f"digest_of needs a digest header, which a seal over {BODY} does not have")
+        if (
+            len({*names}) != len(names)
+            or not REGISTERED.isdisjoint(names)
+            or not all(map(_PRIVATE_NAME.fullmatch, names))
+        ):
+            raise self._malformed("private has a name twice, a malformed one, or one that JSON Web Signatures define")
+        if rules.count("time") > 1 or not all(rule in _PRIVATE_RULES or rule[:1] == "=" != rule for rule in rules):
+            raise self._malformed(
+                f"a rule of private is not {', '.join(_PRIVATE_RULES)} or =TEXT, or time appears twice"
+            )
 
     def _malformed(self, text: str) -> ConfigurationError:
         return ConfigurationError("profile.malformed", f"the profile {self.name[:40]!r}: {text}")
@@ -310,6 +355,16 @@ class SealProfile:
         """The lower-case names of the headers with the signature."""
         return frozenset({self.carrier.lower(), *(["signature-input"] if self.format is Format.RFC9421 else [])})
 
+    @cached_property
+    def covers_body(self) -> bool:
+        """Whether the payload of the signature is the body, so that no head can be verified without it."""
+        return BODY in self.covered_names
+
+    @property
+    def hashes_whole_body(self) -> bool:
+        """Whether the digest header is of the whole body, so that equal digests are of equal bodies."""
+        return not self.covers_body and self.digest_of is DigestOf.BODY
+
     @property
     def covers_target(self) -> bool:
         """Whether every seal of this dialect covers method and target."""
@@ -330,9 +385,24 @@ class SealProfile:
         make = make_content_digest if self.format is Format.RFC9421 else make_digest
         return partial(make, algorithm=algorithm)
 
-    def digest_of(self, body: bytes) -> str:
-        """The value of the digest header for a body."""
-        return self._make_digest(body or self.empty_content)
+    def signed_file(self, message: Message) -> bytes | None:
+        """The file of a form, if the digest header is of it alone; else None.
+
+        Raises:
+            FormatError: `form-data.*`; `header.duplicate`, the Content-Type appears twice.
+        """
+        if self.digest_of is DigestOf.BODY:
+            return None
+        return uploaded_file(message.body, message.single("content-type"))
+
+    def hashed(self, message: Message) -> bytes:
+        """The bytes of a request that the digest header is of. Raises the errors of `signed_file`."""
+        content = self.signed_file(message)
+        return content if content is not None else message.body or self.empty_content
+
+    def digest_value(self, content: bytes) -> str:
+        """The value of the digest header for these bytes, or for a request without body."""
+        return self._make_digest(content or self.empty_content)
 
     @cached_property
     def _make_digest(self) -> Callable[[bytes], str]:

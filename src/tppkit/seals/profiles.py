@@ -121,9 +121,10 @@ def _read_value(key: str, value: object, hint: Any) -> object:
         read = timedelta(seconds=value)
     elif isinstance(hint, type) and issubclass(hint, Enum) and isinstance(value, str):
         members = {name.lower(): member for name, member in hint.__members__.items()}
-        if value not in members:
+        member = members.get(value.replace("-", "_"))
+        if member is None:
             raise FormatError("profile.file", f"{key} is {shown(value)}, not one of {', '.join(members)}")
-        read = members[value]
+        read = member
     if not is_of(read, hint):
         raise FormatError("profile.file", f"{key} is of the wrong type: {shown(str(value))}")
     return read

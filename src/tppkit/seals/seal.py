@@ -104,7 +104,11 @@ class Seal:
         self.origin = origin
         self.certificate_headers = profile.certificate_headers(certificate)
         self.written = frozenset(
-            {*profile.carriers, profile.digest_name, *(name.lower() for name, _ in self.certificate_headers)}
+            {
+                *profile.carriers,
+                *([] if profile.covers_body else [profile.digest_name]),
+                *(name.lower() for name, _ in self.certificate_headers),
+            }
         )
         self._verifiers = _verifiers(certificate)
         self.key_id = make_key_id(certificate, style=profile.key_id, text=key_id)

@@ -6,9 +6,9 @@ the signature to `PreparedRequest.finish`.
 | | draft-cavage | RFC 9421 | detached JWS |
 |---|---|---|---|
 | headers | Signature or Authorization | Signature-Input, Signature under the profile's label | the profile's carrier, x-jws-signature |
-| covered | `headers`: `(request-target)`, `digest` | components: `@method`, `@query` | `pars`: `(request-target)`, `digest` |
+| covered | `headers`: `(request-target)`, `digest` | components: `@method`, `@query` | `pars`: `(request-target)`, `digest`; or the body |
 | keyId | `keyId` | `keyid` | `x5t#S256` if the profile's keyId is a thumbprint, else `kid` |
-| time of signing | `created`, if covered | `created` | `sigT` or `iat` |
+| time of signing | `created`, if covered | `created` | `sigT`, `iat` or a private parameter |
 | certificate | a header, or found by keyId | a header, or found by keyId | `x5c`, a header, or found by keyId |
 """
 
@@ -25,11 +25,12 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, LocalProtocolError, SignatureRejected
 from tppkit.httpsig.cavage import CREATED, EXPIRES
 from tppkit.httpsig.components import Component
-from tppkit.httpsig.jws import make_detached_jws, make_jws_header, make_jws_signing_input
+from tppkit.httpsig.jws import make_detached_jws, make_jws_header, make_jws_payload, make_jws_signing_input
 from tppkit.httpsig.rfc9421 import make_signature_base, make_signature_fields, make_signature_input, request_values
 from tppkit.httpsig.signing_string import make_signing_string, message_components
 from tppkit.message import Header, Message
 from tppkit.seals.key_id import KeyIdForm
+from tppkit.seals.private_parameters import private_values, require_content
 from tppkit.seals.profile import EmptyBody, Format, SealProfile
 from tppkit.seals.seal import Seal, require_bytes
 
@@ -120,9 +121,10 @@ def prepare_request(message: Message, *, seal: Seal, at: datetime | None = None)
 
     Raises:
         LocalProtocolError: `seal.header-present`, the message already has a header of the seal, or has a covered header twice.
-        SignatureRejected: `signature.header-absent`, a covered header is missing.
-        FormatError: `header.control-character`, `message.malformed`.
-        ConfigurationError: `seal.time-needed`, `time.naive`.
+        SignatureRejected: `signature.header-absent`, a covered header is missing; `signature.uncovered`, the profile covers the body
+            alone, and there is none.
+        FormatError: `header.control-character`, `message.malformed`; `form-data.*`, the profile hashes the file of a form.
+        ConfigurationError: `seal.time-needed`, `time.naive`; `profile.private`, no value is known for a private parameter.
 
     Source: PSD2 document, part A section 4; draft-cavage-http-signatures-10 and -12.
     """
@@ -131,8 +133,10 @@ def prepare_request(message: Message, *, seal: Seal, at: datetime | None = None)
     if doubled or not seal.written.isdisjoint(values):
         _refuse_present(doubled, values, seal)
     digest: Headers = ()
-    if message.body or profile.empty_body is not EmptyBody.ABSENT:
-        values[profile.digest_name] = written = profile.digest_of(message.body)
+    if profile.covers_body:
+        require_content(message.body, profile)
+    elif message.body or profile.empty_body is not EmptyBody.ABSENT:
+        values[profile.digest_name] = written = profile.digest_value(profile.hashed(message))
         digest = ((profile.digest_field, written),)
     covered = profile.covered_in(values)
     if profile.format is Format.CAVAGE:
@@ -195,9 +199,10 @@ def _prepare_jws(message: Message, covered: tuple[str, ...], seal: Seal, at: dat
         certificates=[der] if profile.sends_x5c else [],
         certificate_sha256=sha256(der).digest() if by_thumbprint else None,
         key_id=None if by_thumbprint else seal.key_id,
+        private=private_values(profile, seal.certificate),
+        b64=profile.b64,
     )
-    payload = make_signing_string(header.covered, message_components(message)[0])
-    return make_jws_signing_input(header, payload), lambda signature: (
+    return make_jws_signing_input(header, make_jws_payload(header, message)), lambda signature: (
         (profile.carrier, make_detached_jws(header, signature)),
     )
 

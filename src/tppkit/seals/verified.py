@@ -11,9 +11,11 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 from tppkit.httpsig.cavage import SignatureParameters
 from tppkit.httpsig.digest import make_digest, parse_content_digest, parse_digest, require_digests
+from tppkit.httpsig.jws import parse_detached_jws
 from tppkit.httpsig.signing_string import message_components
 from tppkit.message import Message
 from tppkit.seals.advice import digest_form, with_form
+from tppkit.seals.private_parameters import private_names
 from tppkit.seals.profile import Format, SealProfile, covers_target
 from tppkit.trust import TrustedPath
 
@@ -33,7 +35,7 @@ class VerifiedHead(NamedTuple):
         qwac: the website certificate of the same organisation, or None if the caller passed none.
         at: the time of verification, aware UTC.
         profile: the dialect.
-        digest: the covered value of the digest header, or None.
+        digest: the covered value of the digest header; None if the request has none, or the seal covers the body itself.
         unverified_message: the request as received, including headers that are not signed; in a head without its body.
         date_fault: why its covered Date rejects it as a new request, or None. Only with `allow_old_date` of `verify_request_head`: such a
             request may get the kept answer of an earlier one, and nothing else.
@@ -104,6 +106,20 @@ class VerifiedHead(NamedTuple):
         """The covered X-Request-ID, or the dialect's field for it; empty if the seal covers none."""
         return self.covered.get(self.profile.request_id or "", "")
 
+    @property
+    def private_parameters(self) -> Mapping[str, str]:
+        """The texts of the profile's private parameters, for a JWS over the body.
+
+        Of those with the rule `text`, only that the holder of the seal wrote them is proven.
+        """
+        if not self.profile.private:
+            return MappingProxyType({})
+        header, _ = parse_detached_jws(
+            message_components(self.unverified_message)[0][self.profile.carrier.lower()],
+            private=private_names(self.profile),
+        )
+        return MappingProxyType(dict(header.texts))
+
     def verify_body(self, body: bytes) -> VerifiedRequest:
         """Compare the whole body with the digest.
 
@@ -112,10 +128,11 @@ class VerifiedHead(NamedTuple):
 
         Raises:
             SignatureRejected: `digest.mismatch`, `signature.uncovered`.
+            FormatError: `form-data.*`, the profile hashes the file of a form.
         """
-        require_body(self.digest, body, self.profile)
-        method, target, headers, _ = self.unverified_message
-        return VerifiedRequest(*self[:-2], Message(method, target, headers, body), self.date_fault)
+        message = self.unverified_message._replace(body=body)
+        require_body(self.digest, message, self.profile)
+        return VerifiedRequest(*self[:-2], message, self.date_fault)
 
 
 class VerifiedRequest(VerifiedHead):
@@ -130,11 +147,19 @@ class VerifiedRequest(VerifiedHead):
 
     @property
     def body(self) -> bytes:
-        """The exact bytes whose hash is covered.
+        """The exact bytes that the seal covers: the whole body, or with `DigestOf.FIRST_FILE` the file of a form alone.
 
-        With `EmptyBody.BRACES`, an empty body and `{}` have the same hash, so the sender may have sealed `{}` if this is empty.
+        The other fields of such a form are not signed; they are in the body of `unverified_message`. With `EmptyBody.BRACES`, an empty
+        body and `{}` have the same hash, so the sender may have sealed `{}` if this is empty.
         """
-        return self.unverified_message.body
+        message = self.unverified_message
+        file = self.profile.signed_file(message)
+        return message.body if file is None else file
+
+    @property
+    def covers_file_only(self) -> bool:
+        """Whether only the file of a form is signed, and not its other fields."""
+        return self.profile.signed_file(self.unverified_message) is not None
 
 
 def read_digest(value: str, profile: SealProfile) -> Mapping[str, bytes]:
@@ -150,13 +175,14 @@ def read_digest(value: str, profile: SealProfile) -> Mapping[str, bytes]:
         raise with_form(e, digest_form(profile), profile) from e
 
 
-def require_body(digest: str | None, body: bytes, profile: SealProfile) -> None:
-    """Compare the whole body with the digest header; without one, reject a body that is not empty.
+def require_body(digest: str | None, message: Message, profile: SealProfile) -> None:
+    """Compare the whole body, or its file, with the digest header; without one, reject a body that is not empty.
 
     Raises:
-        FormatError: see `read_digest`.
+        FormatError: see `read_digest` and `SealProfile.hashed`.
         SignatureRejected: `digest.mismatch`, `signature.uncovered`.
     """
+    body = message.body
     if digest is None:
         if body:
             raise SignatureRejected(
@@ -165,7 +191,7 @@ def require_body(digest: str | None, body: bytes, profile: SealProfile) -> None:
                 f"send and cover {digest_form(profile)}",
             )
         return
-    content = body or profile.empty_content
+    content = profile.hashed(message)
     if profile.format is not Format.RFC9421 and digest == make_digest(content):
         return  # nearly always; parsing takes three times as long
     try:
@@ -174,5 +200,5 @@ def require_body(digest: str | None, body: bytes, profile: SealProfile) -> None:
         if body or not profile.empty_content:
             raise
         hashed = profile.empty_content.decode()
-        message = f"{e.message}; without a body the profile {profile.name} hashes {hashed}"
-        raise SignatureRejected(e.code, message, clause=e.clause) from e
+        text = f"{e.message}; without a body the profile {profile.name} hashes {hashed}"
+        raise SignatureRejected(e.code, text, clause=e.clause) from e

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from tppkit._clock import as_utc
 from tppkit._encoding import encode_base64url, shown
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import FormatError, SignatureRejected
+from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 from tppkit.httpsig.algorithms import verify_signature
 from tppkit.httpsig.cavage import (
     AUTHORIZATION_SCHEME,
@@ -23,7 +23,7 @@ from tppkit.httpsig.cavage import (
     time_components,
 )
 from tppkit.httpsig.http_date import parse_http_date
-from tppkit.httpsig.jws import make_jws_signing_input, parse_detached_jws
+from tppkit.httpsig.jws import make_jws_payload, make_jws_signing_input, parse_detached_jws
 from tppkit.httpsig.rfc9421 import make_signature_base, parse_signature_fields, request_values
 from tppkit.httpsig.signing_string import make_signing_string, message_components
 from tppkit.httpsig.times import verify_times
@@ -32,6 +32,12 @@ from tppkit.seals.advice import coverage_advice, digest_fault, signature_form, w
 from tppkit.seals.certificate_header import read_certificate
 from tppkit.seals.key_id import KeyIdForm, verify_key_id
 from tppkit.seals.policy import Demands, SealPolicy, TrustedSeal
+from tppkit.seals.private_parameters import (
+    private_names,
+    require_content,
+    require_private_names,
+    verify_private_texts,
+)
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.verified import VerifiedHead, VerifiedRequest, read_digest, require_body
 
@@ -69,7 +75,8 @@ def verify_request(
             In RFC 9421 also `structured.*`, `signature.label`, `signature.unsupported-component`; in a JWS `jws.*`, `json.*`.
         SignatureRejected: `signature.missing`, `signature.uncovered`, `signature.other-coverage`, `signature.header-absent`,
             `signature.created`, `signature.expired`, `signature.lifetime`, `digest.algorithm`, `digest.mismatch`,
-            `key-id.mismatch`, `signature.algorithm`, `signature.invalid`, `seal.other-organisation`, `seal.unknown-certificate`.
+            `key-id.mismatch`, `signature.algorithm`, `signature.invalid`, `seal.other-organisation`, `seal.unknown-certificate`,
+            `signature.private-parameter`.
         CertificateRejected: the seal certificate: `certificate.*`, `qcstatements.*`, `organization-identifier.*`,
             `trust.no-path`, `path.*`, `key.*`, `revocation.*`.
         ConfigurationError: `time.naive`, `at` has no time zone.
@@ -79,7 +86,10 @@ def verify_request(
     verified = _verify_head(VerifiedRequest, message, qwac, as_utc(at), policy, intermediates)
     if verified.date_fault is not None:  # 7
         raise verified.date_fault
-    require_body(verified.digest, message.body, policy.profile)  # 8
+    if policy.profile.covers_body:  # 8
+        require_content(message.body, policy.profile)
+    else:
+        require_body(verified.digest, message, policy.profile)
     return verified
 
 
@@ -108,7 +118,14 @@ def verify_request_head(
 
     Raises:
         The errors of `verify_request`, except those about the body.
+        ConfigurationError: `seal.body-needed`, the profile signs the body itself; pass whole requests to `verify_request`.
     """
+    if policy.profile.covers_body:
+        raise ConfigurationError(
+            "seal.body-needed",
+            f"a seal of the profile {policy.profile.name} is over the body itself, so it cannot be verified before the body arrives, "
+            "nor after it was redacted; pass whole requests to verify_request",
+        )
     head = _verify_head(VerifiedHead, message._replace(body=b""), qwac, as_utc(at), policy, intermediates)
     if head.date_fault is not None and not allow_old_date:
         raise head.date_fault
@@ -124,11 +141,13 @@ class ReadSeal(NamedTuple):
         parameters: in the form of a Signature header; `headers` are the covered names, `key_id` is empty if the seal has none.
         signing_string: the signed bytes.
         certificates: DER of the certificates in the seal itself, the signer's first.
+        texts: the private parameters of a JWS, except the time.
     """
 
     parameters: SignatureParameters
     signing_string: bytes
     certificates: tuple[bytes, ...] = ()
+    texts: tuple[tuple[str, str], ...] = ()
 
 
 def _verify_head(
@@ -151,9 +170,9 @@ def _verify_head(
     demands, profile = policy.demands, policy.profile
     values = _collect(message, demands, profile.prefixes)  # 1
     read = read_seal(message, values, policy)  # 2
-    parameters, signing_string, certificates = read
+    parameters, signing_string, certificates, _ = read
     _check_coverage(parameters.headers, values, demands, profile)  # 3
-    digest = values.get(profile.digest_name)
+    digest = None if profile.covers_body else values.get(profile.digest_name)
     if digest is not None and ("," in digest or not digest.startswith(demands.digests)):
         fault = digest_fault(digest, profile)
         if fault:
@@ -169,6 +188,8 @@ def _verify_head(
         verify_key_id(key_id, seal.certificate, style=profile.key_id)
     if policy.certificates:
         _check_known(key_id, seal.certificate, policy)
+    if profile.private:
+        verify_private_texts(read.texts, seal.certificate, profile=profile)
     _check_times(parameters, at, policy)  # 5
     verify_signature(seal.verifiers, parameters.algorithm, parameters.signature, signing_string)
     if qwac is not None and qwac is not seal.qwac:  # 6
@@ -238,7 +259,8 @@ def _read_rfc9421(message: Message, values: Mapping[str, str], policy: SealPolic
 
 def _read_jws(message: Message, values: Mapping[str, str], policy: SealPolicy) -> ReadSeal:
     profile = policy.profile
-    header, signature = parse_detached_jws(values[policy.demands.carrier])
+    header, signature = parse_detached_jws(values[policy.demands.carrier], private=private_names(profile))
+    require_private_names(header, profile)
     key_id = header.key_id
     if profile.key_id.form is KeyIdForm.THUMBPRINT:
         if header.certificate_sha256 is None:
@@ -247,9 +269,9 @@ def _read_jws(message: Message, values: Mapping[str, str], policy: SealPolicy) -
             )
         key_id = encode_base64url(header.certificate_sha256)
     parameters = SignatureParameters(key_id or "", header.algorithm, header.covered, signature, created=header.created)
-    payload = make_signing_string(header.covered, message_components(message)[0])
     in_seal = header.certificates if profile.sends_x5c else ()
-    return ReadSeal(parameters, make_jws_signing_input(header, payload), in_seal)
+    signing_input = make_jws_signing_input(header, make_jws_payload(header, message))
+    return ReadSeal(parameters, signing_input, in_seal, header.texts)
 
 
 def _find_certificate(read: ReadSeal, policy: SealPolicy) -> tuple[str, EidasCertificate | None]:

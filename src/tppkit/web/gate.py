@@ -62,7 +62,8 @@ class SealGate:
             the application looks request ids up itself. The middlewares do so with `replay`, and need no permission.
 
     Raises:
-        ConfigurationError: `replay.no-request-id`, a seal of this profile may cover no request id; `web.setting`, `max_body_bytes` is
+        ConfigurationError: `seal.body-needed`, the profile signs the body alone;
+            `replay.no-request-id`, a seal of this profile may cover no request id; `web.setting`, `max_body_bytes` is
             negative, `mount` is malformed, or a seal outlives the window of `replay`.
 
     Example:
@@ -90,6 +91,11 @@ class SealGate:
         if mount and (not mount.startswith("/") or mount.endswith("/") or not mount.isascii()):
             raise ConfigurationError("web.setting", f"the mount {shown(mount)} must begin with / and end without")
         profile = seals.profile
+        if profile.covers_body:
+            raise ConfigurationError(
+                "seal.body-needed",
+                f"a gate admits a request by its head, which the profile {profile.name} does not sign; use verify_request",
+            )
         self._id_required = profile.request_id in profile.demanded
         if replay is not None and not self._id_required:
             raise ConfigurationError("replay.no-request-id", f"a seal of the profile {profile.name} may cover no id")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -159,8 +160,10 @@ def _right_string(read: ReadSeal, profile: SealProfile) -> SigningString:
 
 def _search(examination: Examination, read: ReadSeal, right: SigningString, text: str, max_work: int) -> Search:
     message, profile = examination.message, examination.profile
-    bodies = possible_bodies(message.body or profile.empty_content)
-    digests = tuple(dict.fromkeys([profile.digest_of(body) for body in bodies]))
+    bodies = [*possible_bodies(message.body or profile.empty_content)]
+    with suppress(FormatError):
+        bodies.insert(0, profile.hashed(message))
+    digests = tuple(dict.fromkeys([profile.digest_value(body) for body in bodies]))
     seen = Seen(message, message_components(message)[0], digests, profile.digest_name)
     named = read.parameters.algorithm
     judges = make_judges(text, examination.candidates, lambda owner: examination.due(owner, named=named))
@@ -197,7 +200,7 @@ def _was_replaced(examination: Examination, search: Search) -> bool:
 def _holds(value: str, examination: Examination) -> bool:
     verify = verify_content_digest if examination.profile.format is Format.RFC9421 else verify_digest
     try:
-        verify(value, examination.message.body or examination.profile.empty_content)
+        verify(value, examination.profile.hashed(examination.message))
     except (FormatError, SignatureRejected):
         return False
     return True
