@@ -108,6 +108,7 @@ def test_account_information_fits_the_published_file(bank, client, judged):
     client.delete_consent(made.consent_id)
     assert client.consent_status(made.consent_id).status == ConsentStatus.REVOKED
     assert len({name for name, _ in judged.seen}) == 7
+    assert bank.report().rules == ()
 
 
 @pytest.mark.parametrize(
@@ -167,7 +168,7 @@ def test_a_client_that_knows_only_the_file_pays_and_reads_accounts(bank_pki, ban
         values = {
             "psu-ip-address": PSU, "bookingstatus": "booked", "datefrom": str(today - timedelta(days=90)),
             "instructedamount": {"currency": "EUR", "amount": "12.50"}, "debtoraccount": {"iban": DEBTOR},
-            "creditoraccount": {"iban": "DE89370400440532013000"}, "creditorname": "Bookshop",
+            "creditoraccount": {"iban": "DE89370400440532013000", "currency": "EUR"}, "creditorname": "Bookshop",
             "access": {"allPsd2": "allAccounts"}, "recurringindicator": True, "combinedserviceindicator": False,
             "validuntil": str(today + timedelta(days=30)), "frequencyperday": 4,
         }  # fmt: skip
@@ -198,3 +199,5 @@ def test_a_client_that_knows_only_the_file_pays_and_reads_accounts(bank_pki, ban
             assert report["booked"]
             assert other.send("GET", report["_links"]["account"]["href"]).json()["accounts"] == [account]
             assert other.send("DELETE", agreed.headers["location"]).status_code == 204
+        report = httpx.get(server.addresses.control_url + "/report", trust_env=False).json()
+        assert [rule["rule"] for rule in report["rules"]] == []

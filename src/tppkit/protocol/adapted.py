@@ -27,11 +27,13 @@ class RequiredFields(Generic[Model]):
     Attributes:
         inner: the body without this demand.
         fields: the fields by their names on the wire, each with what a client sends if its caller gives none, or None.
+        optional: further fields that the bank knows, at any depth.
     """
 
     media_type: ClassVar = "application/json"
     inner: Json[Model]
-    fields: Mapping[str, Any] = field(hash=False)
+    fields: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    optional: tuple[str, ...] = ()
 
     def write(self, value: Model) -> bytes:
         """The object with the defaults of absent fields.

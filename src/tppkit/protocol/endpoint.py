@@ -144,8 +144,9 @@ class Endpoint(Generic[Q, A]):
 
     @property
     def further_fields(self) -> Collection[str]:
-        """The fields that a request must have in addition to those of the model, or although the model does not require them."""
-        return self.request.fields if isinstance(self.request, RequiredFields) else ()
+        """The names of the fields that the bank knows in addition to those of the model, or requires although the model does not."""
+        request = self.request
+        return (*request.fields, *request.optional) if isinstance(request, RequiredFields) else ()
 
     @property
     def whole(self) -> Body[A]:

@@ -90,6 +90,8 @@ class RowChanges:
         headers: required headers.
         query: required query parameters.
         fields: required fields of the body.
+        optional_query: further query parameters that the bank knows.
+        optional_fields: further fields that the bank knows.
         answer_headers: further headers of the answer.
         answer_fields: further fields of the answer.
     """
@@ -100,6 +102,8 @@ class RowChanges:
     fields: Mapping[str, Any] = field(default_factory=dict)
     answer_headers: Mapping[str, str] = field(default_factory=dict)
     answer_fields: Mapping[str, Any] = field(default_factory=dict)
+    optional_query: tuple[str, ...] = ()
+    optional_fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,23 +262,22 @@ class _Reader:
                 if self.text(path, value, re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,2})?")):
                     read[name] = Decimal(value)
             elif name == "instant_unreachable":
-                if self.list_of(path, value, re.compile("[A-Z]{2}")):
-                    read[name] = frozenset(value)
+                read[name] = frozenset(self.texts(path, value, re.compile("[A-Z]{2}")))
             elif name == "technical_validation":
                 read[name] = value
                 if not isinstance(value, bool):
                     self.fault(path, f"is {_seen(value)}, not true or false")
         return BankRules(**read)
 
-    def list_of(self, path: Path, value: Any, form: re.Pattern[str]) -> bool:
-        """Whether a value is an array of different texts of a form."""
-        if isinstance(value, list) and all(isinstance(one, str) and form.fullmatch(one) for one in value):
-            if len(set(value)) == len(value):
-                return True
+    def texts(self, path: Path, value: Any, form: re.Pattern[str]) -> tuple[str, ...]:
+        """Return an array of different texts of a form."""
+        if not (isinstance(value, list) and all(isinstance(one, str) and form.fullmatch(one) for one in value)):
+            self.fault(path, f"is {_seen(value)}, not an array of texts of the form {form.pattern}")
+        elif len(set(value)) != len(value):
             self.fault(path, "has a text twice")
-            return False
-        self.fault(path, f"is {_seen(value)}, not an array of texts of the form {form.pattern}")
-        return False
+        else:
+            return tuple(value)
+        return ()
 
     def refusals(self, table: Mapping[str, Any]) -> Mapping[str, tuple[int, str]]:
         """Read the status and the code of refusals, by the codes of this package or prefixes of them."""
@@ -302,12 +305,11 @@ class _Reader:
             names = table.get(state, state if meaning == state else meaning)
             names = [names] if isinstance(names, str) else names
             path = (name, state)
-            if not self.list_of(path, names, _WORD) or not names:
-                if names == []:
-                    self.fault(path, "has no text")
-                continue
-            written[state] = names[0]
-            for one in names:
+            if names == []:
+                self.fault(path, "has no text")
+            found = self.texts(path, names, _WORD)
+            written[state] = found[0] if found else state
+            for one in found:
                 if read.setdefault(one, meaning) != meaning:
                     self.fault(path, f"has {_seen(one)}, which is also the name of {read[one]}")
         changed = {state: one for state, one in written.items() if one != meanings[state]}
@@ -318,8 +320,8 @@ class _Reader:
         path, row = ("endpoints", name), _ROWS.get(name)
         keys = ["required_headers", "default_headers", "answer_headers"]
         if row is not None:
-            keys += ["success", "required_query", "default_query"]
-            keys += ["required_fields", "default_fields"] if row.request.media_type else []
+            keys += ["success", "required_query", "default_query", "optional_query"]
+            keys += ["required_fields", "default_fields", "optional_fields"] if row.request.media_type else []
             keys += ["answer_fields"] if row.answer.media_type else []
         self.known(path, table, keys)
         success = table.get("success")
@@ -345,15 +347,18 @@ class _Reader:
         answer_fields = self.table((*path, "answer_fields"), table.get("answer_fields", {}))
         self.json((*path, "answer_fields"), answer_fields)
         self.places((*path, "answer_fields"), answer_fields, name)
+        optional = [
+            self.texts((*path, key), table.get(key, []), _WORD) for key in ("optional_query", "optional_fields")
+        ]
         return RowChanges(
             success, headers, self.required(path, table, "query", _WORD), self.required(path, table, "fields", _WORD),
-            answer_headers, answer_fields,
+            answer_headers, answer_fields, *optional,
         )  # fmt: skip
 
     def required(self, path: Path, table: Mapping[str, Any], what: str, form: re.Pattern[str]) -> dict[str, Any]:
         """Read `required_X` and `default_X`: what a request must have, with what a client sends by itself."""
         names, defaults = table.get(f"required_{what}", []), table.get(f"default_{what}", {})
-        named = self.list_of((*path, f"required_{what}"), names, form)
+        named = self.texts((*path, f"required_{what}"), names, form)
         read = self.table((*path, f"default_{what}"), defaults)
         for name, value in read.items():
             place = (*path, f"default_{what}", name)
@@ -362,7 +367,7 @@ class _Reader:
                 self.json(place, value)
             else:
                 self.text(place, value, _VALUE)
-        return {**(dict.fromkeys(names) if named else {}), **read}
+        return {**dict.fromkeys(named), **read}
 
     def json(self, path: Path, value: Any) -> None:
         """Report values that JSON does not have, such as dates."""

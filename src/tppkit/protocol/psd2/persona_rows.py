@@ -37,20 +37,24 @@ def _row(row: Endpoint[Any, Any], file: PersonaFile) -> Endpoint[Any, Any]:
         row,
         path=file.prefix + row.path.removeprefix(PREFIX),
         success=own.success or row.success,
-        query=_query(row.query, own.query),
+        query=_query(row.query, own.query, own.optional_query),
         headers=tuple(RequiredHeader(*one) for one in headers.items()),
         answer_headers=tuple(answer_headers.items()),
-        request=RequiredFields(row.request, own.fields)
-        if own.fields and isinstance(row.request, Json)
-        else row.request,
+        request=_request(row.request, own),
         answer=_answer(row, file, own.answer_fields),
     )
 
 
-def _query(rows: tuple[Query, ...], required: Mapping[str, str | None]) -> tuple[Query, ...]:
+def _request(request: Any, own: RowChanges) -> Any:
+    is_adapted = bool(own.fields or own.optional_fields) and isinstance(request, Json)
+    return RequiredFields(request, own.fields, own.optional_fields) if is_adapted else request
+
+
+def _query(rows: tuple[Query, ...], required: Mapping[str, str | None], optional: tuple[str, ...]) -> tuple[Query, ...]:
     found = [one._replace(required=True, default=required[one.name]) if one.name in required else one for one in rows]
     known = {one.name for one in rows}
-    return (*found, *(Query(name, required=True, default=one) for name, one in required.items() if name not in known))
+    further = (Query(name, required=True, default=one) for name, one in required.items() if name not in known)
+    return (*found, *further, *(Query(name) for name in optional if name not in known and name not in required))
 
 
 def _answer(row: Endpoint[Any, Any], file: PersonaFile, further: Mapping[str, Any]) -> Any:
