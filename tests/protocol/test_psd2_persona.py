@@ -50,6 +50,12 @@ def test_the_printed_file_is_the_persona(name):
     assert parse_persona(persona_text(name).encode()) == load_persona(name)
 
 
+def test_what_the_base_of_the_base_has_is_inherited():
+    own = parse_persona(HEAD.replace("document", "berlin-group").encode())
+    assert own.interface == load_persona("berlin-group").interface
+    assert (own.name, own.prefix) == ("our-bank", "/v1")
+
+
 def test_rules_replace_those_of_the_base():
     text = '[rules]\ninactivity = 60\ninstant_cap = "15000.00"\ninstant_unreachable = ["FR"]\npage_size = 5\nreads_per_day = 2'
     assert persona(text).rules == BankRules(

@@ -13,7 +13,7 @@ from raw_provider import checked_sandbox, decide, tls_context
 
 from tppkit.client import Psd2Client
 from tppkit.client.connections import client_options
-from tppkit.errors import FormatError, RequestRefused
+from tppkit.errors import FormatError, LocalProtocolError, RequestRefused
 from tppkit.protocol.psd2 import (
     ALL_ACCOUNTS,
     Access,
@@ -24,6 +24,7 @@ from tppkit.protocol.psd2 import (
     PaymentInitiation,
     PaymentProduct,
     TransactionStatus,
+    parse_persona,
 )
 from tppkit.protocol.psd2.rules import PAGE_SIZE
 from tppkit.sandbox import Sandbox, SandboxSettings
@@ -127,6 +128,34 @@ def test_the_end_of_a_consent_has_the_name_of_what_ended_it(end, name, bank, cli
     )
     assert answer.json() == {"consentStatus": name}
     assert client.consent(made.consent_id).status == ConsentStatus.REVOKED
+
+
+def test_an_authorisation_that_is_started_explicitly_fits_the_published_file(bank_pki, published):
+    explicit = parse_persona(
+        b'based_on = "berlin-group"\nname = "x"\nsource = "y"\napproval_link = "startAuthorisation"'
+    )
+    with Sandbox(pki=bank_pki, persona=explicit) as bank:
+        judged = Judged(bank.transport(bank.identity()), published)
+        http = httpx.Client(transport=judged, **client_options(bank.identity(), timeout_s=10))
+        client = Psd2Client(bank.addresses.psd2_url, identity=bank.identity(), http=http, persona=explicit)
+        made, agreed = (
+            client.initiate_payment(payment(), psu_ip_address=PSU),
+            client.create_consent(consent(bank), psu_ip_address=PSU),
+        )
+        assert made.links.sca_redirect is agreed.links.sca_redirect is None
+        links = [
+            client.start_payment_authorisation(made.payment_id).links.sca_redirect,
+            client.start_consent_authorisation(agreed.consent_id).links.sca_redirect,
+        ]
+        browser = httpx.Client(transport=bank.transport())
+        assert [browser.get(link.href).status_code for link in links if link] == [200, 200]
+        bank.approve(made.payment_id)
+        with pytest.raises(RequestRefused) as caught:
+            client.start_payment_authorisation(made.payment_id)
+        assert (caught.value.status, caught.value.peer_code) == (409, "STATUS_INVALID")
+        with pytest.raises(LocalProtocolError):
+            Psd2Client(bank.addresses.psd2_url, identity=bank.identity()).start_payment_authorisation(made.payment_id)
+        assert bank.report().rules == ()
 
 
 def test_refusals_fit_the_published_file(bank, client):

@@ -34,6 +34,8 @@ from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import (
     AccountEntry,
     AccountList,
+    AuthorisationStart,
+    AuthorisationStarted,
     BalanceReport,
     BookingStatus,
     Consent,
@@ -62,6 +64,8 @@ from tppkit.protocol.psd2.endpoints import (
     INITIATE_PAYMENT,
     PAYMENT_DETAILS,
     PAYMENT_STATUS,
+    START_CONSENT_AUTHORISATION,
+    START_PAYMENT_AUTHORISATION,
     TRANSACTIONS,
 )
 from tppkit.protocol.psd2.payment import PAYMENT
@@ -168,6 +172,22 @@ class Psd2Calls(Calls):
         call = self._call(CANCEL_PAYMENT, None, to_find_out=_ASK_STATUS, product=product.value, payment_id=payment_id)
         return replace(call, no_content=PaymentStatus(transaction_status=TransactionStatus.CANC))
 
+    def start_payment_authorisation(
+        self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA
+    ) -> Call[AuthorisationStarted]:
+        """Ask for the approval link: POST /payments/{payment-product}/{paymentId}/authorisations.
+
+        For a bank whose persona has `approval_link = "startAuthorisation"`.
+
+        Returns:
+            The approval link for the payer's browser (`links.sca_redirect.href`).
+
+        Raises:
+            LocalProtocolError: `endpoint.unknown`, the bank sends the link with the new payment. Otherwise as `initiate_payment`.
+        """
+        row, body = START_PAYMENT_AUTHORISATION, AuthorisationStart()
+        return self._call(row, body, product=product.value, payment_id=payment_id)
+
     def wait_for_payment(
         self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA, interval_s: float = POLL_INTERVAL_S,
         wait_s: float = WAIT_S,
@@ -213,6 +233,10 @@ class Psd2Calls(Calls):
     def delete_consent(self, consent_id: str) -> Call[None]:
         """Revoke the consent: DELETE /consents/{consentId}. Raises as `initiate_payment`."""
         return self._call(DELETE_CONSENT, None, to_find_out=_ASK_CONSENT, consent_id=consent_id)
+
+    def start_consent_authorisation(self, consent_id: str) -> Call[AuthorisationStarted]:
+        """Ask for the approval link: POST /consents/{consentId}/authorisations. As `start_payment_authorisation`."""
+        return self._call(START_CONSENT_AUTHORISATION, AuthorisationStart(), consent_id=consent_id)
 
     def wait_for_consent(
         self, consent_id: str, *, interval_s: float = POLL_INTERVAL_S, wait_s: float = WAIT_S
@@ -376,11 +400,13 @@ class _Methods:
     payment_status = Method(Psd2Calls.payment_status)
     payment_details = Method(Psd2Calls.payment_details)
     cancel_payment = Method(Psd2Calls.cancel_payment)
+    start_payment_authorisation = Method(Psd2Calls.start_payment_authorisation)
     wait_for_payment = Method(Psd2Calls.wait_for_payment)
     create_consent = Method(Psd2Calls.create_consent)
     consent = Method(Psd2Calls.consent)
     consent_status = Method(Psd2Calls.consent_status)
     delete_consent = Method(Psd2Calls.delete_consent)
+    start_consent_authorisation = Method(Psd2Calls.start_consent_authorisation)
     wait_for_consent = Method(Psd2Calls.wait_for_consent)
     accounts = Method(Psd2Calls.accounts)
     balances = Method(Psd2Calls.balances)

@@ -247,8 +247,15 @@ class Interface:
     any_2xx: bool = False
 
     def named(self, row: Endpoint[Q, A]) -> Endpoint[Q, A]:
-        """Return the row of this interface with the name of a row, which may be of another bank."""
-        return self._by_name[row.name]
+        """Return the row of this interface with the name of a row, which may be of another bank.
+
+        Raises:
+            LocalProtocolError: `endpoint.unknown`.
+        """
+        found = self._by_name.get(row.name)
+        if found is None:
+            raise LocalProtocolError("endpoint.unknown", f"this bank has no endpoint {row.name}")
+        return found
 
     def is_success(self, row: Endpoint[Any, Any], status: int) -> bool:
         """Whether a status is a success of a row; banks answer a DELETE with 200, 202 or 204."""

@@ -21,6 +21,8 @@ from tppkit.protocol.psd2.endpoints import PSD2
 from tppkit.protocol.psd2.models import (
     AccountReference,
     ApprovalLinks,
+    AuthorisationStart,
+    AuthorisationStarted,
     Href,
     InstructedAmount,
     PaymentDetails,
@@ -36,7 +38,8 @@ from tppkit.protocol.psd2.persona_file import PersonaFault
 from tppkit.protocol.psd2.rules import BankRules, BookingStatus
 
 __all__ = [
-    "ALL_ACCOUNTS", "PERSONAS", "PSD2", "Access", "Account", "AccountEntry", "AccountList", "AccountReference", "ApprovalLinks", "Balance",
+    "ALL_ACCOUNTS", "PERSONAS", "PSD2", "Access", "Account", "AccountEntry", "AccountList", "AccountReference", "ApprovalLinks",
+    "AuthorisationStart", "AuthorisationStarted", "Balance",
     "BalanceReport", "BankRules", "BookingStatus", "Consent", "ConsentCreated", "ConsentRequest", "ConsentState", "ConsentStatus",
     "Href", "InstructedAmount", "Money", "PaymentDetails", "PaymentInitiated", "PaymentInitiation", "PaymentProduct", "PaymentStatus",
     "Persona", "PersonaFault", "Psd2Model", "TransactionPage", "TransactionReport", "TransactionStatus", "check_persona",

@@ -15,7 +15,14 @@ from tppkit.protocol.psd2.accounts import (
     TransactionReport,
 )
 from tppkit.protocol.psd2.errors import REFUSALS
-from tppkit.protocol.psd2.models import PaymentDetails, PaymentInitiated, PaymentInitiation, PaymentStatus
+from tppkit.protocol.psd2.models import (
+    AuthorisationStart,
+    AuthorisationStarted,
+    PaymentDetails,
+    PaymentInitiated,
+    PaymentInitiation,
+    PaymentStatus,
+)
 from tppkit.protocol.psd2.rules import parse_request_id
 from tppkit.protocol.wire import MAX_ARRAY_BYTES, Json, Nothing
 
@@ -76,6 +83,18 @@ TRANSACTIONS = Endpoint(
     query=(Query("dateFrom", required=True), Query("dateTo"), Query("bookingStatus"), Query("after")),
 )  # fmt: skip
 
+# Only of banks that answer a new payment or consent with startAuthorisation in place of scaRedirect.
+_GUIDELINES = "NextGenPSD2 Implementation Guidelines 1.3.8 section 7.1"
+START_PAYMENT_AUTHORISATION = Endpoint(
+    name="start_payment_authorisation", method="POST", path=_PAYMENT + "/authorisations", source=_GUIDELINES, auth=Auth.QWAC,
+    role="PSP_PI", request=Json(AuthorisationStart), answer=Json(AuthorisationStarted), success=201, safe=True,
+)  # fmt: skip
+START_CONSENT_AUTHORISATION = Endpoint(
+    name="start_consent_authorisation", method="POST", path=_CONSENT + "/authorisations", source=_GUIDELINES, auth=Auth.QWAC,
+    role="PSP_AI", request=Json(AuthorisationStart), answer=Json(AuthorisationStarted), success=201, safe=True,
+)  # fmt: skip
+
+AUTHORISATIONS = (START_PAYMENT_AUTHORISATION, START_CONSENT_AUTHORISATION)
 PAYMENTS = (INITIATE_PAYMENT, PAYMENT_STATUS, PAYMENT_DETAILS, CANCEL_PAYMENT)
 ACCOUNT_INFORMATION = (
     CREATE_CONSENT, CONSENT, CONSENT_STATUS, DELETE_CONSENT, ACCOUNTS, BALANCES, TRANSACTIONS,

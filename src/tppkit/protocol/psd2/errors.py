@@ -57,6 +57,8 @@ _ROWS = (
     ("product.invalid", 400, "PRODUCT_INVALID"),
     ("product.unknown", 404, "PRODUCT_UNKNOWN"),
     ("payment.unknown", 403, "RESOURCE_UNKNOWN"),
+    ("payment.decided", 409, "STATUS_INVALID"),
+    ("consent.decided", 409, "STATUS_INVALID"),
     ("payment.not-cancellable", 409, "CANCELLATION_INVALID"),
     ("consent.unknown", 403, "CONSENT_UNKNOWN"),
     ("consent.invalid", 401, "CONSENT_INVALID"),

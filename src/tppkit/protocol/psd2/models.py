@@ -152,6 +152,20 @@ class ApprovalLinks(Psd2Model):
         return {name: link for name, link in found if isinstance(link, dict) and isinstance(link.get("href"), str)}
 
 
+class AuthorisationStart(Psd2Model):
+    """The body of a request to start an authorisation; nothing is required."""
+
+    is_request = True
+
+
+class AuthorisationStarted(Psd2Model):
+    """The answer to it: the link that leads the customer to the bank."""
+
+    sca_status: str
+    authorisation_id: Annotated[str, StringConstraints(min_length=1)]
+    links: Annotated[ApprovalLinks, Field(alias="_links", default_factory=dict, validate_default=True)]
+
+
 class PaymentInitiated(Psd2Model):
     """The 201 answer to an initiation."""
 

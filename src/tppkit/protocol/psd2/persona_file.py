@@ -16,7 +16,7 @@ from tppkit._text import did_you_mean, printable
 from tppkit.codes import CODES
 from tppkit.protocol.adapted import States, places
 from tppkit.protocol.psd2.consent import ConsentStatus
-from tppkit.protocol.psd2.endpoints import PSD2
+from tppkit.protocol.psd2.endpoints import AUTHORISATIONS, PSD2
 from tppkit.protocol.psd2.payment import TransactionStatus
 from tppkit.protocol.psd2.rules import BankRules
 
@@ -38,7 +38,7 @@ FACTS: Mapping[str, frozenset[str]] = {
 # Names of a consent's states, and the status of the document for each.
 CONSENT_STATES = {**{one.value: one.value for one in ConsentStatus}, "declined": "revoked", "terminated": "revoked"}
 
-_ROWS = {row.name: row for row in PSD2.endpoints}
+_ROWS = {row.name: row for row in (*PSD2.endpoints, *AUTHORISATIONS)}
 _SUCCESS = {"POST": (200, 201, 202), "GET": (200,), "DELETE": (200, 202, 204)}
 PREFIX_FORM = re.compile(r"(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]{1,64}){0,8}")
 _SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -151,7 +151,7 @@ def read_persona(
     base = table.pop("based_on", None)
     if base is not None:
         found = reader.one_of(("based_on",), base, ("document", "berlin-group"))
-        inherited = tomllib.loads(shipped(base if found else "document").decode())
+        inherited = _inherited(base if found else "document", shipped)
         table = _merged({key: one for key, one in inherited.items() if key not in ("name", "source")}, table)
     read = reader.file(table)
     faults = sorted(set(reader.faults))
@@ -403,6 +403,12 @@ def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
         for name, one in own.items()
     }
     return {**base, **both}
+
+
+def _inherited(name: str, shipped: Callable[[str], bytes]) -> dict[str, Any]:
+    table = tomllib.loads(shipped(name).decode())
+    base = table.pop("based_on", None)
+    return table if base is None else _merged(_inherited(base, shipped), table)
 
 
 def _depth(value: Any) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tppkit.protocol.adapted import AdaptedAnswer, RequiredFields, States
 from tppkit.protocol.endpoint import Endpoint, Interface, Query, RequiredHeader
-from tppkit.protocol.psd2.endpoints import PREFIX, PSD2
+from tppkit.protocol.psd2.endpoints import AUTHORISATIONS, PREFIX, PSD2
 from tppkit.protocol.psd2.persona_file import PersonaFile, RowChanges
 from tppkit.protocol.refusals import RefusalRow, Refusals
 from tppkit.protocol.wire import Json
@@ -22,7 +22,8 @@ _OTHER_LINKS = {"scaOAuth": "{approval}", "startAuthorisation": "{self}/authoris
 
 def adapted_interface(file: PersonaFile) -> Interface:
     """Return the interface of a persona; the object `PSD2` itself where nothing differs."""
-    rows = tuple(_row(row, file) for row in PSD2.endpoints)
+    further = AUTHORISATIONS if file.approval_link == "startAuthorisation" else ()
+    rows = tuple(_row(row, file) for row in (*PSD2.endpoints, *further))
     refusals = _refusals(PSD2.refusals, file.refusals)
     if rows == PSD2.endpoints and refusals == PSD2.refusals:
         return PSD2

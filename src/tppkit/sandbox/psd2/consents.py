@@ -11,7 +11,16 @@ from sqlalchemy import Connection
 
 from tppkit._encoding import shown
 from tppkit.errors import LocalProtocolError
-from tppkit.protocol.psd2 import BankRules, Consent, ConsentCreated, ConsentRequest, ConsentState, ConsentStatus
+from tppkit.protocol.psd2 import (
+    AuthorisationStart,
+    AuthorisationStarted,
+    BankRules,
+    Consent,
+    ConsentCreated,
+    ConsentRequest,
+    ConsentState,
+    ConsentStatus,
+)
 from tppkit.protocol.psd2 import endpoints as rows
 from tppkit.protocol.psd2.accounts import ConsentLinks
 from tppkit.protocol.psd2.consent import CONSENT, ConsentProgress, ConsentTrigger, cap_valid_until, due_consent_trigger
@@ -21,7 +30,7 @@ from tppkit.sandbox.bank.customers import Account, Customer, approving_accounts
 from tppkit.sandbox.bank.zone import bank_day
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.psd2.consent_tables import CONSENTS, StoredConsent, lock_consent_by_link
-from tppkit.sandbox.psd2.payments import approval_link, approval_links
+from tppkit.sandbox.psd2.payments import approval_link, approval_links, started
 from tppkit.sandbox.psd2.tables import is_id
 
 
@@ -76,11 +85,19 @@ def delete_consent(call: HostCall[None]) -> Answer[None]:
     return Answer(None)
 
 
+def start_consent_authorisation(call: HostCall[AuthorisationStart]) -> Answer[AuthorisationStarted]:
+    """POST /consents/{id}/authorisations; every time the same link."""
+    consent = _of_path(call)
+    _require_undecided(consent)
+    return Answer(started(call, consent.consent_id, consent.link_token))
+
+
 HANDLERS: tuple[Handler[Any, Any], ...] = (
     Handler(rows.CREATE_CONSENT, create_consent),
     Handler(rows.CONSENT, show_consent, writes=False),
     Handler(rows.CONSENT_STATUS, consent_status, writes=False),
     Handler(rows.DELETE_CONSENT, delete_consent),
+    Handler(rows.START_CONSENT_AUTHORISATION, start_consent_authorisation, writes=False),
 )
 
 
@@ -178,7 +195,7 @@ def revoke_consent(db: Connection, consent: StoredConsent, trigger: ConsentTrigg
     return _store(db, consent, replace(_moved(consent.progress, trigger), active_at=at))
 
 
-def _of_path(call: HostCall[None], *, lock: bool = False) -> StoredConsent:
+def _of_path(call: HostCall[Any], *, lock: bool = False) -> StoredConsent:
     return consent_of_caller(call, call.parameters["consent_id"], call.settings.rules, lock=lock)
 
 

@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from sqlalchemy import Connection
 
 from tppkit._encoding import JsonNumber, parse_json, shown, write_json
 from tppkit.errors import LocalProtocolError
 from tppkit.protocol.psd2 import (
+    AuthorisationStart,
+    AuthorisationStarted,
     BankRules,
     PaymentDetails,
     PaymentInitiated,
@@ -20,7 +23,13 @@ from tppkit.protocol.psd2 import (
     PaymentStatus,
     TransactionStatus,
 )
-from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
+from tppkit.protocol.psd2.endpoints import (
+    CANCEL_PAYMENT,
+    INITIATE_PAYMENT,
+    PAYMENT_DETAILS,
+    PAYMENT_STATUS,
+    START_PAYMENT_AUTHORISATION,
+)
 from tppkit.protocol.psd2.models import ApprovalLinks, Href
 from tppkit.protocol.psd2.payment import PAYMENT, Progress, Trigger, cancel, due_trigger, reported_status
 from tppkit.protocol.psd2.rules import instant_obstacle, parse_psu_ip_address, parse_redirect_uri
@@ -105,11 +114,25 @@ def cancel_payment(call: HostCall[None]) -> Answer[PaymentStatus]:
     return Answer(PaymentStatus(transaction_status=TransactionStatus.CANC))
 
 
-HANDLERS = (
+def start_payment_authorisation(call: HostCall[AuthorisationStart]) -> Answer[AuthorisationStarted]:
+    """POST /payments/{payment-product}/{paymentId}/authorisations; every time the same link."""
+    payment = _of_provider(call)
+    require_open(payment)
+    return Answer(started(call, payment.payment_id, payment.link_token))
+
+
+def started(call: HostCall[Any], order_id: str, link_token: str) -> AuthorisationStarted:
+    """Return the answer to the start of an authorisation, of which each payment and consent has one."""
+    link = ApprovalLinks(sca_redirect=Href(href=approval_link(call.settings, link_token)))
+    return AuthorisationStarted(sca_status="received", authorisation_id=order_id, links=link)
+
+
+HANDLERS: tuple[Handler[Any, Any], ...] = (
     Handler(INITIATE_PAYMENT, initiate_payment),
     Handler(PAYMENT_STATUS, payment_status, writes=False),
     Handler(PAYMENT_DETAILS, payment_details, writes=False),
     Handler(CANCEL_PAYMENT, cancel_payment),
+    Handler(START_PAYMENT_AUTHORISATION, start_payment_authorisation, writes=False),
 )
 
 
@@ -257,7 +280,7 @@ def _obstacle(db: Connection, order: PaymentInitiation, rules: BankRules) -> str
 
 
 def _of_provider(
-    call: HostCall[None], find: Callable[[Connection, str], StoredPayment | None] = PAYMENTS.find
+    call: HostCall[Any], find: Callable[[Connection, str], StoredPayment | None] = PAYMENTS.find
 ) -> StoredPayment:
     """Return a provider's own payment in its current state; that of another provider is unknown (assumption unknown-payment)."""
     product, payment_id = _parse_product(call.parameters["product"]), call.parameters["payment_id"]
