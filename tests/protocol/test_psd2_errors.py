@@ -46,8 +46,6 @@ OURS: Mapping[str, str] = MappingProxyType(
         "account.funds": "of the customer's page and the control host, not of the interface",
         "account.unfit": "of the customer's page and the control host, not of the interface",
         "form.elsewhere": "of the sandbox's pages, not of the interface",
-        "consent.decided": "of the control host, not of the interface",
-        "payment.decided": "of the control host, not of the interface",
     }
 )
 # Answers about revocation are refused with these, which become findings of `revocation.unknown` and `revocation.stale`.
