@@ -5,6 +5,7 @@ with Psd2Client("https://psd2.bank.example", identity=identity) as client: ...
 """
 
 from tppkit.client.connections import make_async_client, make_client
+from tppkit.client.consent_keeper import ConsentKeeper, ConsentUse, CountedBy
 from tppkit.client.fetch import make_fetch
 from tppkit.client.gateway import AsyncGatewayClient, GatewayClient
 from tppkit.client.gateway_calls import After, OrderOutcomeUnknown, Start
@@ -18,6 +19,7 @@ from tppkit.protocol.gateway import DeliveryState, is_paid
 
 __all__ = [
     "AccessKind", "AccountUnknown", "After", "AsyncGatewayClient", "AsyncLegacyClient", "AsyncPsd2Client", "AsyncVaultClient",
-    "DeliveryState", "GatewayClient", "Identity", "LegacyClient", "NoCertificate", "OrderOutcomeUnknown", "Psd2Client", "SealAuth",
-    "Start", "StoreResult", "Unauthorized", "VaultClient", "is_paid", "make_async_client", "make_client", "make_fetch",
+    "ConsentKeeper", "ConsentUse", "CountedBy", "DeliveryState", "GatewayClient", "Identity", "LegacyClient", "NoCertificate",
+    "OrderOutcomeUnknown", "Psd2Client", "SealAuth", "Start", "StoreResult", "Unauthorized", "VaultClient", "is_paid",
+    "make_async_client", "make_client", "make_fetch",
 ]  # fmt: skip
