@@ -30,6 +30,7 @@ from tppkit.protocol.psd2.endpoints import PAYMENT_STATUS
 STATUS = as_json(200, {"transactionStatus": "RCVD"})
 BUSY = {"tppMessages": [{"category": "ERROR", "code": "SERVICE_UNAVAILABLE", "text": "locked"}]}
 LATER = as_json(503, BUSY)
+FAILED = as_json(500, {"tppMessages": [{"category": "ERROR", "code": "INTERNAL_SERVER_ERROR", "text": "failed"}]})
 CUT_OFF = http(200, b"{}", content_length="50")
 STEPS = {
     "initiate": lambda client: client.initiate_payment(PAYMENT),
@@ -67,8 +68,10 @@ def test_a_failed_attempt_is_repeated_byte_for_byte(bad, step, good, run):
     ("step", "bad", "error", "attempts"),
     [
         *(("status", *case, 3) for case in ((CUT_OFF, TransportError), (http(503), RequestRefused))),
-        *(("cancel", *case, 1) for case in ((CUT_OFF, TransportError), (http(503), RequestRefused))),
-        ("initiate", http(500), RequestRefused, 1), ("status", http(502), RequestRefused, 1),
+        *(("cancel", *case, 1) for case in ((CUT_OFF, TransportError), (http(503), OutcomeUnknown), (LATER, RequestRefused))),
+        # A service may fail after it has carried out the request.
+        ("initiate", http(500), OutcomeUnknown, 1), ("initiate", FAILED, OutcomeUnknown, 1), ("status", http(502), RequestRefused, 1),
+        ("status", http(503, x_request_id=""), OutcomeUnknown, 3),
     ],
 )  # fmt: skip
 def test_three_attempts_are_the_end_and_what_may_not_be_repeated_is_sent_once(step, bad, error, attempts, run):

@@ -95,6 +95,13 @@ def test_results_are_exact_and_name_what_was_used(play):
     assert b'"amts":{"EUR":12.50}' in service.message().body
 
 
+def test_a_page_of_a_proxy_is_no_answer_to_a_payment(play):
+    page = http(200, b"<p>Please wait</p>", content_type="text/html; charset=utf-8")
+    for step, id_ in ((pay, UUID), (request_access, TOKEN)):
+        result, _ = play.ask(page, step)
+        assert (type(result), result.code, result.request_id) == (OutcomeUnknown, "answer.unreadable", id_)
+
+
 NO_TOKENS = ("1" * 19, "1" * 41, "99391c7e-ad88-49ec-a2ad-99ddcb1f7721", "ž" * 20, "1" * 20 + "\n", "")
 
 

@@ -21,6 +21,7 @@ MAX_ANSWER_BYTES = 4 * 1024 * 1024
 MAX_ATTEMPTS = 3
 FIRST_PAUSE_S = 0.5
 MAX_PAUSE_S = 60.0
+PASSING = frozenset({429, 503})  # statuses after which another attempt may succeed
 
 _OTHER_NAME = re.compile(r"certificate is not valid for ('[^']{1,255}')")
 
@@ -179,7 +180,7 @@ def pause_before_repeat_s(
     """
     if made >= MAX_ATTEMPTS or not (row.safe or row.once is not None):
         return None
-    if answer is not None and answer.status not in (429, 503):
+    if answer is not None and answer.status not in PASSING:
         return None
     asked = "" if answer is None else answer.headers.get("retry-after", "")
     usual_s = FIRST_PAUSE_S * 2 ** (made - 1)

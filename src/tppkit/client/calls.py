@@ -325,6 +325,11 @@ class Calls:
             FormatError: `json.*`, `model.invalid`, another answer.
         """
         self.check_success(call, answer)
+        is_page = answer.headers.get("content-type", "").lower().startswith("text/html")
+        if is_page and not call.row.safe and call.row.answer.media_type is None:  # of a proxy; no model would reject it
+            raise call.outcome_unknown(
+                "answer.unreadable", f"{call.name} was answered {answer.status} with a page", answer.status
+            )
         if not answer.body and call.no_content is not None:
             return call.no_content
         try:
@@ -353,6 +358,8 @@ class Calls:
         status = answer.status
         if status == 503:
             return not self.proves_nothing(answer)
+        if self._interface.request_id is not None:  # echoed, so the service itself answered
+            return status < 500
         # A proxy that has sent the request on may stop waiting for the answer.
         if not 400 <= status < 500 or status in (408, 499):
             return False
@@ -370,8 +377,8 @@ class Calls:
         status = answer.status
         if self.is_success(call, status):
             return
-        if self._interface.request_id is None and not call.row.safe and not self._is_refusal(answer):
-            # No id is echoed, so only status and body show whether a proxy or the service answered.
+        if not call.row.safe and not self._is_refusal(answer):
+            # Also after 500: the service may have failed after it had carried out the request.
             raise call.outcome_unknown("answer.no-outcome", f"{call.name} was answered {status}", status)
         if 300 <= status < 400:
             raise RemoteProtocolError("answer.redirect", f"{call.name} was answered with a redirect ({status})")

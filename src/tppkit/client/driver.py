@@ -21,6 +21,7 @@ import httpx
 
 from tppkit._locals import without_locals
 from tppkit.client.answers import (
+    PASSING,
     AnswerBody,
     TransportErrors,
     is_passing,
@@ -114,9 +115,16 @@ class _Client(Generic[C]):
                     raise TransportError(e.code, call.advised(e.message), request_id=call.request_id) from e.__cause__
                 may_be_done = not call.row.safe
             except RemoteProtocolError as e:
-                if call.row.safe or isinstance(e, OutcomeUnknown):
+                if not call.row.safe and not isinstance(e, OutcomeUnknown):
+                    raise call.outcome_unknown(e.code, e.message) from e
+                is_passing_on = (
+                    call.row.safe and getattr(e, "status", None) in PASSING
+                )  # a proxy's, without the request id
+                pause_s = (
+                    pause_before_repeat_s(call.row, made, None, floor_s, end - self._clock()) if is_passing_on else None
+                )
+                if pause_s is None:
                     raise
-                raise call.outcome_unknown(e.code, e.message) from e
             else:
                 pause_s = pause_before_repeat_s(call.row, made, answer, floor_s, end - self._clock())
                 if pause_s is None:
