@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import resource
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
+from xml.etree import ElementTree
 
 import httpx
 import pytest
+from click.testing import CliRunner
 from raw_provider import APPROVE, PAYMENT, PAYMENTS, RawProvider, altered
 
+from refusals import refused
 from tppkit._clock import utc_now
+from tppkit.cli.main import main
+from tppkit.errors import FormatError, Severity
 from tppkit.message import Message
 from tppkit.protocol.gateway import OrderRequest
 from tppkit.protocol.psd2 import ConsentRequest, PaymentInitiation
 from tppkit.sandbox import Sandbox
-from tppkit.sandbox.conformance import MAX_EXAMPLES, Report
+from tppkit.sandbox.conformance import MAX_EXAMPLES, RULES, Report
+from tppkit.sandbox.exchange import Exchange
 
 CONSENT = {"access": {"allPsd2": "allAccounts"}, "validUntil": "2099-12-31", "frequencyPerDay": 4}
 REDIRECT = ("TPP-Redirect-URI", "https://tpp.example/back")
@@ -184,3 +194,149 @@ def test_examples_are_bounded_and_have_no_secret(inside, bad):
     assert "4111111111111111" not in json.dumps(report)
     assert "secret" not in json.dumps(report)
     assert set(by_name["unknown-field"]) >= {"rule", "severity", "source", "count", "examples"}
+
+
+# ---- payments made twice
+
+
+def paid(id_: str, *, fault: str | None = None, begun_s: float = 0.0, lasted_s: float = 0.01, **parts: Any) -> Exchange:
+    """A payment request as observed."""
+    given = {
+        "host": "psd2", "at": utc_now(), "method": "POST", "target": PAYMENTS, "body": b"{}", "caller": "tpp", "status": 201,
+        "row": "initiate_payment", **parts,
+    }  # fmt: skip
+    return Exchange(
+        headers=(("X-Request-ID", id_),), started_s=begun_s, duration_s=lasted_s, fault=fault, **given
+    )  # fmt: skip
+
+
+LOST = "status-500-after"
+PAID_TWICE: list[tuple[str, bool, list[Exchange]]] = [
+    ("under another id", True, [paid("a", fault=LOST), paid("b", begun_s=1)]),
+    ("while the first answer was late", True, [paid("b", begun_s=1), paid("a", fault="late", lasted_s=30)]),
+    ("after a late answer that came", False, [paid("a", fault="late", lasted_s=1), paid("b", begun_s=2)]),
+    ("under the same id", False, [paid("a", fault=LOST), paid("a", begun_s=1)]),
+    ("once the first is known", False, [paid("a", fault=LOST), paid("a", begun_s=1), paid("b", begun_s=2)]),
+    ("with another body", False, [paid("a", fault=LOST), paid("b", begun_s=1, body=b"[]")]),
+    ("by another provider", False, [paid("a", fault=LOST), paid("b", begun_s=1, caller="other")]),
+    ("after a refusal", False, [paid("a", fault=LOST, error=FormatError("x.y", "")), paid("b", begun_s=1)]),
+    ("before any payment was made", False, [paid("a", fault="status-500-before"), paid("b", begun_s=1)]),
+    ("an hour later", False, [paid("a", fault=LOST), paid("b", begun_s=1, at=utc_now() + timedelta(hours=2))]),
+    ("without a fault", False, [paid("a"), paid("b", begun_s=1)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "is_second"), [(row[2], row[1]) for row in PAID_TWICE], ids=[row[0] for row in PAID_TWICE]
+)
+def test_a_second_payment_is_one_without_the_answer_to_the_first(inside, exchanges, is_second):
+    for exchange in exchanges:
+        inside._hosts.conformance.observe(exchange)
+    assert earned(inside) == ({"second-payment": 1} if is_second else {})
+
+
+def test_a_second_payment_of_the_legacy_interface_has_another_uuid(inside):
+    for begun_s, uuid, fault in ((0, "a" * 20, LOST), (1, "a" * 20, None), (2, "b" * 20, LOST), (3, "c" * 20, None)):
+        exchange = paid("", fault=fault, begun_s=begun_s, host="legacy", row="pay", parameters={"uuid": uuid})
+        inside._hosts.conformance.observe(exchange)
+    assert earned(inside) == {"second-payment": 1}
+
+
+# ---- webhooks
+
+
+@pytest.mark.slow
+def test_webhooks_are_answered_in_time_with_200_and_their_orders_read(bank_pki, receiver):
+    with Sandbox(pki=bank_pki) as inside:
+        shop = inside.gateway.project(webhook_url=f"{receiver.url}/secret")
+        client = shop.client()
+        orders = [client.create_order(OrderRequest(currency="EUR", amount=1250)).id for _ in range(3)]
+        shop.pay(orders[0], outcome="cancelled")
+        receiver.wait(1)
+        inside.advance(timedelta())  # until the attempt is over
+        assert earned(inside) == {"webhook-order-not-read": 1}
+        client.order(orders[0])
+        assert earned(inside) == {}
+        receiver.answer(204)
+        receiver.answer(500)
+        shop.pay(orders[1], outcome="cancelled")
+        shop.pay(orders[2], outcome="cancelled")
+        inside.advance(timedelta(minutes=2))
+        assert earned(inside) == {"webhook-not-200": 2, "webhook-order-not-read": 2}
+        list(client.search("*"))
+        assert earned(inside) == {"webhook-not-200": 2}
+        receiver.delay_s = 5.0
+        shop.pay(client.create_order(OrderRequest(currency="EUR", amount=1250)).id, outcome="cancelled")
+        inside.advance(timedelta(seconds=1))
+        assert earned(inside) == {"webhook-not-200": 2, "webhook-late": 1}
+        assert "secret" not in str(inside.report())
+        inside._hosts.conformance.clear()
+
+
+# ---- memory and time
+
+
+def memory() -> int:
+    """The bytes of this process that are in memory."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * resource.getpagesize()
+
+
+@pytest.mark.slow
+def test_memory_is_bounded_over_a_hundred_thousand_requests(inside):
+    conformance = inside._hosts.conformance
+
+    def observe(count: int) -> None:
+        for _ in range(count):
+            id_, begun_s = str(uuid4()), time.monotonic()
+            conformance.observe(paid(id_, begun_s=begun_s, fault=LOST, body=id_.encode(), unknown_query=(id_,)))
+            conformance.observe(
+                paid(
+                    id_, begun_s=begun_s, row="payment_status", method="GET", target=f"{PAYMENTS}/{id_}", status=200,
+                    parameters={"payment_id": id_}, answer_body=b'{"transactionStatus":"RCVD"}',
+                )
+            )  # fmt: skip
+
+    observe(12_000)
+    full = memory()
+    observe(38_000)
+    assert memory() - full < 4 * 1024 * 1024
+    report = conformance.report()
+    assert {one.rule.name: one.count for one in report.rules} == {"unknown-query": 50_000, "request-id-reused": 50_000}
+    assert len(json.dumps(report.as_object())) < 16 * 1024
+
+
+# ---- the command
+
+
+@pytest.mark.slow
+def test_the_command_prints_the_report_and_exits_by_severity(bank, tpp):
+    def run(*options: str) -> tuple[int, str]:
+        done = CliRunner().invoke(
+            main, ["sandbox", "report", "--control", bank.addresses.control_url, *options], standalone_mode=False
+        )
+        return done.return_value, done.stdout
+
+    assert run() == (0, "no rule was broken\n")
+    tpp.initiate(dict(PAYMENT, unknown="1"))
+    code, text = run()
+    assert (code, text.splitlines()[0]) == (0, f"warning: unknown-field, 1 time ({RULES['unknown-field'].source})")
+    assert [run("--fail-on", severity.value)[0] for severity in Severity] == [0, 1, 1]
+    tpp.send(Message("GET", f"{PAYMENTS}/none", ()))
+    code, text = run("--format", "json")
+    assert (code, json.loads(text)) == (1, bank.sandbox.conformance.report().as_object())
+    assert Report.from_object(json.loads(text)) == bank.sandbox.conformance.report()
+    code, text = run("--format", "junit")
+    suite = ElementTree.fromstring(text)
+    failed = [case.get("name") for case in suite if case.find("failure") is not None]
+    shown = [case.get("name") for case in suite if case.find("system-out") is not None]
+    assert (code, failed, shown) == (1, ["request-id-missing"], ["unknown-field"])
+    assert (suite.get("tests"), suite.get("failures")) == (str(len(RULES)), "1")
+
+
+@pytest.mark.parametrize(
+    "value", [None, [], {}, {"rules": 1}, {"rules": [{}]}, {"rules": [{"rule": "x", "severity": "fatal"}]}]
+)
+def test_only_a_report_is_read_as_one(value):
+    with refused(FormatError, "model.invalid"):
+        Report.from_object(value)

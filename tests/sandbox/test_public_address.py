@@ -98,5 +98,6 @@ def test_with_roots_only_a_client_must_send_its_intermediates(strict, open_bank,
                 connect(server, qwac=alone).initiate()
         else:
             assert_refused(connect(server, qwac=alone).initiate(), 401, "CERTIFICATE_INVALID")
+            assert [one.rule.name for one in server.sandbox.conformance.report().rules] == ["chain-incomplete"]
     with open_bank(strict=strict) as server:
         assert connect(server, qwac=alone).initiate().status_code == 201

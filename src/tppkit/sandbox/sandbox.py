@@ -258,15 +258,12 @@ class SandboxHosts:
         self.conformance = report = Conformance(now=lambda: self.clock.now())
         cells = (
             psd2_cell(
-                Psd2Settings(bank.rules, approval_url, bank.interface),
-                qwacs=qwacs,
-                seals=seals,
-                now=base_clock,
-                report=report,
+                Psd2Settings(bank.rules, approval_url, bank.interface), qwacs=qwacs, seals=seals, now=base_clock,
+                report=report, authorities=anchors.intermediates,
             ),
             legacy_cell(self.legacy, http=http, receivers=receivers, faults=self.faults, report=report),
             gateway_cell(gateway, http=http, report=report),
-        )
+        )  # fmt: skip
         shared = MetaData()
         windows = {row.once.window for cell in cells for row in cell.interface.endpoints if row.once}
         requests = {window: RequestTable(shared, window=window, name=_table_of(window)) for window in windows}

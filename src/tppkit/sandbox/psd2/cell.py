@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from tppkit._clock import Clock
+from tppkit.certificates import EidasCertificate
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT
 from tppkit.sandbox.bank.ledger import next_due
@@ -38,7 +39,10 @@ _DECISIONS = tuple(
 )  # fmt: skip
 
 
-def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, now: Clock, report: Conformance) -> Cell:
+def psd2_cell(
+    settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, now: Clock, report: Conformance,
+    authorities: Iterable[EidasCertificate] = (),
+) -> Cell:  # fmt: skip
     """Make the cell: the PSD2 host, the approval pages, and the control routes for payments and consents.
 
     Args:
@@ -47,9 +51,10 @@ def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, n
         seals: verifies seals.
         now: the real time, at which both are verified.
         report: counts the rules that clients break.
+        authorities: the bank's intermediate authorities.
     """
     id_header = seals.profile.request_id or settings.interface.request_id or ""
-    judge = Psd2Judge(report, request_id=id_header)
+    judge = Psd2Judge(report, request_id=id_header, authorities=authorities)
     payments_twice = SecondPayments(
         report,
         hosts=judge.hosts,

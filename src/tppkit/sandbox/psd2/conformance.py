@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address
 from typing import Any, NamedTuple
 
 from tppkit._cache import Cache
 from tppkit._encoding import encode_base64, parse_json
+from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError, TppkitError
 from tppkit.protocol.psd2.consent import CONSENT
 from tppkit.protocol.psd2.endpoints import (
@@ -94,15 +95,18 @@ class Psd2Judge(Judge):
     Args:
         report: counts broken rules.
         request_id: the header of request ids, lower case.
+        authorities: the bank's intermediate authorities.
         monotonic: real seconds.
     """
 
     hosts = ("psd2",)
 
     def __init__(
-        self, report: Conformance, *, request_id: str, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+        self, report: Conformance, *, request_id: str, authorities: Iterable[EidasCertificate] = (),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         self._report, self._id_header, self._monotonic = report, request_id, monotonic
+        self._authorities = frozenset(authority.subject for authority in authorities)
         self._ids: Cache[bytes, tuple[str, datetime]] = Cache(_KEPT)  # method and target, and the virtual time
         self._polls: Cache[tuple[str, str, str], _Poll] = Cache(_KEPT)
         self._created: Cache[str, _Created] = Cache(_KEPT)  # by link
@@ -152,6 +156,11 @@ class Psd2Judge(Judge):
         if code == "digest.mismatch":
             if mistake := next(_rewritten(exchange), None):
                 self._report.broken("digest-reserialised", exchange, f"the mistake {mistake}")
+        elif code == "trust.no-path":
+            # A bank with only roots: the authority that issued the certificate was not sent.
+            own = exchange.certificate if exchange.sent_certificates == 1 else None
+            if own is not None and EidasCertificate.from_pem(own).issuer in self._authorities:
+                self._report.broken("chain-incomplete", exchange, message)
         elif code in _REFUSED and not (code == "header.consent-id" and exchange.header("consent-id")):
             self._report.broken(_REFUSED[code], exchange, message)
 
