@@ -23,8 +23,8 @@ class Connection(Protocol):
     def cut(self) -> None:
         """Close the connection after what was sent."""
 
-    async def wait(self, seconds: float, receive: Receive) -> None:
-        """Let real time pass for the client, at most as long as it stays connected."""
+    async def wait(self, seconds: float, receive: Receive) -> bool:
+        """Let real time pass for the client, at most as long as it stays connected; return whether it still is."""
 
 
 def connection_of(extensions: Mapping[str, Any]) -> Connection:

@@ -50,6 +50,7 @@ class Exchange:
         caller: the id of the authenticated caller, or None.
         error: why the request was refused, or None.
         fault: the name of a requested fault that changed the answer, or None.
+        is_lost: the client did not wait for an answer that a fault delayed.
         sent_certificates: the number of certificates that the client sent.
         path_length: the number of certificates from its own to the root, or None if they were not verified.
         unknown_fields: the names of fields of the body that the document does not name.
@@ -77,6 +78,7 @@ class Exchange:
     caller: str | None = None
     error: Exception | None = None
     fault: str | None = None
+    is_lost: bool = False
     sent_certificates: int = 0
     path_length: int | None = None
     unknown_fields: tuple[str, ...] = ()

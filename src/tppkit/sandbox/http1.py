@@ -15,7 +15,6 @@ import socket
 import struct
 import weakref
 from collections import Counter
-from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, ClassVar, Protocol, cast
 
@@ -234,11 +233,14 @@ class BoundedHttp(HttpToolsProtocol):
         """See `connection.Connection`."""
         self.transport.close()
 
-    async def wait(self, seconds: float, receive: Receive) -> None:
+    async def wait(self, seconds: float, receive: Receive) -> bool:
         """See `connection.Connection`."""
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(seconds):
                 await wait_for_disconnect(receive)
+        except TimeoutError:
+            return True
+        return False
 
     def end(self, reason: str) -> None:
         """Close the connection at once."""

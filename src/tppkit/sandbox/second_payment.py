@@ -13,10 +13,7 @@ from tppkit.sandbox.conformance import Conformance, Judge
 from tppkit.sandbox.exchange import Exchange
 
 # Faults after the commit: the payment was made, and the client cannot know it from the answer.
-_LOST = frozenset(
-    {"status-500-after", "status-503-after", "reset-after", "truncated", "other-answer", "no-body", "html"}
-)
-_SLOW = frozenset({"late", "slow-body"})  # lost for a client that did not wait
+_LOST = frozenset({"status-500-after", "status-503-after", "reset-after", "truncated", "other-answer", "no-body"})
 _WINDOW = timedelta(hours=1)  # in which a repetition with the same id is safe
 _MAX_PAYMENTS, _MAX_OF_ONE = 1000, 8
 
@@ -28,13 +25,13 @@ class _Made(NamedTuple):
         id: the id under which the client made it.
         at: the virtual time.
         begun_s: when the request came, in real seconds.
-        lost_until_s: a request that came before this real time, in seconds, was sent without the answer; 0 for an answered one.
+        is_lost: the client cannot know from the answer that it was made.
     """
 
     id: str
     at: datetime
     begun_s: float
-    lost_until_s: float
+    is_lost: bool
 
 
 class SecondPayments(Judge):
@@ -58,12 +55,8 @@ class SecondPayments(Judge):
         """Look at an exchange."""
         if exchange.row != self._row or exchange.error is not None or exchange.caller is None:
             return  # no payment was made
-        id_, lost_until_s = self._id_of(exchange), 0.0
-        if exchange.fault in _LOST:
-            lost_until_s = float("inf")
-        elif exchange.fault in _SLOW:
-            lost_until_s = exchange.started_s + exchange.duration_s
-        this = _Made(id_, exchange.at, exchange.started_s, lost_until_s)
+        id_, is_lost = self._id_of(exchange), exchange.fault in _LOST or exchange.is_lost
+        this = _Made(id_, exchange.at, exchange.started_s, is_lost)
         key = blake2b(f"{exchange.caller}\0{exchange.row}\0".encode() + exchange.body, digest_size=16).digest()
         earlier = self._made.get(key) or ()
         # A late answer is observed after the request that the client sent without it.
@@ -81,4 +74,4 @@ class SecondPayments(Judge):
 
 def _follows(second: _Made, first: _Made) -> bool:
     """Whether a payment was requested after another one and without its answer."""
-    return first.begun_s < second.begun_s < first.lost_until_s
+    return first.is_lost and first.begun_s < second.begun_s
