@@ -64,13 +64,13 @@ class _Poll(NamedTuple):
         at: the virtual time.
         begun_s: real seconds.
         state: the state that was answered.
-        fast: how many polls before it were too fast, one after another.
+        repeated: how many polls in a row were superfluous: too fast, or after the end.
     """
 
     at: datetime
     begun_s: float
     state: object
-    fast: int
+    repeated: int
 
 
 class _Created(NamedTuple):
@@ -180,17 +180,14 @@ class Psd2Judge(Judge):
         key = exchange.caller or "", parameter, (exchange.parameters or {})[parameter]
         body = _object(exchange.answer_body)
         state = next((body[name] for name in fields if name in body), None)
-        earlier, fast = self._polls.get(key), 0
+        earlier, repeated = self._polls.get(key), 0
         if earlier is not None and earlier.state == state:
-            since = earlier.at, earlier.begun_s, exchange.at, exchange.started_s
-            if state in final:
-                if _within(_AFTER_END_S, *since):
-                    self._report.broken("polled-after-end", exchange)
-            elif _within(_POLL_S, *since):
-                fast = earlier.fast + 1
-                if fast > 1:  # two processes, or a customer who has just come back, may ask twice
-                    self._report.broken("polled-too-fast", exchange)
-        self._polls.put(key, _Poll(exchange.at, exchange.started_s, state, fast))
+            rule, limit_s = ("polled-after-end", _AFTER_END_S) if state in final else ("polled-too-fast", _POLL_S)
+            if _within(limit_s, earlier.at, earlier.begun_s, exchange.at, exchange.started_s):
+                repeated = earlier.repeated + 1
+                if repeated > 1:  # two processes, or a customer who has just come back, may ask once more
+                    self._report.broken(rule, exchange)
+        self._polls.put(key, _Poll(exchange.at, exchange.started_s, state, repeated))
 
     def _judge_read(self, exchange: Exchange, consent_id: str) -> None:
         returned = self._returned.get(consent_id)
