@@ -16,10 +16,11 @@ from typing import Any
 import click
 
 from openapi import document
-from tppkit.certificates.editions import EDITIONS
+from tppkit.certificates.editions import CALENDAR, NOT_FIXED
 from tppkit.certificates.rules import RULES
 from tppkit.cli.main import main as root_command
 from tppkit.codes import CODES
+from tppkit.evidence.algorithms import NEVER, policy
 from tppkit.protocol.assumptions import ASSUMPTIONS, Assumption
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.gateway.endpoints import EXTENSIONS, GATEWAY, VAULT
@@ -175,9 +176,25 @@ def rules() -> Iterator[str]:
         essential = "yes" if rule.essential else ""
         meaning = CODES[rule.code].meaning
         yield f"| `{rule.code}` | {uses} | {rule.severity} | {essential} | {_cell(rule.clause)} | {counts} | {_cell(meaning)} |"
-    yield "\n## Editions\n\n| document | version | applies from |\n|---|---|---|"
-    for edition in EDITIONS:
-        yield f"| {edition.document} | {edition.version} | {edition.begins:%Y-%m-%d} |"
+    yield "\nThe days are those of the [calendar](calendar.md)."
+
+
+def calendar() -> Iterator[str]:
+    """Every dated change that rules and verdicts depend on."""
+    yield "# Calendar of change\n\nWhat decides about certificates and seals from which day on. The rules read the rows of"
+    yield "`tppkit/certificates/calendar.toml` and `tppkit/evidence/algorithms.toml`, so a change is a row there.\n"
+    yield "## Certificates\n\nThe first day of issue to which a change applies.\n"
+    yield "| from | document | what changes | source | read |\n|---|---|---|---|---|"
+    for row in CALENDAR:
+        begins = "no day is fixed" if row.begins == NOT_FIXED else f"{row.begins:%Y-%m-%d}"
+        yield f"| {begins} | {row} | {_cell(row.what)} | {_cell(row.source)} | {row.read:%Y-%m-%d} |"
+    yield "\n## Signature algorithms\n\nThe first moment at which a signature is not accepted any more, unless a time stamp proves that"
+    yield "it existed before.\n"
+    yield "| until | algorithm | key | source |\n|---|---|---|---|"
+    for algorithm in sorted(policy(), key=lambda one: one.end):
+        end = "no end is planned" if algorithm.end == NEVER else f"{algorithm.end:%Y-%m-%d}"
+        bits = f"from {algorithm.min_bits} bits" if algorithm.min_bits else "any"
+        yield f"| {end} | {algorithm.scheme} | {bits} | {_cell(algorithm.source)} |"
 
 
 def conformance() -> Iterator[str]:
@@ -316,6 +333,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "legacy.md": legacy,
     "gateway.md": gateway,
     "rules.md": rules,
+    "calendar.md": calendar,
     "conformance.md": conformance,
     "diagnose.md": diagnose,
     "profiles.md": profiles,

@@ -441,7 +441,7 @@ def test_the_psd2_policy_puts_the_specification_before_the_browsers(issue):
 
 
 @pytest.mark.parametrize(
-    ("change", "severity"), [(issued(2026, 6, 15, seconds=-1), "notice"), (issued(2026, 6, 15), "warning")]
+    ("change", "severity"), [(issued(2027, 3, 15, seconds=-1), "notice"), (issued(2027, 3, 15), "warning")]
 )
 def test_the_end_of_client_auth_weighs_more_from_the_day_it_is_there(issue, change, severity):
     assert found(issue, QWAC, PUBLIC_POLICIES | change) == {"certificate.client-auth-ends": severity}

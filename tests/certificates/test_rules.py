@@ -9,7 +9,7 @@ from cryptography import x509
 
 from refusals import refused
 from tppkit.certificates import EidasCertificate, Psd2Statement, Use, check_certificate, oids
-from tppkit.certificates.editions import EDITIONS
+from tppkit.certificates.editions import CALENDAR, EDITIONS, NOT_FIXED, PUBLIC_LIMITS
 from tppkit.certificates.qcstatements import PdsLocation, RoleOfPsp
 from tppkit.certificates.rules import RULES, first_error
 from tppkit.certificates.write_qcstatements import write_qc_statements
@@ -247,3 +247,16 @@ def test_a_relying_party_does_not_refuse_what_only_the_issuer_can_fix(pki, issue
     certificate = issue(Use.QSEALC, without=(x509.AuthorityInformationAccess, x509.CRLDistributionPoints))
     assert first_error(check_certificate(certificate, as_=Use.QSEALC, at=pki.not_before)) is not None
     assert paths.verify_use(certificate, as_=Use.QSEALC, at=pki.not_before).chain[0] is certificate
+
+
+def test_the_calendar_states_what_changes_when_and_where_it_was_read():
+    assert list(CALENDAR) == sorted(CALENDAR, key=lambda row: row.begins)
+    assert len({str(row) for row in CALENDAR}) == len(CALENDAR)
+    for row in CALENDAR:
+        assert row.what.endswith(".")
+        assert row.source
+        assert row.read < NOT_FIXED
+        assert set(row.roles) <= oids.ROLE_OIDS.keys()
+    limits = [row.max_days for row in PUBLIC_LIMITS]
+    assert limits == sorted(limits, reverse=True)
+    assert {day for rule in RULES for day in (rule.since, rule.until)} <= {None, *CALENDAR}

@@ -1,62 +1,67 @@
-"""Editions of the standards that certificates are checked against, and the day from which each applies.
+"""The calendar of change: editions of the standards, and the day from which each applies (`calendar.toml`).
 
-A rule applies to certificates issued on or after the day its edition was published. ETSI documents state a month; its first
-day is used, as in the public linters. The list has the editions that a rule or a caller can name.
-
-Sources: the title pages of the ETSI documents as quoted by zlint, pkilint and the EU wallet's list of standards; zlint's
-table of CA/Browser Forum ballots; for ballots 193 and SC81, publications of authorities and the Forum. TS 119 495 V1.7.1
-is missing because its month is unknown.
+A rule applies to certificates issued on or after the day of its edition. TS 119 495 V1.7.1 is missing, because its month is unknown.
 """
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
 from datetime import date
+from importlib.resources import files
 
 from tppkit.errors import ConfigurationError
+
+NOT_FIXED = date.max
+"""The day of a change for which no day is fixed yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """One edition of a document.
+    """One row of the calendar.
 
     Attributes:
         document: for example `TS 119 495`.
         version: for example `V1.5.1`.
-        begins: the first day of issue to which it applies.
+        begins: the first day of issue to which it applies; `NOT_FIXED` if there is none yet.
+        what: what changes, in one sentence.
+        source: what was read.
+        read: when it was read.
+        roles: PSD2 roles that it introduces.
+        max_days: maximum validity of a publicly trusted website certificate, in days of 86,400 seconds, or None.
+        last_second_free: with `max_days`, the certificate's last second does not count.
     """
 
     document: str
     version: str
-    begins: date
+    what: str
+    source: str
+    read: date
+    begins: date = NOT_FIXED
+    roles: tuple[str, ...] = ()
+    max_days: int | None = None
+    last_second_free: bool = False
 
     def __str__(self) -> str:
         return f"{self.document} {self.version}"
 
 
-TS_119_495_V1_1_2 = Edition("TS 119 495", "V1.1.2", date(2018, 7, 1))
-TS_119_495_V1_2_1 = Edition("TS 119 495", "V1.2.1", date(2018, 11, 1))
-TS_119_495_V1_4_1 = Edition("TS 119 495", "V1.4.1", date(2019, 11, 1))
-TS_119_495_V1_5_1 = Edition("TS 119 495", "V1.5.1", date(2021, 4, 1))
-TS_119_495_V1_6_1 = Edition("TS 119 495", "V1.6.1", date(2022, 11, 1))
-TS_119_495_V1_8_1 = Edition("TS 119 495", "V1.8.1", date(2026, 4, 1))
-EN_319_412_2_V2_2_1 = Edition("EN 319 412-2", "V2.2.1", date(2020, 7, 1))
-EN_319_412_5_V2_4_1 = Edition("EN 319 412-5", "V2.4.1", date(2023, 9, 1))
-BALLOT_193 = Edition("CA/Browser Forum ballot", "193", date(2018, 3, 2))  # "after 1 March", read as zlint does
-BALLOT_SC31 = Edition("CA/Browser Forum ballot", "SC31", date(2020, 9, 1))
-BALLOT_SC81_FIRST = Edition("CA/Browser Forum ballot", "SC81, first step", date(2026, 3, 15))
-BALLOT_SC81_SECOND = Edition("CA/Browser Forum ballot", "SC81, second step", date(2027, 3, 15))
-BALLOT_SC81_THIRD = Edition("CA/Browser Forum ballot", "SC81, third step", date(2029, 3, 15))
-CHROME_SERVER_ONLY = Edition("Chrome Root Program Policy", "1.6", date(2026, 6, 15))
+def _read_calendar() -> tuple[Edition, ...]:
+    text = files("tppkit.certificates").joinpath("calendar.toml").read_text("utf-8")
+    return tuple([Edition(**{**row, "roles": tuple(row.get("roles", ()))}) for row in tomllib.loads(text)["change"]])
 
-EDITIONS = (
-    TS_119_495_V1_1_2,
-    TS_119_495_V1_2_1,
-    TS_119_495_V1_4_1,
-    TS_119_495_V1_5_1,
-    TS_119_495_V1_6_1,
-    TS_119_495_V1_8_1,
-)  # those a caller may judge by
+
+CALENDAR = _read_calendar()
+"""All rows, in the order of their days."""
+_BY_NAME = {str(row): row for row in CALENDAR}
+
+TS_119_495_V1_5_1 = _BY_NAME["TS 119 495 V1.5.1"]
+EN_319_412_2_V2_2_1 = _BY_NAME["EN 319 412-2 V2.2.1"]
+EN_319_412_5_V2_4_1 = _BY_NAME["EN 319 412-5 V2.4.1"]
+CHROME_NEW_AUTHORITIES = _BY_NAME["Chrome Root Program Policy 1.8, new authorities"]
+CHROME_SERVER_ONLY = _BY_NAME["Chrome Root Program Policy 1.8"]
+PUBLIC_LIMITS = tuple(row for row in CALENDAR if row.max_days is not None)
+EDITIONS = tuple(row for row in CALENDAR if row.document == "TS 119 495")  # those a caller may judge by
 
 
 def find_edition(version: str) -> Edition:

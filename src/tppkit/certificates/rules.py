@@ -9,8 +9,9 @@ for a missing disclosure statement.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import cast
 
@@ -21,10 +22,11 @@ from tppkit.certificates.certificate import EidasCertificate, Subject
 from tppkit.certificates.checks import extensions, key_usage, names, psd2, qualified, validity
 from tppkit.certificates.editions import (
     CHROME_SERVER_ONLY,
+    EDITIONS,
     EN_319_412_2_V2_2_1,
     EN_319_412_5_V2_4_1,
+    PUBLIC_LIMITS,
     TS_119_495_V1_5_1,
-    TS_119_495_V1_8_1,
     find_edition,
 )
 from tppkit.certificates.rule import Fault, Part, Rule, SubjectCheck, Use
@@ -102,6 +104,28 @@ _BOTH, _QWAC, _QSEALC = frozenset(Use), frozenset({Use.QWAC}), frozenset({Use.QS
 _STATEMENT, _KEY = Part.STATEMENT, Part.KEY
 _ERROR, _WARNING, _NOTICE = Severity.ERROR, Severity.WARNING, Severity.NOTICE
 
+
+def _public_limits() -> Iterator[Rule]:
+    """One row for each maximum validity, until the next one begins."""
+    for limit, following in zip_longest(PUBLIC_LIMITS, PUBLIC_LIMITS[1:]):
+        check = validity.longer_than(limit.max_days or 0, last_second=not limit.last_second_free)
+        yield Rule(
+            "certificate.validity-too-long", _QWAC, _ERROR, "BR section 6.3.2", check, since=limit, until=following
+        )
+
+
+def _later_roles() -> Iterator[Rule]:
+    """One row for each edition that introduces roles: before it, its roles and those of the editions after it are later ones."""
+    previous = None
+    introducing = [edition for edition in EDITIONS if edition.roles]
+    for place, edition in enumerate(introducing):
+        check = psd2.role_of_later(*[role for later in introducing[place:] for role in later.roles])
+        yield Rule(
+            "qcstatements.role-later", _BOTH, _NOTICE, "TS 119 495 clause 5.1", check, since=previous, until=edition
+        )
+        previous = edition
+
+
 # Sources: TS 119 495 V1.8.1; EN 319 412-1 V1.6.1, -2 V2.4.1, -3 V1.3.1, -4 V1.3.2, -5 V2.6.1; EN 319 411-2 V2.5.1;
 # TS 119 312; RFC 5280; CA/Browser Forum Baseline Requirements (BR); the PSD2 document, part A section 5 rules 1, 2 and 4.
 # Each was compared with two of pkilint, zlint and its fork by mtg; where they disagree, tests/certificates/peer_verdicts.json
@@ -137,9 +161,7 @@ RULES: tuple[Rule, ...] = (
     Rule("certificate.rare-key", _BOTH, _WARNING, "PSD2 document A.5 rule 4", validity.rare_key),
     Rule("certificate.unusual-key", _BOTH, _WARNING, "EN 319 412-2 GEN-4.2.5-1", validity.unusual_key, part=_KEY),
     Rule("certificate.broken-signature", _BOTH, _ERROR, "BR section 7.1.3.2, EN 319 412-2 GEN-4.2.2-1", validity.broken_signature),
-    *(Rule("certificate.validity-too-long", _QWAC, _ERROR, "BR section 6.3.2",
-           validity.longer_than(limit.days, last_second=limit.last_second), since=limit.since, until=limit.until)
-      for limit in validity.PUBLIC_LIMITS),
+    *_public_limits(),
 
     # Public website certificates need no common name here either, as pkilint has it: one of a production authority has none.
     Rule("certificate.issuer-attribute-missing", _BOTH, _ERROR, "EN 319 412-2 GEN-4.2.3.1-2", names.missing_issuer_attribute),
@@ -170,9 +192,9 @@ RULES: tuple[Rule, ...] = (
     Rule("certificate.key-usage-authentication", _QSEALC, _NOTICE, "EN 319 412-3 LEG-4.3.1-3", key_usage.authentication_only),
     Rule("certificate.key-usage-not-critical", _BOTH, _WARNING, "RFC 5280 section 4.2.1.3", extensions.key_usage_not_critical),
     Rule("certificate.no-server-auth", _QWAC, _ERROR, "EN 319 412-4 WEB-4.1.3-4 (a)", key_usage.no_server_auth),
-    Rule("certificate.client-auth-ends", _QWAC, _NOTICE, "Chrome Root Program Policy 1.6",
+    Rule("certificate.client-auth-ends", _QWAC, _NOTICE, "Chrome Root Program Policy 1.8 section 1.3.2",
          key_usage.client_auth_ends, until=CHROME_SERVER_ONLY),
-    Rule("certificate.client-auth-ends", _QWAC, _WARNING, "Chrome Root Program Policy 1.6",
+    Rule("certificate.client-auth-ends", _QWAC, _WARNING, "Chrome Root Program Policy 1.8 section 1.3.2",
          key_usage.client_auth_ends, since=CHROME_SERVER_ONLY),
     Rule("certificate.must-not-be-critical", _BOTH, _ERROR, "EN 319 412-2 GEN-4.3.10-1",
          extensions.critical(oids.EXTENDED_KEY_USAGE, "extended key usage")),
@@ -226,10 +248,7 @@ RULES: tuple[Rule, ...] = (
 
     Rule("qcstatements.role-unspecified", _BOTH, _ERROR, "TS 119 495 GEN-5.2.2-1", psd2.unspecified_and_more, part=_STATEMENT),
     Rule("qcstatements.role-unknown", _BOTH, _NOTICE, "TS 119 495 GEN-5.2.2-4", psd2.role_unknown, part=_STATEMENT),
-    Rule("qcstatements.role-later", _BOTH, _NOTICE, "TS 119 495 clause 5.1",
-         psd2.role_of_later("PSP_CB", "PSP_PA", "VOP_RS", "VOP_VS"), until=TS_119_495_V1_5_1),
-    Rule("qcstatements.role-later", _BOTH, _NOTICE, "TS 119 495 clause 5.1",
-         psd2.role_of_later("VOP_RS", "VOP_VS"), since=TS_119_495_V1_5_1, until=TS_119_495_V1_8_1),
+    *_later_roles(),
     Rule("qcstatements.role-repeated", _BOTH, _NOTICE, "TS 119 495 GEN-5.2.2-1", psd2.role_repeated, part=_STATEMENT),
     Rule("qcstatements.text-size", _BOTH, _ERROR, "TS 119 495 annex A", psd2.text_size, part=_STATEMENT),
     Rule("qcstatements.nca-name", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-1", psd2.name_not_plain, part=_STATEMENT),

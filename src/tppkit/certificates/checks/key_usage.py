@@ -6,7 +6,7 @@ from datetime import datetime
 
 from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
-from tppkit.certificates.editions import CHROME_SERVER_ONLY
+from tppkit.certificates.editions import CHROME_NEW_AUTHORITIES, CHROME_SERVER_ONLY
 from tppkit.certificates.rule import Fault
 
 _ENCIPHER = (frozenset({"keyEncipherment"}), frozenset({"keyAgreement"}))
@@ -24,11 +24,9 @@ _MIXED = frozenset("BDF")
 # RFC 5280 section 4.2.1.12: purposes that exclude sealing of a provider's requests.
 _OTHER_PURPOSES = frozenset({"serverAuth", "codeSigning", "timeStamping", "OCSPSigning"})
 
-# Version 1.6 of the policy has one date for all certificates. Version 1.8 is only known from reports: that date for new
-# authorities, and a later one for certificates of holders.
 CLIENT_AUTH_ENDS = (
-    "Chrome's root program ends clientAuth in certificates of public authorities that are issued from"
-    f" {CHROME_SERVER_ONLY.begins} on (policy 1.6; version 1.8 is reported to leave holders until 2027-03-15), and many"
+    "Chrome's root program ends clientAuth in certificates that public authorities issue from"
+    f" {CHROME_SERVER_ONLY.begins} on, those that are new since {CHROME_NEW_AUTHORITIES.begins} at once (policy 1.8), and many"
     " authorities stopped before"
 )
 CLIENT_AUTH_WAY_OUT = "order the QWAC under QNCP-w-gen, from a qualified authority whose hierarchy is not in browsers"

@@ -3,48 +3,15 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
-from typing import NamedTuple
 
 from tppkit._clock import format_time
 from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate, Subject
-from tppkit.certificates.editions import (
-    BALLOT_193,
-    BALLOT_SC31,
-    BALLOT_SC81_FIRST,
-    BALLOT_SC81_SECOND,
-    BALLOT_SC81_THIRD,
-    Edition,
-)
+from tppkit.certificates.editions import PUBLIC_LIMITS
 from tppkit.certificates.key_facts import SIGNING_KEYS, STRONG_KEYS, key_weakness
 from tppkit.certificates.rule import Check, Fault
 from tppkit.errors import FormatError
 
-
-class PublicLimit(NamedTuple):
-    """The maximum validity of a public website certificate that is issued between two editions.
-
-    Attributes:
-        days: days of 86,400 seconds.
-        since: the edition that introduced the limit.
-        until: the edition that ended it, None if it is still in force.
-        last_second: the certificate's last second counts too (RFC 5280 section 4.1.2.5).
-    """
-
-    days: int
-    since: Edition
-    until: Edition | None
-    last_second: bool = True
-
-
-# Baseline Requirements section 6.3.2. Before ballot SC31 the last second was not counted.
-PUBLIC_LIMITS = (
-    PublicLimit(825, BALLOT_193, BALLOT_SC31, last_second=False),
-    PublicLimit(398, BALLOT_SC31, BALLOT_SC81_FIRST),
-    PublicLimit(200, BALLOT_SC81_FIRST, BALLOT_SC81_SECOND),
-    PublicLimit(100, BALLOT_SC81_SECOND, BALLOT_SC81_THIRD),
-    PublicLimit(47, BALLOT_SC81_THIRD, None),
-)
 _RARE_KEYS = frozenset({"P-521", "brainpoolP256r1", "brainpoolP384r1", "brainpoolP512r1", "ed448"})
 _MAX_SERIAL_BITS = 20 * 8 - 1  # twenty octets, and the first bit is the sign
 # RFC 8017 appendix A.2.4, RFC 3279 section 2.2: signatures over MD2, MD5 and SHA-1.
@@ -75,7 +42,7 @@ def expired(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 def public_limit_on(issued: date) -> int | None:
     """Return the maximum validity in days of a public website certificate issued on a day; None before the first limit."""
-    return next((limit.days for limit in reversed(PUBLIC_LIMITS) if limit.since.begins <= issued), None)
+    return next((limit.max_days for limit in reversed(PUBLIC_LIMITS) if limit.begins <= issued), None)
 
 
 def longer_than(days: int, *, last_second: bool = True) -> Check:
