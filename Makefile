@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help check demo test test-all lint bench soak docs testcerts fuzz mutate limbo crash clean
+.PHONY: help check demo test test-all lint bench soak docs pictures testcerts fuzz mutate limbo crash clean
 
 QUICK := callbacks evidence httpsig inbox protocol qr seals trust
 LEFT_OUT := $(filter-out __pycache__ $(QUICK),$(notdir $(patsubst %/,%,$(wildcard tests/*/))))
@@ -56,6 +56,9 @@ soak: $(VENV)/.dev ## The same for 100,000 rows, a million entries of the inbox 
 
 docs: $(VENV)/.dev ## Write the reference pages in docs/reference from tables, docstrings and --help
 	$(BIN)/python tools/make_docs.py
+
+pictures: $(VENV)/.dev ## Write the pictures in docs/pictures again, as Chromium shows them
+	$(BIN)/python tools/make_pictures.py
 
 testcerts: $(VENV)/.dev ## Write testcerts/ again, byte for byte
 	$(BIN)/python tools/make_testcerts.py
