@@ -38,3 +38,13 @@ def test_every_link_leads_to_a_file():
     for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md"):
         for target in re.findall(r"\]\(([^)#]+)", (README.parent / name).read_text("utf-8")):
             assert (README.parent / target).is_file(), (name, target)
+
+
+def test_every_picture_is_small_and_shown():
+    docs = README.parent / "docs"
+    shown = {
+        target for page in docs.glob("*.md") for target in re.findall(r"!\[[^]]+\]\(([^)#]+)", page.read_text("utf-8"))
+    }
+    pictures = {str(file.relative_to(docs)): file.stat().st_size for file in (docs / "pictures").iterdir()}
+    assert pictures.keys() == shown
+    assert all(size < 150 * 1024 for size in pictures.values())
