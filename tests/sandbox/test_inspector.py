@@ -205,8 +205,11 @@ def test_buttons_move_the_clock_decide_and_request_faults(inside, browser, clien
     assert press(browser, "advance", seconds="3600").headers["location"] == "/inspector?done=advance"
     assert (inside.now() - before).total_seconds() >= 3600
     assert press(browser, "fault", name="delay", count="2").status_code == 303
-    first, _ = inside.control("POST", "/faults", {"name": "drop"})
-    assert (first["name"], first["count"]) == ("delay", 2)
+    assert press(browser, "fault", name="html", count="1", interface="psd2").status_code == 303
+    found = inside.control("POST", "/faults", {"name": "drop"})
+    assert [(one["name"], one["count"], one.get("interface")) for one in found] == [
+        ("delay", 2, None), ("html", 1, "psd2"), ("drop", 1, None)
+    ]  # fmt: skip
     assert press(browser, "clear").status_code == 303
     shop = inside.gateway.client()
     order = shop.create_order(OrderRequest(currency="EUR", amount=1250))

@@ -86,7 +86,8 @@ class Inspector:
         interfaces: the names of the hosts.
         plain: those whose bodies are shown also if they are not JSON.
         decisions: what customers decide.
-        faults: the names of faults.
+        faults: the names of faults, by what they are faults of.
+        faulty: the interfaces that can have faults.
         diagnoses: explains refused seals.
         now: the virtual clock.
         token: a random text in each form; a form without it is refused.
@@ -98,11 +99,13 @@ class Inspector:
 
     def __init__(
         self, requests: LatestRequests, controls: Iterable[Control], *, interfaces: Sequence[str], plain: Sequence[str],
-        decisions: Sequence[Decision], faults: Sequence[str], diagnoses: SealDiagnoses, now: Clock, token: str,
+        decisions: Sequence[Decision], faults: Mapping[str, Iterable[str]], faulty: Iterable[str], diagnoses: SealDiagnoses, now: Clock,
+        token: str,
     ) -> None:  # fmt: skip
         self._requests, self._diagnoses, self._now, self._token = requests, diagnoses, now, token
         self._controls = {(row.method, row.path): row for row in controls}
-        self._interfaces, self._plain, self._decisions, self._faults = interfaces, plain, decisions, faults
+        self._interfaces, self._plain, self._decisions = interfaces, plain, decisions
+        self._faults, self._faulty = faults, tuple(faulty)
         self.readers, self._stopped = 0, False
         self.routes = (
             _route(PATH, self._list),
@@ -121,7 +124,7 @@ class Inspector:
         query = urlencode({name: value for name, value in shown._asdict().items() if value})
         return page(
             "inspector.html", heading="Requests to this bank", width="80rem", requests=kept, newest=self._requests.newest, shown=shown,
-            interfaces=self._interfaces, statuses=_STATUSES, faults=self._faults,
+            interfaces=self._interfaces, statuses=_STATUSES, faults=self._faults, faulty=self._faulty,
             events=f"{PATH}/events?{query}{'&' if query else ''}after=", **self._common(request),
         )  # fmt: skip
 
@@ -140,7 +143,7 @@ class Inspector:
                 shown_headers(exchange.answer_headers),
                 shown_body(exchange.answer_body, is_whole=len(exchange.answer_body) < MAX_KEPT_BYTES, is_plain=is_plain),
             ),
-            is_whole=is_whole, decision=self._decision(kept), **self._common(request),
+            is_whole=is_whole, decision=self._decision(kept)[0], **self._common(request),
         )  # fmt: skip
 
     async def _events(self, request: Request) -> Response:
@@ -175,20 +178,25 @@ class Inspector:
             case "next" | "freeze":
                 return _Call("POST", f"/clock/{action}")
             case "fault":
+                fields = {
+                    "name": form.get("name"),
+                    "count": _number(form.get("count", "1")),
+                    "interface": form.get("interface"),
+                }
                 return _Call(
-                    "POST", "/faults", body={"name": form.get("name", ""), "count": _number(form.get("count", "1"))}
+                    "POST", "/faults", body={name: value for name, value in fields.items() if value is not None}
                 )
             case "clear":
                 return _Call("DELETE", "/faults")
             case "approve" | "decline":
-                decision = self._decision(self._find(form.get("number", "")))
+                decision, id_ = self._decision(self._find(form.get("number", "")))
                 if decision is not None:
-                    call: _Call = decision[action]
-                    return call
+                    path, body = decision.approve if action == "approve" else decision.decline
+                    return _Call("POST", path, {decision.path_parameter: id_}, body)
         raise FormatError("model.invalid", "there is no such button")
 
-    def _decision(self, kept: Kept) -> Mapping[str, Any] | None:
-        """Return what can be decided about the object of a request: its kind, and the calls `approve` and `decline`."""
+    def _decision(self, kept: Kept) -> tuple[Decision | None, str]:
+        """Return what can be decided about the object of a request, with its id."""
         exchange = kept.exchange
         for one in self._decisions:
             id_ = (exchange.parameters or {}).get(one.parameter)
@@ -197,12 +205,8 @@ class Inspector:
                     answer = parse_json(exchange.answer_body, what="the answer", max_bytes=MAX_KEPT_BYTES)
                     id_ = answer.get(one.field) if isinstance(answer, dict) else None
             if isinstance(id_, str) and exchange.host in one.hosts:
-                calls = {
-                    name: _Call("POST", path, {one.path_parameter: id_}, body)
-                    for name, (path, body) in (("approve", one.approve), ("decline", one.decline))
-                }
-                return {"kind": one.kind, **calls}
-        return None
+                return one, id_
+        return None, ""
 
     def _find(self, text: str) -> Kept:
         kept = self._requests.find(int(text)) if _NUMBER.fullmatch(text) else None

@@ -143,7 +143,7 @@ class SealDiagnoses:
         self, profile: SealProfile, certificates: Mapping[str, EidasCertificate], origin: Origin | None
     ) -> None:
         self._profile, self._origin = profile, origin
-        self._certificates = tuple(certificates.values())
+        self._certificates = certificates
         self._running = asyncio.Lock()
 
     async def diagnose(self, kept: Kept) -> ShownDiagnosis | str | None:
@@ -168,7 +168,7 @@ class SealDiagnoses:
         message = Message(one.method, one.target, one.headers, one.body)
         return diagnose_request(
             message,
-            certificates=self._certificates,
+            certificates=tuple(self._certificates.values()),
             profile=self._profile,
             at=kept.received_at,
             qwac=qwac,

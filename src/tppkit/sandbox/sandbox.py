@@ -44,7 +44,7 @@ from tppkit.sandbox.delivery_tables import next_due
 from tppkit.sandbox.dialect import dialect_of, known_seals, seal_key_kind
 from tppkit.sandbox.evidence import Evidence, read_stream_id
 from tppkit.sandbox.exchange import Observer
-from tppkit.sandbox.faults import FAULTS, Faults, parse_fault
+from tppkit.sandbox.faults import FAULTS, INTERFACE_FAULTS, Faults, parse_fault
 from tppkit.sandbox.gateway.cell import gateway_cell
 from tppkit.sandbox.gateway.cipher import CardCipher
 from tppkit.sandbox.gateway.projects import Project, Projects
@@ -310,7 +310,8 @@ class SandboxHosts:
             controls = [self.gate.hold(row) for row in rows]
             controls.append(Control("POST", "/reset", self._reset))
             self.inspector = Inspector(
-                self.requests, controls, interfaces=tuple(self.hosts), plain=("psd2",), faults=tuple(FAULTS),
+                self.requests, controls, interfaces=tuple(self.hosts), plain=("psd2",), faulty=INTERFACES,
+                faults={"Requests to an interface": INTERFACE_FAULTS, "Callbacks and webhooks": FAULTS},
                 decisions=[one for cell in cells for one in cell.decisions],
                 diagnoses=SealDiagnoses(settings.dialect, seals.certificates, seals.origin), now=self.clock.now,
                 token=secrets.token_urlsafe(),
