@@ -50,15 +50,21 @@ def paste(line: str, folder: Path) -> Any:
 
 
 # The default; a Date, RSA keys and a keyId that the sandbox gave out; covered headers that curl adds; one that nothing adds.
-@pytest.mark.parametrize(("profile", "times"), [("psd2-v1", 2), ("ing", 1), ("stet", 1), ("amazon", 1)])
-def test_the_curl_line_makes_a_payment_each_time_it_is_pasted(profile, times, tmp_path):
+@pytest.mark.parametrize(
+    ("options", "path", "times"),
+    [
+        ((), "/psd2/v1", 2), *[(("--profile", name), "/psd2/v1", 1) for name in ("ing", "stet", "amazon")],
+        (("--persona", "berlin-group"), "/v1", 1),
+    ],
+)  # fmt: skip
+def test_the_curl_line_makes_a_payment_each_time_it_is_pasted(options, path, times, tmp_path):
     (tmp_path / "else where").mkdir()
-    with running(tmp_path, "--profile", profile) as (output, _):
+    with running(tmp_path, *options) as (output, _):
         (line,) = [line for line in output.read_text().splitlines() if line.startswith("curl ")]
         payments = [paste(line, tmp_path / "else where") for _ in range(times)]
         assert len({payment["paymentId"] for payment in payments}) == times
         requests = output.read_text().splitlines()[-times:]
-        assert requests == ["POST /psd2/v1/payments/sepa-credit-transfers 201"] * times
+        assert requests == [f"POST {path}/payments/sepa-credit-transfers 201"] * times
 
 
 def test_the_start_names_the_dialect_and_each_request_has_a_line_at_once(tmp_path):

@@ -190,7 +190,9 @@ def test_a_request_without_what_the_bank_requires_is_not_sent(bank, client, judg
     assert judged.seen == []
 
 
-def test_a_client_that_knows_only_the_file_pays_and_reads_accounts(bank_pki, bank_pki_folder, published, tmp_path):
+@pytest.fixture
+def served(bank_pki, bank_pki_folder, published, tmp_path) -> Iterator[tuple[IndependentClient, Any]]:
+    """The independent client at a served sandbox, and its control host."""
     settings = SandboxSettings(tmp_path, pki=bank_pki_folder, persona="berlin-group")
     with checked_sandbox(settings) as server:
         today = bank_day(server.sandbox.clock.now())
@@ -204,29 +206,49 @@ def test_a_client_that_knows_only_the_file_pays_and_reads_accounts(bank_pki, ban
         seal = Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key, profile=PROFILES["berlin-group"])
         context = tls_context(bank_pki.qwac, bank_pki)
         with httpx.Client(base_url=server.addresses.psd2_url, verify=context, trust_env=False) as http:
-            other = IndependentClient(http, published, seal, values)
-            made = other.send("POST", "/v1/payments/sepa-credit-transfers")
-            assert (made.headers["location"], made.headers["aspsp-sca-approach"]) == (
-                made.json()["_links"]["self"]["href"],
-                "REDIRECT",
-            )
-            assert decide(made.json(), "approve").status_code == 200
-            assert other.send("GET", made.json()["_links"]["status"]["href"]).json() == {"transactionStatus": "ACSP"}
-            details = other.send("GET", made.headers["location"]).json()
-            assert details["debtorAccount"] == {"iban": DEBTOR}
-            other_payment = other.send("POST", "/v1/payments/sepa-credit-transfers").headers["location"]
-            assert other.send("DELETE", other_payment).status_code == 204
-            agreed = other.send("POST", "/v1/consents")
-            assert decide(agreed.json(), "approve").status_code == 200
-            assert other.send("GET", agreed.headers["location"] + "/status").json() == {"consentStatus": "valid"}
-            assert other.send("GET", agreed.headers["location"]).json()["lastActionDate"] == str(today)
-            values["consent-id"] = agreed.json()["consentId"]
-            (account,) = other.send("GET", "/v1/accounts").json()["accounts"]
-            assert account["iban"] == DEBTOR
-            assert other.send("GET", f"/v1/accounts/{account['resourceId']}/balances").json()["balances"]
-            report = other.send("GET", f"/v1/accounts/{account['resourceId']}/transactions").json()["transactions"]
-            assert report["booked"]
-            assert other.send("GET", report["_links"]["account"]["href"]).json()["accounts"] == [account]
-            assert other.send("DELETE", agreed.headers["location"]).status_code == 204
-        report = httpx.get(server.addresses.control_url + "/report", trust_env=False).json()
-        assert [rule["rule"] for rule in report["rules"]] == []
+            yield IndependentClient(http, published, seal, values), server.addresses.control_url
+
+
+def test_a_client_that_knows_only_the_file_pays_and_reads_accounts(served):
+    client, control = served
+    made = client.send("POST", "/v1/payments/sepa-credit-transfers")
+    links, headers = made.json()["_links"], made.headers
+    assert (headers["location"], headers["aspsp-sca-approach"]) == (links["self"]["href"], "REDIRECT")
+    assert decide(made.json(), "approve").status_code == 200
+    assert client.send("GET", links["status"]["href"]).json() == {"transactionStatus": "ACSP"}
+    assert client.send("GET", headers["location"]).json()["debtorAccount"] == {"iban": DEBTOR}
+    other = client.send("POST", "/v1/payments/sepa-credit-transfers").headers["location"]
+    assert client.send("DELETE", other).status_code == 204
+
+    agreed = client.send("POST", "/v1/consents")
+    assert decide(agreed.json(), "approve").status_code == 200
+    consent_id, place = agreed.json()["consentId"], agreed.headers["location"]
+    assert client.send("GET", f"{place}/status").json() == {"consentStatus": "valid"}
+    assert client.send("GET", place).json()["lastActionDate"]
+    client.values["consent-id"] = consent_id
+    (account,) = client.send("GET", "/v1/accounts").json()["accounts"]
+    assert account["iban"] == DEBTOR
+    assert client.send("GET", f"/v1/accounts/{account['resourceId']}/balances").json()["balances"]
+    report = client.send("GET", f"/v1/accounts/{account['resourceId']}/transactions").json()["transactions"]
+    assert report["booked"]
+    assert client.send("GET", report["_links"]["account"]["href"]).json()["accounts"] == [account]
+    assert client.send("DELETE", place).status_code == 204
+    assert httpx.get(f"{control}/report", trust_env=False).json() == {"rules": []}
+
+
+def test_whatever_the_file_requires_the_sandbox_demands(served):
+    client, _ = served
+    agreed = client.send("POST", "/v1/consents")
+    assert decide(agreed.json(), "approve").status_code == 200
+    client.values["consent-id"] = agreed.json()["consentId"]
+    account = client.send("GET", "/v1/accounts").json()["accounts"][0]["resourceId"]
+    operations = [
+        ("POST", "/v1/payments/sepa-credit-transfers"), ("POST", "/v1/consents"), ("GET", "/v1/accounts"),
+        ("GET", f"/v1/accounts/{account}/balances"), ("GET", f"/v1/accounts/{account}/transactions"),
+    ]  # fmt: skip
+    left_out = [(*one, name) for one in operations for name in client.required(*one)]
+    assert len(left_out) == 20
+    for method, path, name in left_out:
+        refused = client.send(method, path, without=name)
+        assert refused.status_code == 400, (method, path, name)
+        assert refused.json()["tppMessages"][0]["code"] == "FORMAT_ERROR", (method, path, name)

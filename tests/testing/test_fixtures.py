@@ -18,7 +18,15 @@ pytestmark = pytest.mark.slow
 
 PROJECT = Path(__file__).parents[2]
 SUITE = """
+from datetime import date, timedelta
+
 import pytest
+
+from tppkit.protocol.psd2 import ALL_ACCOUNTS, Access, ConsentRequest
+
+CONSENT = ConsentRequest(
+    access=Access(all_psd2=ALL_ACCOUNTS), valid_until=date.today() + timedelta(days=9), frequency_per_day=4
+)
 
 @pytest.fixture(scope="session")
 def first(tppkit_pki):
@@ -41,6 +49,12 @@ def test_the_next_test_has_another_bank(tppkit_bank):
     assert tppkit_bank.directory not in first_banks
     assert not first_banks[0].exists()
 
+@pytest.mark.tppkit_bank(persona="berlin-group")
+def test_a_marker_gives_the_bank_a_persona(tppkit_bank):
+    with pytest.raises(Exception, match="PSU-IP-Address"):
+        tppkit_bank.client().create_consent(CONSENT)
+    assert tppkit_bank.client().create_consent(CONSENT, psu_ip_address="192.0.2.1").links.self_.href.startswith("/v1/consents/")
+
 def test_a_gateway_is_beside_the_bank(tppkit_gateway, tppkit_bank):
     assert tppkit_gateway is tppkit_bank.gateway
 
@@ -59,7 +73,7 @@ def run_suite(folder: Path, suite: str, *options: str) -> str:
 
 
 def test_a_users_suite_gets_the_fixtures(tmp_path):
-    assert "1 failed, 5 passed" in run_suite(tmp_path, SUITE)
+    assert "1 failed, 6 passed" in run_suite(tmp_path, SUITE)
     listed = run_suite(tmp_path, SUITE, "--fixtures")
     assert "tppkit_pki [session scope]" in listed
     assert "tppkit_bank -- " in listed

@@ -59,7 +59,7 @@ _PAYMENT = b"""{
 }
 """
 _DEBTOR = "LT029999900000000001"  # of the first customer
-_EXAMPLES = {"psu-ip-address": "192.0.2.1"}
+_EXAMPLES = {"psu-ip-address": "192.0.2.1", "tpp-redirect-uri": "https://tpp.example/done"}
 _ORDER = '{"currency": "EUR", "amount": 1250, "merchant_order_id": "4711"}'
 
 
@@ -453,9 +453,14 @@ def order_line(server: Any) -> str:
 
 def _payment(row: Endpoint[Any, Any]) -> bytes:
     """Return the example payment, with what the bank requires."""
-    if "debtorAccount" not in row.further_fields:
+    from tppkit.protocol.adapted import RequiredFields
+
+    if not isinstance(row.request, RequiredFields):
         return _PAYMENT
-    return json.dumps({**json.loads(_PAYMENT), "debtorAccount": {"iban": _DEBTOR}}, indent=2).encode()
+    required = {name: one for name, one in row.request.fields.items() if one is not None}
+    if "debtorAccount" in row.request.fields:
+        required.setdefault("debtorAccount", {"iban": _DEBTOR})
+    return json.dumps({**json.loads(_PAYMENT), **required}, indent=2).encode()
 
 
 def _headers(profile: SealProfile, length: int, required: Iterable[RequiredHeader]) -> list[str]:
