@@ -45,6 +45,7 @@ PRINTED = [
     ("evidence", "\n## Outbox\n", None),
     ("legacy", "", None),
     ("gateway", "\n## No card numbers in your logs\n", "shop.log: card 1, digits, byte 14\n"),
+    ("rehearse-failures", "", None),
     ("web", "", None),
 ]  # fmt: skip
 

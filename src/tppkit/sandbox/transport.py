@@ -65,7 +65,11 @@ class SandboxTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         if app is None:
             raise ConnectionError("the sandbox has no host at this address")
         if self._is_expired(origin):
-            error = ssl.SSLCertVerificationError(1, "certificate verify failed: certificate has expired")
+            text = "certificate has expired"
+            error = ssl.SSLCertVerificationError(
+                1, f"[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: {text}"
+            )
+            error.verify_code, error.verify_message = 10, text  # X509_V_ERR_CERT_HAS_EXPIRED; as OpenSSL sets them
             raise httpx.ConnectError(str(error)) from error
         connection = _Connection(_timeout_s(request))
         status, headers, chunks, is_whole = 0, [], [], False
