@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from tppkit._cache import Cache
@@ -15,7 +14,7 @@ from tppkit.sandbox.exchange import Exchange
 # Faults after the commit: the payment was made, and the client cannot know it from the answer.
 _LOST = frozenset({"status-500-after", "status-503-after", "reset-after", "truncated", "other-answer", "no-body"})
 _WINDOW = timedelta(hours=1)  # in which a repetition with the same id is safe
-_MAX_PAYMENTS, _MAX_OF_ONE = 1000, 8
+_MAX_PAYMENTS, _MAX_OF_ONE = 1000, 4
 
 
 class _Made(NamedTuple):
@@ -49,7 +48,7 @@ class SecondPayments(Judge):
     ) -> None:
         self.hosts = hosts
         self._report, self._row, self._id_of = report, row.name, id_of
-        self._made: Cache[bytes, tuple[_Made, ...]] = Cache(_MAX_PAYMENTS)
+        self._made: Cache[int, tuple[_Made, ...]] = Cache(_MAX_PAYMENTS)
 
     def observe(self, exchange: Exchange) -> None:
         """Look at an exchange."""
@@ -57,15 +56,16 @@ class SecondPayments(Judge):
             return  # no payment was made
         id_, is_lost = self._id_of(exchange), exchange.fault in _LOST or exchange.is_lost
         this = _Made(id_, exchange.at, exchange.started_s, is_lost)
-        key = blake2b(f"{exchange.caller}\0{exchange.row}\0".encode() + exchange.body, digest_size=16).digest()
+        key = hash((exchange.caller, exchange.body))
         earlier = self._made.get(key) or ()
-        # A late answer is observed after the request that the client sent without it.
-        others = [one for one in earlier if one.id != id_ and abs(this.at - one.at) <= _WINDOW]
-        kept = tuple([one for one in earlier if one.id != id_][1 - _MAX_OF_ONE :])
-        is_repetition = any(one.id == id_ for one in earlier)
-        if not is_repetition and any(_follows(this, one) or _follows(one, this) for one in others):
-            self._report.broken("second-payment", exchange)
-        self._made.put(key, (*kept, this))
+        others = tuple([one for one in earlier if one.id != id_])
+        is_repetition = len(others) < len(earlier)
+        if not is_repetition and (is_lost or any(one.is_lost for one in others)):
+            near = [one for one in others if abs(this.at - one.at) <= _WINDOW]
+            # A late answer is observed after the request that the client sent without it.
+            if any(_follows(this, one) or _follows(one, this) for one in near):
+                self._report.broken("second-payment", exchange)
+        self._made.put(key, (*others[1 - _MAX_OF_ONE :], this))
 
     def clear(self) -> None:
         """Forget all payments."""

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ from tppkit.seals.diagnose.bodies import changed_bodies
 
 _KEPT = 10_000  # requests, orders or consents
 _MAX_ID = 64
-_MAX_REWRITTEN = 16 * 1024  # bytes of a body that is written in other ways
+_MAX_REWRITTEN = 4 * 1024  # bytes of a body that is written in other ways
 _HOUR = timedelta(hours=1)
 _POLL_S = 1.9  # the 2 seconds of the document, less what a network may shift
 _AFTER_END_S = 60.0
@@ -107,7 +108,9 @@ class Psd2Judge(Judge):
     ) -> None:  # fmt: skip
         self._report, self._id_header, self._monotonic = report, request_id, monotonic
         self._authorities = frozenset(authority.subject for authority in authorities)
-        self._ids: Cache[bytes, tuple[str, datetime]] = Cache(_KEPT)  # method and target, and the virtual time
+        self._ids: Cache[tuple[str, str], tuple[int, datetime]] = Cache(
+            _KEPT
+        )  # hash of method and target, and the virtual time
         self._polls: Cache[tuple[str, str, str], _Poll] = Cache(_KEPT)
         self._created: Cache[str, _Created] = Cache(_KEPT)  # by link
         self._returned: Cache[str, tuple[datetime, float]] = Cache(_KEPT)  # by consent
@@ -124,7 +127,7 @@ class Psd2Judge(Judge):
             self._judge_refusal(exchange, code)
         if exchange.caller is None:
             return
-        values = {name.lower(): value for name, value in exchange.headers}
+        values = dict(exchange.headers)  # ASGI: names in lower case
         request_id, address = values.get(self._id_header, ""), values.get("psu-ip-address")
         if exchange.path_length is not None and exchange.sent_certificates == 1 < exchange.path_length - 1:
             self._report.broken("chain-incomplete", exchange)
@@ -167,8 +170,8 @@ class Psd2Judge(Judge):
     def _judge_id(self, exchange: Exchange, request_id: str) -> None:
         if not 0 < len(request_id) <= _MAX_ID:
             return
-        key = hashlib.blake2b(f"{exchange.caller}\0{request_id.lower()}".encode(), digest_size=16).digest()
-        this, earlier = f"{exchange.method} {exchange.target}", self._ids.get(key)
+        key = exchange.caller or "", request_id.lower()
+        this, earlier = hash((exchange.method, exchange.target)), self._ids.get(key)
         if earlier is not None and earlier[0] != this and abs(exchange.at - earlier[1]) <= _HOUR:
             if getattr(exchange.error, "code", "") != "request-id.reuse":  # which is a rule of its own
                 self._report.broken("request-id-reused", exchange)
@@ -219,6 +222,7 @@ def _object(body: bytes) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+@lru_cache(maxsize=1024)
 def _address_fault(text: str) -> tuple[str, str] | None:
     """Return the rule that an address breaks and why, or None. A text that is no address is refused, with a rule of its own."""
     try:
