@@ -13,6 +13,7 @@ from dialects import Dialect, identity_of, make_dialects
 from http_drivers import Ask, Step, caught, run_steps
 from rogue_bank import Answer, RogueBank, http, rogue_bank, server_context
 
+from earned import require_earned
 from tppkit._clock import utc_now
 from tppkit.client import AsyncPsd2Client, Identity, Psd2Client
 from tppkit.httpsig import CallableSigner
@@ -91,6 +92,18 @@ def bank(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """A running sandbox for the tests of one file."""
     with run_sandbox(SandboxSettings(tmp_path_factory.mktemp("sandbox"), pki=bank_pki_folder)) as server:
         yield server
+
+
+@pytest.fixture(autouse=True)
+def clients_keep_the_rules(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After each test with `bank`, its report has exactly the rules of the marker `earns`."""
+    used = request.getfixturevalue("bank") if "bank" in request.fixturenames else None
+    yield
+    if used is not None:
+        conformance = used.sandbox.conformance
+        report = conformance.report()
+        conformance.clear()
+        require_earned(request, [report])
 
 
 @pytest.fixture

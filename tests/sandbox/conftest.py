@@ -22,6 +22,7 @@ from legacy_provider import ConnectLegacy, Legacy, Receiver, receiving
 from merchant import MakeMerchant, Merchant
 from raw_provider import Connect, OpenBank, RawProvider, checked_sandbox, make_seal, require_books, tls_context
 
+from earned import require_earned
 from programs import needed
 from tppkit.sandbox import Sandbox, SandboxServer, SandboxSettings, run_sandbox
 from tppkit.sandbox.conformance import Report
@@ -106,9 +107,7 @@ def clients_keep_the_rules(
     closed.clear()
     for bank in opened:
         bank._hosts.conformance.clear()
-    marker = request.node.get_closest_marker("earns")
-    found = {one.rule.name for report in reports for one in report.rules}
-    assert found == set(marker.args if marker else ()), "\n".join(map(str, reports))
+    require_earned(request, reports)
 
 
 @pytest.fixture
