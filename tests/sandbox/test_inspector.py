@@ -18,6 +18,7 @@ from tppkit.errors import RequestRefused
 from tppkit.protocol.gateway import OrderRequest
 from tppkit.protocol.psd2 import AccountReference, InstructedAmount, PaymentInitiation
 from tppkit.sandbox import Sandbox, SandboxServer
+from tppkit.sandbox.conformance import RULES
 from tppkit.sandbox.inspector import MAX_READERS, Filter
 from tppkit.sandbox.request_view import shown_body, shown_headers
 from tppkit.seals import KeySigner, Message, Seal, sign_request
@@ -122,6 +123,15 @@ def test_a_refused_seal_is_diagnosed(inside, browser):
     page = seen(browser.get("/inspector/2"))
     assert "digest.mismatch" in page
     assert "Proof:" in page
+
+
+@pytest.mark.earns("unknown-query")
+def test_a_request_shows_the_rules_that_it_breaks(inside, browser):
+    with httpx.Client(transport=inside.transport(), auth=(inside.gateway.api_key, "")) as http:
+        http.get(f"{inside.addresses.gateway_url}/v1/orders/absent/?fields=id")
+    page = seen(browser.get("/inspector/1"))
+    assert RULES["unknown-query"].advice in page
+    assert RULES["unknown-field"].advice not in page
 
 
 @pytest.mark.earns("unknown-query")
@@ -249,11 +259,15 @@ def test_a_page_of_another_origin_cannot_press_a_button(browser):
         ({"Sec-Fetch-Site": "same-site"}, 403),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Sec-Fetch-Site": "same-origin", "Origin": "http://localhost:8446"}, 303),
+        ({"Sec-Fetch-Site": "same-site", "Sec-Fetch-Dest": "document"}, 403),
         ({"Host": "evil.example"}, 421),
         ({"X-Forwarded-For": "127.0.0.1"}, 403),
     ):
         answer = browser.post("/inspector/actions", data={"token": token[1], "action": "next"}, headers=headers)
         assert answer.status_code == status, headers
+    for dest, status in (("document", 200), ("image", 403), ("iframe", 403), ("empty", 403)):
+        answer = browser.get("/inspector", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": dest})
+        assert answer.status_code == status, dest
 
 
 def test_events_follow_the_requests_and_end(inside, client):

@@ -206,6 +206,8 @@ class Conformance:
 
     def broken(self, rule: str, exchange: Exchange, detail: str = "") -> None:
         """Count a rule as broken by a request; `detail` says how."""
+        if rule not in exchange.broken_rules:
+            exchange.broken_rules += (rule,)
         if self._is_counted_only(rule):
             self._counts[rule] += 1
         else:

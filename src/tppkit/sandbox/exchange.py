@@ -55,6 +55,7 @@ class Exchange:
         path_length: the number of certificates from its own to the root, or None if they were not verified.
         unknown_fields: the names of fields of the body that the document does not name.
         unknown_query: the names of query parameters that the endpoint does not name.
+        broken_rules: the names of the rules of the report that it broke, as far as its own observation showed.
     """
 
     host: str
@@ -83,6 +84,7 @@ class Exchange:
     path_length: int | None = None
     unknown_fields: tuple[str, ...] = ()
     unknown_query: tuple[str, ...] = ()
+    broken_rules: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.host!r}, {self.method!r}, {self.status})"  # the rest has keys, tokens and card data

@@ -20,6 +20,7 @@ from tppkit._encoding import parse_json
 from tppkit.codes import CODES
 from tppkit.errors import FormatError, LocalProtocolError, TppkitError
 from tppkit.sandbox.cell import Decision
+from tppkit.sandbox.conformance import RULES
 from tppkit.sandbox.control import Control
 from tppkit.sandbox.exchange import MAX_KEPT_BYTES
 from tppkit.sandbox.html import (
@@ -27,6 +28,7 @@ from tppkit.sandbox.html import (
     INSPECTOR_SCRIPT,
     error_page,
     fragment,
+    is_cross_origin,
     is_local,
     local_only_page,
     page,
@@ -134,16 +136,16 @@ class Inspector:
         is_plain = exchange.host in self._plain
         is_whole = exchange.is_whole and exchange.body_size == len(exchange.body)
         diagnosis = await self._diagnoses.diagnose(kept) if is_plain else None
+        answer = exchange.answer_body
         return page(
-            "inspected.html", heading=f"Request {kept.number}", width="60rem", kept=kept, exchange=exchange,
-            reason=reason_of(exchange), diagnosis=None if isinstance(diagnosis, str) else diagnosis,
-            undiagnosed=diagnosis if isinstance(diagnosis, str) else "",
+            "inspected.html", heading=f"Request {kept.number}", width="60rem", kept=kept, exchange=exchange, is_whole=is_whole,
+            reason=reason_of(exchange), rules=[RULES[name] for name in exchange.broken_rules], diagnosis=diagnosis,
+            decision=self._decision(kept)[0],
             sent=(shown_headers(exchange.headers), shown_body(exchange.body, is_whole=is_whole, is_plain=is_plain)),
             answered=(
-                shown_headers(exchange.answer_headers),
-                shown_body(exchange.answer_body, is_whole=len(exchange.answer_body) < MAX_KEPT_BYTES, is_plain=is_plain),
+                shown_headers(exchange.answer_headers), shown_body(answer, is_whole=len(answer) < MAX_KEPT_BYTES, is_plain=is_plain)
             ),
-            is_whole=is_whole, decision=self._decision(kept)[0], **self._common(request),
+            **self._common(request),
         )  # fmt: skip
 
     async def _events(self, request: Request) -> Response:
@@ -156,8 +158,9 @@ class Inspector:
         return _Events(self, shown, after if after <= self._requests.newest else 0)
 
     async def _act(self, request: Request) -> Response:
-        url = f"http://{request.headers['host']}"
-        form = {name: values[0] for name, values in (await read_form(request, url, max_bytes=_MAX_FORM)).items()}
+        form = {
+            name: values[0] for name, values in (await read_form(request, _url(request), max_bytes=_MAX_FORM)).items()
+        }
         if not hmac.compare_digest(form.get("token", "").encode(), self._token.encode()):
             raise LocalProtocolError(
                 "form.elsewhere", "the form is not of this page, or of an earlier start of the sandbox"
@@ -261,6 +264,9 @@ class _Events(StreamingResponse):
 def _route(path: str, answer: Callable[[Request], Awaitable[Response]], *, method: str = "GET") -> Route:
     async def guarded(request: Request) -> Response:
         try:
+            # Other pages may link to these pages, but not make them work: a diagnosis takes time, a stream has a place.
+            if request.headers.get("sec-fetch-dest") != "document" and is_cross_origin(request, _url(request)):
+                raise LocalProtocolError("form.elsewhere", "")
             response = await answer(request) if is_local(request) else local_only_page()
         except TppkitError as e:
             status, heading = _ERRORS.get(e.code, (400, "This was not possible"))
@@ -269,6 +275,10 @@ def _route(path: str, answer: Callable[[Request], Awaitable[Response]], *, metho
         return response
 
     return Route(path, guarded, methods=[method])
+
+
+def _url(request: Request) -> str:
+    return f"http://{request.headers['host']}"
 
 
 def _number(text: str) -> Any:

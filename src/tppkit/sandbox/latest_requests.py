@@ -72,7 +72,7 @@ class LatestRequests:
         """Add a request, and drop the oldest ones beyond the limits."""
         self.newest += 1
         # The traceback of an error keeps all variables of its frames.
-        bare = replace(exchange, error=_without_traceback(exchange.error))
+        bare = replace(exchange, error=_without_traceback(exchange.error), unknown_fields=(), unknown_query=())
         one = Kept(self.newest, bare, self._now(), _size_of(bare))
         self._kept.append(one)
         self._size += one.size
@@ -130,5 +130,5 @@ def _size_of(exchange: Exchange) -> int:
     """Return about how much memory it takes; a head of many short fields takes many times its length."""
     fields = (*exchange.headers, *exchange.answer_headers)
     texts = len(exchange.body) + len(exchange.answer_body) + 3 * len(exchange.target) + len(exchange.certificate or "")
-    reason = 4 * (len(str(exchange.error or "")) + len(exchange.text) + len(exchange.method))
+    reason = 4 * (len(str(exchange.error or "")) + len(exchange.text) + len(exchange.code) + len(exchange.method))
     return 10 * _FIELD + texts + reason + sum([len(name) + len(value) + _FIELD for name, value in fields])

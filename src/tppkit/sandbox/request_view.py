@@ -112,8 +112,7 @@ def reason_of(exchange: Exchange) -> Reason | None:
     error: Any = exchange.error
     if error is None:
         return None
-    texts = [text.replace("`", "") for text in CODES.get(error.code, Code("", ""))]
-    return Reason(error.code, without_secrets(printable(error.message)), *texts)
+    return Reason(error.code, *map(_plain, (error.message, *CODES.get(error.code, Code("", "")))))
 
 
 class ShownDiagnosis(NamedTuple):
@@ -121,11 +120,15 @@ class ShownDiagnosis(NamedTuple):
 
     Attributes:
         diagnosis: the diagnosis.
+        causes: what was done, the proof, and what to do instead, of each cause; without secrets, like the following.
+        advice: what to try next.
         computed: what the bank computed: the text before the first difference, the byte there, and the rest; None if it is unknown.
         signed: the same for what was signed; None if it is unknown, or the same.
     """
 
     diagnosis: Diagnosis
+    causes: list[tuple[str, ...]]
+    advice: list[str]
     computed: tuple[str, str, str] | None
     signed: tuple[str, str, str] | None
 
@@ -178,9 +181,14 @@ class SealDiagnoses:
 
 def _shown(diagnosis: Diagnosis) -> ShownDiagnosis:
     at = diagnosis.first_difference
-    return ShownDiagnosis(
-        diagnosis, _parts(diagnosis.expected, at), None if at is None else _parts(diagnosis.signed, at)
-    )
+    causes = [tuple(map(_plain, (one.sentence, "; ".join(one.evidence), one.fix))) for one in diagnosis.causes]
+    signed = None if at is None else _parts(diagnosis.signed, at)
+    return ShownDiagnosis(diagnosis, causes, [*map(_plain, diagnosis.advice)], _parts(diagnosis.expected, at), signed)
+
+
+def _plain(text: str) -> str:
+    """Return a text without secrets, control characters and the marks of code."""
+    return without_secrets(printable(text.replace("`", "")))
 
 
 def _parts(text: bytes | None, at: int | None) -> tuple[str, str, str] | None:
