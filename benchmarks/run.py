@@ -28,6 +28,7 @@ from gateway import ordering, searching, searching_through
 from harness import FAR, HEADER, Line, against
 from inbox import receiving_once, receiving_over_http, remembering
 from rates import serving
+from reload import reloading
 from sandbox import opening, paying
 from seals import sealing
 from trust import asking, trusting
@@ -52,7 +53,7 @@ def run(command: list[str]) -> None:
 
 BENCH = (
     sealing, receiving, reading, judging, trusting, admitting, diagnosing, receiving_once, receiving_over_http, serving, ordering,
-    searching, paging, opening, draining, auditing, starting,
+    searching, paging, opening, draining, auditing, reloading, starting,
 )  # fmt: skip
 COUNTING = (searching_through, remembering_deliveries)  # memory of long runs
 SOAK = (

@@ -12,11 +12,11 @@ from weakref import WeakSet
 
 from tppkit._cache import Cache
 from tppkit._clock import Clock, as_utc, utc_now
-from tppkit._files import FilePath, FileTimes, as_path
+from tppkit._files import FilePath, as_path
 from tppkit.certificates import EidasCertificate, Use
 from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.trust.anchors import Anchors
-from tppkit.trust.material_files import NO_ANSWERS, MaterialFiles, TrustParts, require_renewal
+from tppkit.trust.material_files import NO_ANSWERS, MaterialFiles, MaterialTimes, Pacing, TrustParts, require_renewal
 from tppkit.trust.path.verifier import PathVerifier
 from tppkit.trust.path.window import Window
 from tppkit.trust.report import REMEMBERED, TrustReport, UseVerifier, check_profile
@@ -88,7 +88,7 @@ class TrustMaterial(UseVerifier):
         super().__init__()
         self._state = _State(TrustParts(anchors, lists, answers, keys), revocation)
         self._files: MaterialFiles | None = None
-        self._times: FileTimes = ()
+        self._times: MaterialTimes | None = None
         self._now: Clock = utc_now
         self._windows = WeakSet[Window]()
         self._lock = Lock()
@@ -207,13 +207,13 @@ class TrustMaterial(UseVerifier):
             raise ConfigurationError("trust.no-source", "this material was not read from files: use load_trust")
         at = as_utc(self._now() if at is None else at)
         while True:
-            before = self._state
-            parts, times = self._files.read()
+            before, known = self._state, self._times
+            parts, times = self._files.read(before.parts, known, pace=Pacing())
             require_renewal(parts, before.parts, at=at)
             is_same = parts.content == before.parts.content
             state = before if is_same else _state_of(parts, self._now)
             with self._lock:
-                if self._state is not before:  # replaced by another thread, perhaps with newer files
+                if self._times is not known:  # read by another thread, perhaps newer files
                     continue
                 self._state, self._times = state, times
                 if not is_same:

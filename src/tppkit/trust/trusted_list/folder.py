@@ -18,14 +18,16 @@ from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS, Signers, Signin
 from tppkit.trust.trusted_list.model import Pointer, TrustedList
 from tppkit.trust.trusted_list.reader import UnverifiedList
 from tppkit.trust.trusted_list.uris import LIST_OF_LISTS, NATIONAL_LIST, XML_LIST_MEDIA_TYPE
-from tppkit.trust.trusted_list.xml_document import MAX_XML_BYTES
+from tppkit.trust.trusted_list.xml_document import MAX_XML_BYTES, Pace, no_rest
 
 LIST_SUFFIXES = frozenset({".xml", ".xtsl"})
 SIGNERS_FOLDER = "lotl-signers"
 MAX_LISTS = 200
 
 
-def load_trusted_lists(folder: FilePath, *, signers: CertificateSource | None = None) -> TrustedLists:
+def load_trusted_lists(
+    folder: FilePath, *, signers: CertificateSource | None = None, pace: Pace = no_rest
+) -> TrustedLists:
     """Read and verify the lists of a folder.
 
     The list of lists is recognised by its type, not its file name. Older ones are used as pivots, which announce newer sets of
@@ -35,6 +37,7 @@ def load_trusted_lists(folder: FilePath, *, signers: CertificateSource | None = 
         folder: contains the lists (.xml, .xtsl). Certificates in its folder `lotl-signers` replace the pinned signers.
         signers: a path, PEM or DER bytes, or certificates, which replace all of these. If the folder has no list of lists, they verify the
             national lists.
+        pace: called between pieces of work, to rest: one that sleeps leaves the interpreter to other threads.
 
     Raises:
         ConfigurationError: `trust.unreadable`, `trusted-list.no-lotl`, `extra.missing`, `certificate.argument`.
@@ -45,7 +48,7 @@ def load_trusted_lists(folder: FilePath, *, signers: CertificateSource | None = 
     folder = as_path(folder)
     trusted = load_signers(folder, signers=signers)
     failures: list[ListFailure] = []
-    unverified = list(_read_folder(folder, failures))
+    unverified = list(_read_folder(folder, failures, pace))
     tops = [one for one in unverified if one.claimed_type == LIST_OF_LISTS]
     nationals = [one for one in unverified if one.claimed_type != LIST_OF_LISTS]
     if tops:
@@ -90,7 +93,7 @@ def load_signers(folder: Path, *, signers: CertificateSource | None = None) -> S
         raise ConfigurationError("trust.unreadable", f"the signers in {folder} cannot be read: {reason}") from e
 
 
-def _read_folder(folder: Path, failures: list[ListFailure]) -> list[UnverifiedList]:
+def _read_folder(folder: Path, failures: list[ListFailure], pace: Pace) -> list[UnverifiedList]:
     try:
         files = sorted(file for file in folder.iterdir() if file.suffix.lower() in LIST_SUFFIXES and file.is_file())
     except OSError as e:
@@ -102,7 +105,8 @@ def _read_folder(folder: Path, failures: list[ListFailure]) -> list[UnverifiedLi
     found = []
     for file in files:
         try:
-            found.append(UnverifiedList(read_bounded(file, max_bytes=MAX_XML_BYTES), source=file.name))
+            data = read_bounded(file, max_bytes=MAX_XML_BYTES)
+            found.append(UnverifiedList(data, source=file.name, pace=pace))
         except FormatError as e:
             failures.append(ListFailure(file.name, None, e.code, e.message))
     return found

@@ -17,7 +17,7 @@ from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.trusted_list.model import DigitalIdentity, Pointer, Provider, Service, ServiceInstance, TrustedList
 from tppkit.trust.trusted_list.qualifications import read_qualifications
 from tppkit.trust.trusted_list.uris import ADDITIONAL_TYPES, QUALIFICATIONS, QUALIFIED_CA, TSL
-from tppkit.trust.trusted_list.xml_document import Element, parse_xml
+from tppkit.trust.trusted_list.xml_document import Element, Pace, no_rest, parse_xml
 from tppkit.trust.trusted_list.xml_signature import verify_and_remove_signature
 
 MAX_FINDINGS = 100
@@ -35,12 +35,13 @@ _KNOWN_EXTENSIONS = frozenset({_INFORMATION, _QUALIFICATIONS, _TAKEN_OVER, f"{TS
 class UnverifiedList:
     """A list whose signature is not verified yet: it offers only its claims about which list it is."""
 
-    def __init__(self, data: bytes, *, source: str) -> None:
+    def __init__(self, data: bytes, *, source: str, pace: Pace = no_rest) -> None:
         """Read the XML.
 
         Args:
             data: the list.
             source: its file or address, for messages.
+            pace: called between pieces of work, also of `verify`.
 
         Raises:
             FormatError: `trusted-list.malformed`, `trusted-list.too-large`.
@@ -48,8 +49,9 @@ class UnverifiedList:
         """
         self.source = source
         self._data = data
-        self._root = parse_xml(data, what=source)
-        reading = _Reading(source)
+        self._pace = pace
+        self._root = parse_xml(data, what=source, pace=pace)
+        reading = _Reading(source, pace)
         scheme = _only(reading, self._root, "SchemeInformation") if self._root.tag == _ROOT else None
         if scheme is None:
             raise reading.malformed("it has no scheme information")
@@ -73,7 +75,7 @@ class UnverifiedList:
         Source: ETSI TS 119 612 annex B and clauses 5.3.15 and 5.7.
         """
         signer = verify_and_remove_signature(self._root, signers=signers, what=self.source)
-        verified = _read_list(self._root, self._data, self.source, signer)
+        verified = _read_list(self._root, self._data, _Reading(self.source, self._pace), signer)
         if verified.next_update is not None and verified.next_update - verified.issued > MAX_GOOD_FOR:
             raise VerificationError(
                 "trusted-list.next-update",
@@ -89,6 +91,7 @@ class _Reading:
     """The state of reading one list."""
 
     source: str
+    pace: Pace = no_rest
     findings: list[Finding] = field(default_factory=list)
 
     def note(self, message: str) -> None:
@@ -103,8 +106,7 @@ class _Reading:
         )
 
 
-def _read_list(root: Element, data: bytes, source: str, signer: EidasCertificate) -> TrustedList:
-    reading = _Reading(source)
+def _read_list(root: Element, data: bytes, reading: _Reading, signer: EidasCertificate) -> TrustedList:
     scheme = root.find(f"{TSL}SchemeInformation")
     next_update = _text(reading, scheme, "NextUpdate/{tsl}dateTime")
     return TrustedList(
@@ -117,7 +119,7 @@ def _read_list(root: Element, data: bytes, source: str, signer: EidasCertificate
         pointers=tuple(_pointers(reading, scheme)),
         providers=tuple(_providers(reading, root)),
         sha256=hashlib.sha256(data).hexdigest(),
-        source=source,
+        source=reading.source,
         signer=signer,
         findings=tuple(reading.findings),
         xml=data,
@@ -166,6 +168,7 @@ def _names(element: Element | None) -> tuple[str, ...]:
 
 def _pointers(reading: _Reading, scheme: Element) -> Iterator[Pointer]:
     for element in scheme.findall(f"{TSL}PointersToOtherTSL/{TSL}OtherTSLPointer"):
+        reading.pace()
         facts: dict[str, Element] = {}
         for part in element.findall(f"{TSL}AdditionalInformation/{TSL}OtherInformation"):
             facts.update({child.tag: child for child in part if isinstance(child.tag, str)})
@@ -228,6 +231,7 @@ def _complete_since(states: Sequence[ServiceInstance | None]) -> datetime | None
 
 
 def _instance(reading: _Reading, element: Element) -> ServiceInstance | None:
+    reading.pace()
     names = _names(element.find(f"{TSL}ServiceName"))
     started = _text(reading, element, "StatusStartingTime")
     try:

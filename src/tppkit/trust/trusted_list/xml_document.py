@@ -7,6 +7,7 @@ breaking the signature.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from tppkit._extras import needs_extra
@@ -19,6 +20,7 @@ MAX_MARKS = 400_000  # less-than signs: two an element
 MAX_ATTRIBUTES = 400_000  # equals signs, which base64 has as well
 MAX_ATTRIBUTES_OF_ELEMENT = 32
 MAX_NAMESPACES_IN_SCOPE = 64
+_ELEMENTS_OF_PIECE = 500
 
 # A byte order mark of UTF-16 or UTF-32, or one of UTF-8 and white space before the declaration.
 _DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9._-]{1,40})[\"']")
@@ -35,12 +37,20 @@ def load_etree() -> Any:
     return etree
 
 
-def parse_xml(data: bytes, *, what: str) -> Element:
+Pace = Callable[[], object]  # called between pieces of work, to rest
+
+
+def no_rest() -> None:
+    """Work without rests."""
+
+
+def parse_xml(data: bytes, *, what: str, pace: Pace = no_rest) -> Element:
     """The root element of an XML document in UTF-8.
 
     Args:
         data: the document.
         what: the name of the document in errors.
+        pace: called between pieces of work.
 
     Raises:
         FormatError: `trusted-list.malformed`, `trusted-list.too-large`.
@@ -56,7 +66,8 @@ def parse_xml(data: bytes, *, what: str) -> Element:
         root = etree.fromstring(data, parser)
     except (etree.LxmlError, ValueError) as e:
         raise _malformed(what, str(e).partition("\n")[0][:120]) from e
-    _check_breadth(root, what, namespaces=data.count(b"xmlns"))
+    pace()
+    _check_breadth(root, what, namespaces=data.count(b"xmlns"), pace=pace)
     return root
 
 
@@ -81,10 +92,12 @@ def _check_bytes(data: bytes, what: str) -> None:
             )
 
 
-def _check_breadth(root: Element, what: str, *, namespaces: int) -> None:
+def _check_breadth(root: Element, what: str, *, namespaces: int, pace: Pace) -> None:
     # Canonicalization sorts the attributes of an element, and searches its namespaces, in quadratic time.
     count_namespaces = namespaces > MAX_NAMESPACES_IN_SCOPE
-    for element in root.iter():
+    for number, element in enumerate(root.iter()):
+        if number % _ELEMENTS_OF_PIECE == 0:
+            pace()
         if not isinstance(element.tag, str):
             raise _malformed(what, "it has a processing instruction, which could cut a text short")
         if len(element.attrib) > MAX_ATTRIBUTES_OF_ELEMENT:
