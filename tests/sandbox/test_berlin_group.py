@@ -88,6 +88,8 @@ def test_payments_fit_the_published_file(bank, client, judged):
     instant = client.initiate_payment(payment(), product=PaymentProduct.INSTANT, psu_ip_address=PSU)
     cancelled = client.cancel_payment(instant.payment_id, product=PaymentProduct.INSTANT)
     assert cancelled.transaction_status == TransactionStatus.CANC
+    later = client.wait_for_payment(instant.payment_id, product=PaymentProduct.INSTANT)
+    assert later == TransactionStatus.CANC
     path = "/v1/{payment-service}/{payment-product}"
     one = path + "/{paymentId}"
     assert set(judged.seen) == {

@@ -339,11 +339,11 @@ class Psd2Calls(Calls):
             headers.append((self._id_header, rid))
         if row.headers:
             headers += _demanded(row, {name.lower() for name, _ in headers})
-        defaults = {one.name: one.default for one in row.query if one.default is not None}
-        query = {**defaults, **(query or {})}
-        absent = [one.name for one in row.query if one.required and one.name not in query]
-        if absent:
-            raise FormatError("query.missing", f"this bank requires the query parameter {absent[0]}")
+        if row.query:
+            query = {**{one.name: one.default for one in row.query if one.default is not None}, **(query or {})}
+            absent = [one.name for one in row.query if one.required and one.name not in query]
+            if absent:
+                raise FormatError("query.missing", f"this bank requires the query parameter {absent[0]}")
         advice = to_find_out.format(id=rid)
         return self.call(row, content, query, headers=headers, request_id=rid, to_find_out=advice, **parameters)
 

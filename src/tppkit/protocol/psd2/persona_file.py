@@ -37,6 +37,9 @@ FACTS: Mapping[str, frozenset[str]] = {
 }
 # Names of a consent's states, and the status of the document for each.
 CONSENT_STATES = {**{one.value: one.value for one in ConsentStatus}, "declined": "revoked", "terminated": "revoked"}
+# The same for payments: a poll of a cancelled one has RJCT in the document.
+CANCELLED = "cancelled"
+PAYMENT_STATES = {**{one.value: one.value for one in TransactionStatus}, CANCELLED: "RJCT"}
 
 _ROWS = {row.name: row for row in (*PSD2.endpoints, *AUTHORISATIONS)}
 _SUCCESS = {"POST": (200, 201, 202), "GET": (200,), "DELETE": (200, 202, 204)}
@@ -200,9 +203,7 @@ class _Reader:
             for name, one in parts["endpoints"].items()
             if self.one_of(("endpoints", name), name, (*_ROWS, "all"), of_key=True)
         }
-        payment = self.states(
-            "payment_status", parts["payment_status"], {one.value: one.value for one in TransactionStatus}
-        )
+        payment = self.states("payment_status", parts["payment_status"], PAYMENT_STATES)
         consent = self.states("consent_status", parts["consent_status"], CONSENT_STATES)
         return PersonaFile(
             text.get("name") or "", text.get("source") or "", text.get("profile") or "", text.get("prefix") or "",
@@ -310,7 +311,7 @@ class _Reader:
             found = self.texts(path, names, _WORD)
             written[state] = found[0] if found else state
             for one in found:
-                if read.setdefault(one, meaning) != meaning:
+                if read.setdefault(one, meaning) != meaning and state != CANCELLED:
                     self.fault(path, f"has {_seen(one)}, which is also the name of {read[one]}")
         changed = {state: one for state, one in written.items() if one != meanings[state]}
         return States(changed, {one: meaning for one, meaning in read.items() if one != meaning})

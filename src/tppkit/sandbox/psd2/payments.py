@@ -32,6 +32,7 @@ from tppkit.protocol.psd2.endpoints import (
 )
 from tppkit.protocol.psd2.models import ApprovalLinks, Href
 from tppkit.protocol.psd2.payment import PAYMENT, Progress, Trigger, cancel, due_trigger, reported_status
+from tppkit.protocol.psd2.persona_file import CANCELLED
 from tppkit.protocol.psd2.rules import instant_obstacle, parse_psu_ip_address, parse_redirect_uri
 from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.sandbox.bank.customers import Account, Customer, approving_accounts
@@ -94,7 +95,8 @@ def approval_link(settings: Psd2Settings, link_token: str) -> str:
 
 def payment_status(call: HostCall[None]) -> Answer[PaymentStatus]:
     """GET /payments/{payment-product}/{paymentId}/status."""
-    return Answer(PaymentStatus(transaction_status=reported_status(_of_provider(call).progress.status)))
+    status = _of_provider(call).progress.status
+    return Answer(PaymentStatus(transaction_status=reported_status(status)), facts=_polled(status))
 
 
 def payment_details(call: HostCall[None]) -> Answer[PaymentDetails]:
@@ -103,7 +105,12 @@ def payment_details(call: HostCall[None]) -> Answer[PaymentDetails]:
     fields = parse_json(payment.body, what="the stored payment", max_bytes=MAX_BODY_BYTES, number=JsonNumber)
     submitted = {name: value for name, value in fields.items() if name not in _ANSWERED}
     state = {"paymentId": payment.payment_id, "transactionStatus": reported_status(payment.progress.status).value}
-    return Answer(_Details.model_validate(submitted | state, strict=False, by_alias=True, by_name=False))
+    details = _Details.model_validate(submitted | state, strict=False, by_alias=True, by_name=False)
+    return Answer(details, facts=_polled(payment.progress.status))
+
+
+def _polled(status: TransactionStatus) -> Mapping[str, str]:
+    return {"state": CANCELLED} if status is TransactionStatus.CANC else {}
 
 
 def cancel_payment(call: HostCall[None]) -> Answer[PaymentStatus]:
