@@ -19,6 +19,7 @@ from tppkit.protocol.psd2.consent import ConsentStatus
 from tppkit.protocol.psd2.endpoints import AUTHORISATIONS, PSD2
 from tppkit.protocol.psd2.payment import TransactionStatus
 from tppkit.protocol.psd2.rules import BankRules
+from tppkit.protocol.toml_lines import Path, depth_of, lines_of, merged
 
 MAX_PERSONA_BYTES = 64 * 1024
 MAX_FAULTS = 100
@@ -49,6 +50,23 @@ _WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
 _PEER_CODE = re.compile(r"[A-Z0-9_]{1,64}")
 _VALUE = re.compile(r"[ -~]{1,1024}")
+_ANY = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
+_AMOUNT = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,2})?")
+_COUNTRY = re.compile("[A-Z]{2}")
+_FORMS = {
+    PREFIX_FORM: "empty or a path such as /psd2/v1, without a slash at its end",
+    _SLUG: "a name of lower-case letters, digits, dots and hyphens",
+    _WORD: "a name of letters, digits, dots and hyphens",
+    _HEADER: "the name of a header",
+    _PEER_CODE: "a code such as ROLE_INVALID",
+    _VALUE: "a text of 1 to 1024 printable ASCII characters",
+    _ANY: "a text of 1 to 500 characters on one line",
+    _AMOUNT: 'an amount as a text, such as "15000.00"',
+    _COUNTRY: "two capital letters",
+}
+_TOP = {
+    "name": _SLUG, "source": _ANY, "profile": _SLUG, "prefix": PREFIX_FORM, "approval_link": _WORD, "consent_field": _WORD,
+}  # fmt: skip
 # Headers with a meaning of their own for the seal, the connection or the interface.
 _OWN = frozenset(
     (
@@ -59,14 +77,6 @@ _OWN = frozenset(
 _DAY_S = 24 * 3600
 _SPANS = {"inactivity": (1, 30 * _DAY_S), "instant_execution": (0, _DAY_S), "normal_execution": (0, 30 * _DAY_S)}
 _COUNTS = {"page_size": (1, 1000), "consent_days": (1, 3650), "reads_per_day": (1, 1000)}
-
-_TABLE_LINE = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
-_KEY_LINE = re.compile(
-    r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*="""
-)
-_KEY_PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
-
-Path = tuple[str, ...]
 
 
 class PersonaFault(NamedTuple):
@@ -148,17 +158,19 @@ def read_persona(
         at = re.search(r"at line (\d+)", str(e))
         reason = "not UTF-8" if isinstance(e, UnicodeDecodeError) else str(e) or type(e).__name__
         return None, (PersonaFault(int(at[1]) if at else 0, f"the file is not TOML: {shown(reason)}"),)
-    if _depth(table) > _MAX_DEPTH:
+    if depth_of(table) > _MAX_DEPTH:
         return None, (PersonaFault(0, f"the file nests deeper than {_MAX_DEPTH} levels"),)
-    reader = _Reader(_lines_of(text), dialects)
+    reader = _Reader(lines_of(text), dialects)
     base = table.pop("based_on", None)
     if base is not None:
         found = reader.one_of(("based_on",), base, ("document", "berlin-group"))
         inherited = _inherited(base if found else "document", shipped)
-        table = _merged({key: one for key, one in inherited.items() if key not in ("name", "source")}, table)
+        table = merged({key: one for key, one in inherited.items() if key not in ("name", "source")}, table)
     read = reader.file(table)
     faults = sorted(set(reader.faults))
-    return (None if faults else read), tuple(faults[:MAX_FAULTS])
+    if len(faults) > MAX_FAULTS:
+        faults = [*faults[:MAX_FAULTS], PersonaFault(0, f"{len(faults) - MAX_FAULTS} more faults")]
+    return (None if faults else read), tuple(faults)
 
 
 class _Reader:
@@ -222,7 +234,7 @@ class _Reader:
         """Return a text of a form."""
         if isinstance(value, str) and form.fullmatch(value):
             return value
-        self.fault(path, f"is {_seen(value)}, not a text of the form {form.pattern}")
+        self.fault(path, f"is {_seen(value)}, not {_FORMS[form]}")
         return None
 
     def one_of(self, path: Path, value: Any, allowed: Collection[str], *, of_key: bool = False) -> bool:
@@ -238,9 +250,8 @@ class _Reader:
         """Report the unknown keys of a table."""
         for name in table:
             if name not in allowed:
-                self.fault(
-                    (*path, name), f"is not a key; known keys are {', '.join(allowed)}{self.near(name, allowed)}"
-                )
+                near = self.near(name, allowed)
+                self.fault((*path, name), f"is not a key; known keys are {', '.join(allowed)}{near}")
 
     def number(self, path: Path, value: Any, lowest: int, highest: int) -> int:
         """Return a whole number within limits."""
@@ -260,10 +271,10 @@ class _Reader:
             elif name in _COUNTS:
                 read[name] = self.number(path, value, *_COUNTS[name])
             elif name == "instant_cap":
-                if self.text(path, value, re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,2})?")):
+                if self.text(path, value, _AMOUNT):
                     read[name] = Decimal(value)
             elif name == "instant_unreachable":
-                read[name] = frozenset(self.texts(path, value, re.compile("[A-Z]{2}")))
+                read[name] = frozenset(self.texts(path, value, _COUNTRY))
             elif name == "technical_validation":
                 read[name] = value
                 if not isinstance(value, bool):
@@ -273,7 +284,7 @@ class _Reader:
     def texts(self, path: Path, value: Any, form: re.Pattern[str]) -> tuple[str, ...]:
         """Return an array of different texts of a form."""
         if not (isinstance(value, list) and all(isinstance(one, str) and form.fullmatch(one) for one in value)):
-            self.fault(path, f"is {_seen(value)}, not an array of texts of the form {form.pattern}")
+            self.fault(path, f"is {_seen(value)}, not an array of texts, each of them {_FORMS[form]}")
         elif len(set(value)) != len(value):
             self.fault(path, "has a text twice")
         else:
@@ -326,20 +337,14 @@ class _Reader:
             keys += ["answer_fields"] if row.answer.media_type else []
         self.known(path, table, keys)
         success = table.get("success")
-        if success is not None and row is not None and success not in _SUCCESS[row.method]:
-            self.fault(
-                (*path, "success"), f"is {_seen(success)}, not one of {', '.join(map(str, _SUCCESS[row.method]))}"
-            )
+        allowed = _SUCCESS[row.method] if row is not None else ()
+        if success is not None and row is not None and success not in allowed:
+            self.fault((*path, "success"), f"is {_seen(success)}, not one of {', '.join(map(str, allowed))}")
         if success == 204 and table.get("answer_fields"):
             self.fault((*path, "answer_fields"), "contradicts success = 204, an answer without a body")
         headers = self.required(path, table, "headers", _HEADER)
         answer_headers = self.table((*path, "answer_headers"), table.get("answer_headers", {}))
-        for one in (*headers, *answer_headers):
-            if one.lower() in _OWN:
-                self.fault(
-                    (*path, "answer_headers" if one in answer_headers else "headers", one),
-                    "is written by tppkit itself",
-                )
+        self.not_own((*path, "answer_headers"), answer_headers)
         for one, value in answer_headers.items():
             place = (*path, "answer_headers", one)
             self.text(place, one, _HEADER)
@@ -368,7 +373,15 @@ class _Reader:
                 self.json(place, value)
             else:
                 self.text(place, value, _VALUE)
+        if what == "headers":
+            self.not_own((*path, "required_headers"), named)
+            self.not_own((*path, "default_headers"), read)
         return {**dict.fromkeys(named), **read}
+
+    def not_own(self, path: Path, names: Iterable[str]) -> None:
+        """Report headers that have a meaning of their own."""
+        for own in sorted(_OWN.intersection(name.lower() for name in names)):
+            self.fault(path, f"has {own}, which client or sandbox write themselves")
 
     def json(self, path: Path, value: Any) -> None:
         """Report values that JSON does not have, such as dates."""
@@ -391,54 +404,10 @@ class _Reader:
             self.fault(path, f"has the place {{{one}}}; {allowed}")
 
 
-_ANY = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
-_TOP = {
-    "name": _SLUG, "source": _ANY, "profile": _SLUG, "prefix": PREFIX_FORM, "approval_link": _WORD, "consent_field": _WORD,
-}  # fmt: skip
-
-
-def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables of two files as one; a table merges, any other value replaces."""
-    both = {
-        name: _merged(base[name], one) if isinstance(one, dict) and isinstance(base.get(name), dict) else one
-        for name, one in own.items()
-    }
-    return {**base, **both}
-
-
 def _inherited(name: str, shipped: Callable[[str], bytes]) -> dict[str, Any]:
     table = tomllib.loads(shipped(name).decode())
     base = table.pop("based_on", None)
-    return table if base is None else _merged(_inherited(base, shipped), table)
-
-
-def _depth(value: Any) -> int:
-    deepest, waiting = 0, [(value, 0)]
-    while waiting:
-        one, depth = waiting.pop()
-        deepest = max(deepest, depth)
-        parts: Iterable[Any] = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
-        waiting += [(part, depth + 1) for part in parts]
-    return deepest
-
-
-def _lines_of(text: str) -> Mapping[Path, int]:
-    """Return the line of each table and key, because tomllib gives none. Only for messages: it reads line by line."""
-    lines: dict[Path, int] = {}
-    table: Path = ()
-    for number, line in enumerate(text.splitlines(), 1):
-        if found := _TABLE_LINE.fullmatch(line):
-            table = _parts(found[1])
-            lines.setdefault(table, number)
-        elif found := _KEY_LINE.match(line):
-            key = _parts(found[1])
-            for length in range(1, len(key) + 1):
-                lines.setdefault((*table, *key[:length]), number)
-    return lines
-
-
-def _parts(key: str) -> Path:
-    return tuple(part.strip("\"'") for part in _KEY_PART.findall(key))
+    return table if base is None else merged(_inherited(base, shipped), table)
 
 
 def _seen(value: Any) -> str:
