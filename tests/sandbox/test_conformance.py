@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 from click.testing import CliRunner
-from raw_provider import APPROVE, PAYMENT, PAYMENTS, RawProvider, altered
+from raw_provider import APPROVE, PAYMENT, PAYMENTS, RawProvider, altered, done
 
 from refusals import refused
 from tppkit._clock import utc_now
@@ -219,6 +219,7 @@ PAID_TWICE: list[tuple[str, bool, list[Exchange]]] = [
     ("under another id", True, [paid("a", fault=LOST), paid("b", begun_s=1)]),
     ("while the first answer is late", True, [paid("b", begun_s=1), paid("a", fault="late", is_lost=True)]),
     ("after a late answer that came", False, [paid("a", fault="late"), paid("b", begun_s=2)]),
+    ("after a lost connection", True, [paid("a", is_lost=True), paid("b", begun_s=1)]),
     ("under the same id", False, [paid("a", fault=LOST), paid("a", begun_s=1)]),
     ("once the first is known", False, [paid("a", fault=LOST), paid("a", begun_s=1), paid("b", begun_s=2)]),
     ("with another body", False, [paid("a", fault=LOST), paid("b", begun_s=1, body=b"[]")]),
@@ -250,6 +251,27 @@ def test_a_client_that_pays_again_after_a_fault_pays_twice(inside, bad, fault):
             with suppress(httpx.TransportError):
                 bad.initiate(body, request_id=request_id)
         assert earned(inside) == rows
+
+
+@pytest.mark.slow
+def test_a_client_that_does_not_wait_and_pays_again_pays_twice(bank, connect):
+    impatient = connect(bank)
+    impatient.new_payment()
+    done(bank, "/faults", {"name": "late", "interface": "psd2", "delay_s": 30})
+    impatient.http.timeout = httpx.Timeout(0.5)
+    with pytest.raises(httpx.ReadTimeout):
+        impatient.initiate()
+    impatient.http.timeout = httpx.Timeout(10)
+    impatient.new_payment()
+    found = bank.sandbox.conformance.report()
+    bank.sandbox.conformance.clear()
+    assert [one.rule.name for one in found.rules] == ["second-payment"]
+
+
+def test_a_reset_clears_the_report(bad, inside):
+    bad.send(Message("GET", f"{PAYMENTS}/none", ()))
+    inside.reset()
+    assert earned(inside) == {}
 
 
 def test_a_second_payment_of_the_legacy_interface_has_another_uuid(inside):

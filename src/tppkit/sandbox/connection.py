@@ -23,14 +23,26 @@ class Connection(Protocol):
     def cut(self) -> None:
         """Close the connection after what was sent."""
 
-    async def wait(self, seconds: float, receive: Receive) -> bool:
-        """Let real time pass for the client, at most as long as it stays connected; return whether it still is."""
+    @property
+    def is_open(self) -> bool:
+        """Whether the client can still get an answer."""
+
+    async def wait(self, seconds: float, receive: Receive) -> None:
+        """Let real time pass for the client, at most as long as it stays connected."""
 
 
 def connection_of(extensions: Mapping[str, Any]) -> Connection:
     """Return the connection to which a request's extensions belong."""
     connection: Connection = extensions[CONNECTION]["connection"]
     return connection
+
+
+def is_lost(extensions: Mapping[str, Any]) -> bool:
+    """Whether the client of a request is no longer connected; False for a server without such connections."""
+    try:
+        return CONNECTION in extensions and not connection_of(extensions).is_open
+    except ReferenceError:  # the server has dropped the connection
+        return True
 
 
 async def wait_for_disconnect(receive: Receive) -> None:

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tppkit._clock import Clock
 from tppkit.message import Header
+from tppkit.sandbox.connection import is_lost
 from tppkit.web.sources import RAW_TARGET
 
 _LOGGER = logging.getLogger("tppkit.sandbox.host")
@@ -50,7 +51,7 @@ class Exchange:
         caller: the id of the authenticated caller, or None.
         error: why the request was refused, or None.
         fault: the name of a requested fault that changed the answer, or None.
-        is_lost: the client did not wait for an answer that a fault delayed.
+        is_lost: the client was no longer connected when its answer was complete.
         sent_certificates: the number of certificates that the client sent.
         path_length: the number of certificates from its own to the root, or None if they were not verified.
         unknown_fields: the names of fields of the body that the document does not name.
@@ -139,6 +140,7 @@ class Observed:
                 return
             is_published = True
             exchange.duration_s = self._monotonic() - exchange.started_s
+            exchange.is_lost = is_lost(extensions)
             for observer in self._observers:
                 try:
                     observer(exchange)

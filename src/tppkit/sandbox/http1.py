@@ -15,6 +15,7 @@ import socket
 import struct
 import weakref
 from collections import Counter
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, ClassVar, Protocol, cast
 
@@ -233,14 +234,16 @@ class BoundedHttp(HttpToolsProtocol):
         """See `connection.Connection`."""
         self.transport.close()
 
-    async def wait(self, seconds: float, receive: Receive) -> bool:
+    @property
+    def is_open(self) -> bool:
         """See `connection.Connection`."""
-        try:
+        return not self.transport.is_closing()
+
+    async def wait(self, seconds: float, receive: Receive) -> None:
+        """See `connection.Connection`."""
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await wait_for_disconnect(receive)
-        except TimeoutError:
-            return True
-        return False
 
     def end(self, reason: str) -> None:
         """Close the connection at once."""

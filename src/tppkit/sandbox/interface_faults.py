@@ -17,7 +17,7 @@ from tppkit.errors import FormatError, TppkitError
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.refusals import Refusal
 from tppkit.sandbox.connection import Connection, connection_of, wait_for_disconnect
-from tppkit.sandbox.exchange import Exchange, exchange_of
+from tppkit.sandbox.exchange import exchange_of
 from tppkit.sandbox.faults import Fault, Faults
 from tppkit.sandbox.host import RETRY_AFTER_S, Host
 from tppkit.web.sources import RAW_TARGET
@@ -68,9 +68,7 @@ class Faulty:
             connection_of(scope["extensions"]).reset()
             await wait_for_disconnect(receive)
         else:
-            await self._host(
-                scope, receive, _Changed(fault, exchange, connection_of(scope["extensions"]), receive, send)
-            )
+            await self._host(scope, receive, _Changed(fault, connection_of(scope["extensions"]), receive, send))
 
     def _fault(self, scope: Scope) -> Fault | None:
         if self._faults.is_empty:
@@ -123,11 +121,8 @@ class _Silent:
 class _Changed:
     """Sends an answer with a fault; of a streamed answer, the first piece has it."""
 
-    def __init__(
-        self, fault: Fault, exchange: Exchange | None, connection: Connection, receive: Receive, send: Send
-    ) -> None:
-        self._fault, self._exchange, self._connection = fault, exchange, connection
-        self._receive, self._send = receive, send
+    def __init__(self, fault: Fault, connection: Connection, receive: Receive, send: Send) -> None:
+        self._fault, self._connection, self._receive, self._send = fault, connection, receive, send
         self._start: Message | None = None
         self._is_over = False
 
@@ -141,7 +136,7 @@ class _Changed:
             await self._send(_with_other_ids(event) if self._fault.name == "other-answer" else event)
 
     async def _late(self, start: Message, event: Message) -> None:
-        await self._wait(self._fault.delay_s)
+        await self._connection.wait(self._fault.delay_s, self._receive)
         await self._send(start)
         await self._send(event)
 
@@ -151,13 +146,9 @@ class _Changed:
         pieces = max(1, min(_MAX_PIECES, len(body)))
         size = math.ceil(len(body) / pieces)
         for begin in range(0, len(body), size or 1):
-            await self._wait(self._fault.delay_s / pieces)
+            await self._connection.wait(self._fault.delay_s / pieces, self._receive)
             await self._send({**event, "body": body[begin : begin + size], "more_body": True})
         await self._send({**event, "body": b""})
-
-    async def _wait(self, seconds: float) -> None:
-        if not await self._connection.wait(seconds, self._receive) and self._exchange is not None:
-            self._exchange.is_lost = True
 
     async def _truncated(self, start: Message, event: Message) -> None:
         self._is_over, body = True, event.get("body", b"")

@@ -11,8 +11,8 @@ from tppkit.protocol.endpoint import Endpoint
 from tppkit.sandbox.conformance import Conformance, Judge
 from tppkit.sandbox.exchange import Exchange
 
-# Faults after the commit: the payment was made, and the client cannot know it from the answer.
-_LOST = frozenset({"status-500-after", "status-503-after", "reset-after", "truncated", "other-answer", "no-body"})
+# Faults after the commit whose answer does not tell the client that the payment was made.
+_UNREADABLE = frozenset({"status-500-after", "status-503-after", "other-answer", "no-body"})
 _WINDOW = timedelta(hours=1)  # in which a repetition with the same id is safe
 _MAX_PAYMENTS, _MAX_OF_ONE = 1000, 4
 
@@ -54,7 +54,7 @@ class SecondPayments(Judge):
         """Look at an exchange."""
         if exchange.row != self._row or exchange.error is not None or exchange.caller is None:
             return  # no payment was made
-        id_, is_lost = self._id_of(exchange), exchange.fault in _LOST or exchange.is_lost
+        id_, is_lost = self._id_of(exchange), exchange.is_lost or exchange.fault in _UNREADABLE
         this = _Made(id_, exchange.at, exchange.started_s, is_lost)
         key = hash((exchange.caller, exchange.body))
         earlier = self._made.get(key) or ()

@@ -137,11 +137,14 @@ class _Connection:
     def cut(self) -> None:
         self._fail(httpx.RemoteProtocolError, "the connection was closed before the answer was complete")
 
-    async def wait(self, seconds: float, receive: Receive) -> bool:
+    @property
+    def is_open(self) -> bool:
+        return self.failure is None
+
+    async def wait(self, seconds: float, receive: Receive) -> None:
         self._left_s -= seconds
         if self._left_s < 0:
             self._fail(httpx.ReadTimeout, "the sandbox did not answer in time")
-        return self._left_s >= 0
 
     def _fail(self, kind: type[httpx.TransportError], text: str) -> None:
         self.failure = self.failure or kind(text)

@@ -136,7 +136,7 @@ class Psd2Judge(Judge):
             self._report.broken(fault[0], exchange, fault[1])
         if exchange.error is not None:
             return
-        if exchange.row in _POLLED and exchange.status == 200 and exchange.fault is None:
+        if exchange.row in _POLLED and exchange.status == 200 and exchange.fault is None and not exchange.is_lost:
             self._judge_poll(exchange)
         elif exchange.row in _READ and address is None:
             self._judge_read(exchange, values.get("consent-id", ""))
