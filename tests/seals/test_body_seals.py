@@ -20,7 +20,6 @@ from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 from tppkit.evidence.record import make_record
 from tppkit.httpsig import KeySigner
 from tppkit.httpsig.jws import OPEN_BANKING_UK
-from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import (
     PROFILES,
     KeyIdForm,
@@ -35,8 +34,6 @@ from tppkit.seals import (
 from tppkit.seals.private_parameters import private_names
 from tppkit.testpki import Pki
 from tppkit.testpki.pem import key_pem
-from tppkit.trust import PathVerifier, make_anchors
-from tppkit.web import QwacPolicy, SealGate
 
 UKOB = PROFILES["ukob"]
 IAT, ISS, TAN = OPEN_BANKING_UK
@@ -144,8 +141,6 @@ def test_without_the_body_nothing_is_verified(rsa_pki):
     policy = policy_of(UKOB, rsa_pki)
     with refused(ConfigurationError, "seal.body-needed"):
         verify_request_head(sealed_in(UKOB, rsa_pki), qwac=None, at=AT, policy=policy)
-    with refused(ConfigurationError, "seal.body-needed"):
-        SealGate(PSD2, qwacs=QwacPolicy(PathVerifier(make_anchors(rsa_pki.authorities))), seals=policy)
     empty = signed_with(protected(sealed_in(UKOB, rsa_pki)), rsa_pki, body=b"")._replace(body=b"")
     assert verdict(empty, policy) == "signature.uncovered"
 

@@ -15,6 +15,8 @@ ROWS = pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
 @ROWS
 @pytest.mark.parametrize("body", [b'{"amount":"12.50"}', b""], ids=["body", "no body"])
 def test_every_dialect_is_accepted_whole_and_refused_when_its_body_was_changed(row, body, rsa_pki):
+    if row.covers_body and not body:
+        return  # such a seal is not made: see `tests/seals/test_body_seals.py`
     app, seals = Recorder(), policy_of(row, rsa_pki)
     door = SealMiddleware(app, gate=SealGate(EVERY_PATH, qwacs=QwacPolicy(seals.paths), seals=seals, now=lambda: AT))
     sealed = sign_request(request_for(row, body=body), seal=seal_of(row, rsa_pki.qseal), at=AT)

@@ -8,7 +8,7 @@ pending = gate.open(source, route.row)
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import datetime
@@ -27,7 +27,7 @@ from tppkit.message import Message
 from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Route
 from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import Nothing
-from tppkit.seals import SealPolicy, VerifiedHead, verify_request_head
+from tppkit.seals import SealPolicy, VerifiedRequest, verify_request, verify_request_head
 from tppkit.web.caller import Caller, QwacPolicy, peer_certificate
 from tppkit.web.proxies import TrustedProxy
 from tppkit.web.replay import BODY_TIME, ReplayGuard
@@ -40,6 +40,7 @@ _LENGTH, _ENCODING, _CODING = "content-length", "content-encoding", "transfer-en
 # gunicorn takes the mount from the first, and a WSGI application may mistake both for values of its server about the path.
 _ROUTE_HEADERS = frozenset({"script-name", "path-info"})
 _MAX_SHOWN = 2048
+VerifyBody = Callable[[bytes], VerifiedRequest]
 _FAILURE = Refusal(500, "INTERNAL_SERVER_ERROR", "the request could not be handled")
 
 
@@ -62,8 +63,7 @@ class SealGate:
             the application looks request ids up itself. The middlewares do so with `replay`, and need no permission.
 
     Raises:
-        ConfigurationError: `seal.body-needed`, the profile signs the body alone;
-            `replay.no-request-id`, a seal of this profile may cover no request id; `web.setting`, `max_body_bytes` is
+        ConfigurationError: `replay.no-request-id`, a seal of this profile may cover no request id; `web.setting`, `max_body_bytes` is
             negative, `mount` is malformed, or a seal outlives the window of `replay`.
 
     Example:
@@ -91,11 +91,6 @@ class SealGate:
         if mount and (not mount.startswith("/") or mount.endswith("/") or not mount.isascii()):
             raise ConfigurationError("web.setting", f"the mount {shown(mount)} must begin with / and end without")
         profile = seals.profile
-        if profile.covers_body:
-            raise ConfigurationError(
-                "seal.body-needed",
-                f"a gate admits a request by its head, which the profile {profile.name} does not sign; use verify_request",
-            )
         self._id_required = profile.request_id in profile.demanded
         if replay is not None and not self._id_required:
             raise ConfigurationError("replay.no-request-id", f"a seal of the profile {profile.name} may cover no id")
@@ -178,7 +173,7 @@ class SealGate:
         # 1. The certificate of the connection is a trusted QWAC.
         # 2. It has the role of the endpoint.
         # 3. No header has a misleading name. The request id is present once and well-formed; the body is framed once and within the limit.
-        # 4. The body is not encoded, and the seal is valid for the head.
+        # 4. The body is not encoded, and the seal is valid for the head, unless the dialect signs the body alone.
         caller = self._caller(source, self.now())  # 1
         if row is None:
             return SealPending(caller, None, self.max_body_bytes, None, now=self.now)
@@ -277,15 +272,14 @@ class SealGate:
             beside = " in addition to a Content-Length" if _LENGTH in values else ""
             raise FormatError("message.malformed", f"the Transfer-Encoding is {shown(coding)}{beside}")
 
-    def _open_seal(
-        self, head: Message, values: Mapping[str, str], caller: Caller, allow_old_date: bool
-    ) -> VerifiedHead:
+    def _open_seal(self, head: Message, values: Mapping[str, str], caller: Caller, allow_old_date: bool) -> VerifyBody:
         if values.get(_ENCODING):
             # The seal covers the encoded body, not the decoded one.
             raise FormatError("message.content-encoding", "a sealed body has a Content-Encoding")
-        return verify_request_head(
-            head, qwac=caller.qwac_chain[0], at=caller.at, policy=self._seals, allow_old_date=allow_old_date
-        )
+        qwac, at, seals = caller.qwac_chain[0], caller.at, self._seals
+        if seals.profile.covers_body:  # then nothing of the seal can be verified before
+            return lambda body: verify_request(head._replace(body=body), qwac=qwac, at=at, policy=seals)
+        return verify_request_head(head, qwac=qwac, at=at, policy=seals, allow_old_date=allow_old_date).verify_body
 
 
 class SealPending:
@@ -293,18 +287,18 @@ class SealPending:
 
     Args:
         caller: the caller that the head proves.
-        head: the verified head of a sealed request; None for an endpoint without seal.
+        verify_body: verifies the body of a sealed request, and its seal if that was not possible before; None for an endpoint without seal.
         max_bytes: a longer body is rejected.
         length: the Content-Length, or None.
         now: the clock, for the time limit of a sealed body.
     """
 
     def __init__(
-        self, caller: Caller, head: VerifiedHead | None, max_bytes: int, length: int | None, *, now: Clock
+        self, caller: Caller, verify_body: VerifyBody | None, max_bytes: int, length: int | None, *, now: Clock
     ) -> None:
         self.caller = caller
         self._clock = now
-        self._head = head
+        self._verify_body = verify_body
         self._max_bytes = max_bytes
         self._announced = length
         self._length = 0
@@ -325,11 +319,11 @@ class SealPending:
             message = f"the body has {self._length} bytes, but its Content-Length is {self._announced}"
             raise FormatError("message.malformed", message)
         body = b"".join(self._chunks)
-        if self._head is None:
+        if self._verify_body is None:
             return self.caller, body
         if self._clock() - self.caller.at > BODY_TIME:  # else a seal could outlive the window of the replay guard
             raise TransportError("transport.timeout", f"the body did not arrive within {BODY_TIME.seconds} seconds")
-        return self.caller._replace(seal=self._head.verify_body(body)), body
+        return self.caller._replace(seal=self._verify_body(body)), body
 
 
 def authorize(certificate: EidasCertificate, interface: Interface, method: str, path: str) -> Route:

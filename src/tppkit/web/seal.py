@@ -12,7 +12,7 @@ from tppkit._encoding import shown
 from tppkit.errors import ConfigurationError
 from tppkit.trust.revocation.fetched import FetchNeeded, without_fetching
 from tppkit.web.caller import KEY, Caller
-from tppkit.web.gate import SealGate
+from tppkit.web.gate import SealGate, SealPending
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay
 from tppkit.web.sources import Answer, AsgiApp, AsgiSource, Event, Receive, Send, receive_chunk, send_answer
 from tppkit.web.threads import THREADS, DaemonThreads
@@ -64,7 +64,10 @@ class SealMiddleware:
             while more:
                 chunk, more = await receive_chunk(receive)
                 pending.update(chunk)
-            caller, body = pending.finish()
+            try:
+                caller, body = without_fetching(SealPending.finish, pending)
+            except FetchNeeded:  # the seal of a dialect that signs the body alone is verified only now
+                caller, body = await self._threads.run(pending.finish)
             unread = [BytesIO(body)]
             del chunk, body  # tools that report errors show local variables
             replay = await self._claim(caller)
