@@ -15,6 +15,7 @@ from refusals import refused
 from tppkit.errors import FormatError
 from tppkit.httpsig import make_digest
 from tppkit.seals import DigestOf, Message, parse_profile, sign_request, verify_request, verify_request_head
+from tppkit.seals.diagnose import DiagnosisOutcome, diagnose_request
 from tppkit.seals.form_data import MAX_PARTS, uploaded_file
 
 FILE = b"<Document>\r\n--not a delimiter\r\n\x00\xff</Document>\n"
@@ -133,3 +134,12 @@ def test_a_seal_covers_the_file_and_the_verifier_returns_only_that(pki):
     without_form = sign_request(upload(REQUEST.body, "application/json"), seal=seal_of(BULK, pki.qseal))
     json = verify_request(without_form, qwac=None, at=AT, policy=policy)
     assert (json.body, json.covers_file_only) == (REQUEST.body, False)
+
+
+def test_a_diagnosis_compares_the_file_with_the_digest(pki):
+    sealed = sign_request(upload(), seal=seal_of(BULK, pki.qseal))
+    right = diagnose_request(sealed, certificates=(), profile=BULK)
+    assert right.outcome is DiagnosisOutcome.VERIFIES
+    for body in (FORM.replace(b"sepa", b"SEPA"), FORM.replace(b"<Document>", b"<document>"), FILE, b"--", b""):
+        other = diagnose_request(sealed._replace(body=body), certificates=(), profile=BULK)
+        assert (other.outcome is DiagnosisOutcome.VERIFIES) is (b"SEPA" in body)

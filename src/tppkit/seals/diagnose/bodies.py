@@ -281,5 +281,10 @@ def _readings(part: str) -> Iterator[_Reading]:
 def possible_bodies(body: bytes) -> Iterator[bytes]:
     """The bodies whose digest may have been signed instead of the one that was sent: the body, and one change of it."""
     yield body
+    yield from (changed for _, changed in signed_bodies(body))
+
+
+def signed_bodies(body: bytes) -> Iterator[tuple[str, bytes]]:
+    """The bodies that may have been signed in place of the one that was sent, each with its mistake; none for a long body."""
     if len(body) <= _MAX_SIGNED:
-        yield from (changed for _, changed in changed_bodies(body))
+        yield from changed_bodies(body)

@@ -16,7 +16,7 @@ from tppkit.httpsig.digest import verify_content_digest, verify_digest
 from tppkit.httpsig.signing_string import message_components
 from tppkit.httpsig.wire import length_differences
 from tppkit.message import Message
-from tppkit.seals.diagnose.bodies import explain_digest, possible_bodies
+from tppkit.seals.diagnose.bodies import explain_digest, possible_bodies, signed_bodies
 from tppkit.seals.diagnose.certificates import examine_certificate
 from tppkit.seals.diagnose.examination import Examination, Refusal
 from tppkit.seals.diagnose.masking import shown_bytes
@@ -81,7 +81,7 @@ def diagnose_request(
     # 1. The certificate is as it should be, or repaired.
     # 2. The verifier accepts the request as it is now, or in another dialect.
     # 3. Its seal can be read, or can after its Signature header was rewritten.
-    # 4. The search finds what was signed, by which key and how.
+    # 4. The search finds what was signed, by which key and how; for a dialect that signs the body, first a body with a known mistake.
     # 5. The digest fits the body, or a body that a known mistake makes of it.
     # 6. What neither explains is reported in the verifier's own words.
     examination = Examination(message, profile=profile, certificates=certificates, at=at, qwac=qwac, origin=origin)
@@ -102,6 +102,8 @@ def diagnose_request(
     if examination.certificate is None:
         return _without_seal(examination, None)
     right = _right_string(read, profile)
+    if profile.covers_body and _examine_body(examination):
+        return _report(examination, DiagnosisOutcome.EXPLAINED, expected=shown_bytes(right, show_values=show_values))
     search = _search(examination, read, right, text, max_work)  # 4
     body_fits, body_explained = _examine_digest(examination, search)  # 5
     _name_signed(examination, search, right)
@@ -160,14 +162,24 @@ def _right_string(read: ReadSeal, profile: SealProfile) -> SigningString:
 
 def _search(examination: Examination, read: ReadSeal, right: SigningString, text: str, max_work: int) -> Search:
     message, profile = examination.message, examination.profile
-    bodies = [*possible_bodies(message.body or profile.empty_content)]
+    digests = [profile.digest_value(body) for body in possible_bodies(message.body or profile.empty_content)]
     with suppress(FormatError):
-        bodies.insert(0, profile.hashed(message))
-    digests = tuple(dict.fromkeys([profile.digest_value(body) for body in bodies]))
-    seen = Seen(message, message_components(message)[0], digests, profile.digest_name)
+        digests.insert(0, profile.digest_value(profile.hashed(message)))
+    seen = Seen(message, message_components(message)[0], tuple(dict.fromkeys(digests)), profile.digest_name)
     named = read.parameters.algorithm
     judges = make_judges(text, examination.candidates, lambda owner: examination.due(owner, named=named))
     return find_signed(judges, right, seen, max_work=max_work)
+
+
+def _examine_body(examination: Examination) -> bool:
+    """Find the body that was signed in place of the one that arrived, if the payload of the signature is the body."""
+    message = examination.message
+    for name, body in signed_bodies(message.body):
+        if examination.judge(message._replace(body=body), examination.profile) is None:
+            place, sizes = first_difference(body, message.body), f"{len(body)} bytes, {len(message.body)} arrived"
+            examination.find(name, f"the signature is over {sizes}; they differ from byte {place}")
+            return True
+    return False
 
 
 def _examine_digest(examination: Examination, search: Search) -> tuple[bool, bool]:
