@@ -96,9 +96,15 @@ if [[ -f body.bin ]]; then
         [[ -s body.bin ]] || wanted+=("$(printf '{}' | openssl dgst -$algorithm -binary | openssl base64 -A)") # some dialects
     done
     result=fails
+    if [[ ${column_kind-} == 5 && -s body.bin ]]; then # a JSON Web Signature over the body, encoded or not
+        IFS= read -r -d . protected < signing-string.txt
+        tail -c +$((${#protected} + 2)) signing-string.txt > "$work/payload"
+        openssl base64 -A -in body.bin | tr -d '=\n' | tr +/ -_ > "$work/encoded"
+        cmp -s "$work/payload" body.bin || cmp -s "$work/payload" "$work/encoded" && result=holds
+    fi
     for one in "${wanted[@]}"; do [[ $digest == *"$one"* ]] && result=holds; done
     [[ -z $digest && ! -s body.bin ]] && result=holds
-    $result 'the signing string has the digest of the body'
+    $result 'the signing string has the digest of the body, or the body'
 else
     skips 'the body is not in this exhibit: it was redacted, and its digest cannot be computed'
 fi
@@ -116,7 +122,8 @@ integer() {
 bare=$(hex signature.bin) half=$((${#bare} / 2))
 both=$(integer "${bare:0:half}")$(integer "${bare:half}")
 cp signature.bin "$work/signature"
-((half == 64 || half == 96)) && raw "30$(printf '%02x' $((${#both} / 2)))$both" > "$work/bare" # r and s without ASN.1
+long=$((${#both} / 2 > 127 ? 81 : 0)) # the length of P-521's has two bytes
+((half == 64 || half == 96 || half == 132)) && raw "30${long#0}$(printf '%02x' $((${#both} / 2)))$both" > "$work/bare" # r and s without ASN.1
 method=''
 for signature in "$work/signature" "$work/bare"; do
     for algorithm in sha256 sha384 sha512; do

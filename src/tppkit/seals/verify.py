@@ -86,9 +86,7 @@ def verify_request(
     verified = _verify_head(VerifiedRequest, message, qwac, as_utc(at), policy, intermediates)
     if verified.date_fault is not None:  # 7
         raise verified.date_fault
-    if policy.profile.covers_body:  # 8
-        require_content(message.body, policy.profile)
-    else:
+    if not policy.profile.covers_body:  # 8
         require_body(verified.digest, message, policy.profile)
     return verified
 
@@ -259,6 +257,8 @@ def _read_rfc9421(message: Message, values: Mapping[str, str], policy: SealPolic
 
 def _read_jws(message: Message, values: Mapping[str, str], policy: SealPolicy) -> ReadSeal:
     profile = policy.profile
+    if profile.covers_body:
+        require_content(message.body, profile)
     header, signature = parse_detached_jws(values[policy.demands.carrier], private=private_names(profile))
     require_private_names(header, profile)
     key_id = header.key_id
