@@ -214,6 +214,9 @@ def test_buttons_move_the_clock_decide_and_request_faults(inside, browser, clien
     before = inside.now()
     assert press(browser, "advance", seconds="3600").headers["location"] == "/inspector?done=advance"
     assert (inside.now() - before).total_seconds() >= 3600
+    for action, is_frozen in (("freeze", True), ("run", False)):
+        assert press(browser, action).status_code == 303
+        assert inside.control("GET", "/clock")["frozen"] is is_frozen
     assert press(browser, "fault", name="delay", count="2").status_code == 303
     assert press(browser, "fault", name="html", count="1", interface="psd2").status_code == 303
     found = inside.control("POST", "/faults", {"name": "drop"})

@@ -25,6 +25,7 @@ def test_the_pages_are_accessible_and_fit_the_screen(name, form, bank, tpp, brow
     url = bank.addresses.control_url + "/inspector"
     page = browse(url, form)
     page.get_by_text("Requests appear as they arrive.").wait_for()
+    page.get_by_text("Clock and faults").click()
     require_accessible(page, screenshots / f"inspector-{name}.png")
     page.get_by_role("link", name=f"POST {PAYMENTS}").first.click()
     assert heading(page) == f"POST {PAYMENTS}"

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from tppkit._clock import Clock
 from tppkit._encoding import parse_json
 from tppkit.codes import CODES
-from tppkit.errors import FormatError, LocalProtocolError, TppkitError
+from tppkit.errors import ArchiveError, FormatError, LocalProtocolError, TppkitError, TransportError
 from tppkit.sandbox.cell import Decision
 from tppkit.sandbox.conformance import RULES
 from tppkit.sandbox.control import Control
@@ -50,12 +50,17 @@ _ERRORS: Mapping[str, tuple[int, str]] = {
     "form.elsewhere": (403, "Nothing was done: reload the page"),
     "inspector.unknown": (404, "This request is not here"),
     "inspector.busy": (503, "Too many pages of the inspector are open"),
-    "database.unavailable": (503, "The bank cannot answer now"),
 }
 _DONE: Mapping[str, str] = {
-    "advance": "The clock was advanced.", "next": "The clock was moved to the next event.", "freeze": "The clock was frozen.",
-    "fault": "The fault was added.", "clear": "All faults were removed.", "approve": "Approved.", "decline": "Declined.",
-}  # fmt: skip
+    "advance": "The clock was advanced.",
+    "next": "The clock was moved to the next event.",
+    "freeze": "The clock was stopped.",
+    "run": "The clock runs.",
+    "fault": "The fault was added.",
+    "clear": "All faults were removed.",
+    "approve": "Approved.",
+    "decline": "Declined.",
+}
 
 
 class _Call(NamedTuple):
@@ -84,7 +89,7 @@ class Inspector:
 
     Args:
         requests: the latest requests.
-        controls: the calls of the control host; buttons exist for those that are here.
+        controls: the calls of the control host, which the buttons make.
         interfaces: the names of the hosts.
         plain: those whose bodies are shown also if they are not JSON.
         decisions: what customers decide.
@@ -167,10 +172,7 @@ class Inspector:
             )
         action, number = form.get("action", ""), form.get("number", "")
         call = self._call(action, form)
-        control = self._controls.get((call.method, call.path))
-        if control is None:
-            raise FormatError("model.invalid", "the sandbox has no such call")
-        await control.answer(call.parameters, call.body)
+        await self._controls[call.method, call.path].answer(call.parameters, call.body)
         page_of = f"{PATH}/{number}" if _NUMBER.fullmatch(number) else PATH
         return see_other(f"{page_of}?done={action}")
 
@@ -178,8 +180,10 @@ class Inspector:
         match action:
             case "advance":
                 return _Call("POST", "/clock/advance", body={"seconds": _number(form.get("seconds", ""))})
-            case "next" | "freeze":
-                return _Call("POST", f"/clock/{action}")
+            case "next":
+                return _Call("POST", "/clock/next")
+            case "freeze" | "run":
+                return _Call("POST", "/clock/freeze", body={"frozen": action == "freeze"})
             case "fault":
                 fields = {
                     "name": form.get("name"),
@@ -227,9 +231,8 @@ class Inspector:
         return Filter(interface, status)
 
     def _common(self, request: Request) -> dict[str, Any]:
-        buttons = {"freeze": ("POST", "/clock/freeze") in self._controls}
         done = _DONE.get(request.query_params.get("done", ""), "")
-        return {"token": self._token, "now": self._now(), "done": done, "buttons": buttons, "script": INSPECTOR_SCRIPT}
+        return {"token": self._token, "now": self._now(), "done": done, "script": INSPECTOR_SCRIPT}
 
     async def follow(self, shown: Filter, after: int) -> AsyncIterator[str]:
         """Yield an event for each request after a number. What a slow reader has missed and is no longer kept, it does not get."""
@@ -269,7 +272,8 @@ def _route(path: str, answer: Callable[[Request], Awaitable[Response]], *, metho
                 raise LocalProtocolError("form.elsewhere", "")
             response = await answer(request) if is_local(request) else local_only_page()
         except TppkitError as e:
-            status, heading = _ERRORS.get(e.code, (400, "This was not possible"))
+            is_passing = isinstance(e, TransportError | ArchiveError)
+            status, heading = _ERRORS.get(e.code, (503 if is_passing else 400, "This was not possible"))
             response = error_page(e, (status, heading, f"{e.message or CODES[e.code].hint} ({e.code})"))
         response.headers.update(INSPECTOR_HEADERS)
         return response
