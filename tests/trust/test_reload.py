@@ -5,63 +5,21 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from types import MappingProxyType
+from datetime import timedelta
 
 import pytest
-from cryptography.hazmat.primitives.serialization import Encoding
-from list_builder import WEB, Listed, ListFacts, State, list_of_lists, pointer, sign, write_list
+from operator_files import AT, LATER, OperatorFiles, halve
 
 from refusals import refused
 from tppkit.certificates import Use
 from tppkit.errors import CertificateRejected, ConfigurationError, TppkitError, VerificationError
-from tppkit.testpki import certificate_pem, make_pki
-from tppkit.testpki.crl import Revocation
+from tppkit.testpki import make_pki
 from tppkit.trust import Reloader, TrustMaterial, load_trust
-
-AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
-LATER = AT + timedelta(hours=1)
-
-
-class Files:
-    """Anchors, lists and CRLs of a test PKI, as an operator keeps them."""
-
-    def __init__(self, folder: Path, pki, operator, commission) -> None:
-        self.pki, self.operator, self.commission = pki, operator, commission
-        self.anchors, self.lists, self.crls = (folder / name for name in ("anchors", "lists", "crls"))
-        for made in (self.anchors, self.lists / "lotl-signers", self.crls):
-            made.mkdir(parents=True)
-        signer = commission.certificate.x509.public_bytes(Encoding.PEM)
-        (self.lists / "lotl-signers" / "a.pem").write_bytes(signer)
-        for number, authority in enumerate(pki.authorities):
-            (self.anchors / f"{number}.pem").write_bytes(certificate_pem(authority))
-        self.write_lists()
-        self.write_crls(AT)
-
-    def write_lists(self, *, number: int = 7, granted: bool = True, **facts) -> None:
-        state = State("granted" if granted else "withdrawn", datetime(2020, 1, 1, tzinfo=UTC), (WEB,))
-        national = ListFacts(
-            providers={"P": [Listed(self.pki.qwac_ca.certificate, [state])]}, sequence_number=number, **facts
-        )
-        top = list_of_lists([pointer("PT", [self.operator.certificate])], sequence_number=300 + number)
-        (self.lists / "lotl.xml").write_bytes(sign(top, self.commission))
-        (self.lists / "PT.xml").write_bytes(sign(write_list(national), self.operator))
-
-    def write_crls(self, at: datetime, *revoked: int) -> None:
-        entries = tuple(Revocation(serial, at) for serial in revoked)
-        pki = replace(self.pki, revocations=MappingProxyType({self.pki.qwac_ca.label: entries}))
-        for issuer in pki.issuers:
-            (self.crls / f"{issuer.label}.crl").write_bytes(pki.crl(issuer, at=at))
-
-    def load(self, **options) -> TrustMaterial:
-        return load_trust(trust=self.anchors, trusted_lists=self.lists, answers=self.crls, now=lambda: LATER, **options)
 
 
 @pytest.fixture
-def files(tmp_path, pki, operator, commission) -> Files:
-    return Files(tmp_path, pki, operator, commission)
+def files(tmp_path, pki, operator, commission) -> OperatorFiles:
+    return OperatorFiles(tmp_path, pki, operator, commission)
 
 
 def verdict(material: TrustMaterial, certificate) -> str:
@@ -103,10 +61,6 @@ BROKEN = {
     "an older CRL": (lambda f: f.write_crls(AT - timedelta(minutes=5)), "crl.rollback"),
     "a future CRL": (lambda f: f.write_crls(LATER + timedelta(days=1)), "revocation.future"),
 }
-
-
-def halve(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
 @pytest.mark.parametrize("name", BROKEN)
