@@ -6,8 +6,14 @@ import functools
 import http.server
 import subprocess
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 
 import pytest
+
+from tppkit.testpki import certificate_pem, make_pki
+from tppkit.testpki.trusted_lists import make_trusted_lists
 
 pytestmark = pytest.mark.shared
 
@@ -17,16 +23,22 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def address(shared_data):
-    folder = shared_data / "certificates" / "trusted-lists"
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
+@contextmanager
+def serving(handler: Callable[..., _Quiet]) -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/EU-LOTL.xml"
+    yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+@pytest.fixture
+def address(shared_data):
+    folder = shared_data / "certificates" / "trusted-lists"
+    with serving(functools.partial(_Quiet, directory=str(folder))) as address:
+        yield f"{address}/EU-LOTL.xml"
 
 
 def fetched_from(tppkit, address, link, *options):
@@ -52,8 +64,8 @@ def test_a_plain_folder_is_wrong_usage_and_the_stated_command_converts_it(tppkit
     link.mkdir()
     result = fetched_from(tppkit, address, link)
     assert result.exit_code == 2
-    command = result.stderr.partition("convert it: ")[2].partition(" [")[0]
-    subprocess.run(["/bin/sh", "-c", command], check=True)
+    line = result.stderr.partition("convert it: ")[2].partition(" [")[0]
+    subprocess.run(["/bin/sh", "-c", line], check=True)
     assert link.is_symlink()
     assert "[trusted-list.missing]" in fetched_from(tppkit, address, link, "--territory", "xx").stderr
 
@@ -61,3 +73,36 @@ def test_a_plain_folder_is_wrong_usage_and_the_stated_command_converts_it(tppkit
 def test_a_list_of_the_lists_that_fails_verification_fetches_nothing(tppkit, address, tmp_path):
     result = fetched_from(tppkit, address.replace("EU-LOTL", "FI"), tmp_path / "lists")
     assert (result.exit_code, list(tmp_path.iterdir())) == (3, [])
+
+
+@pytest.fixture
+def aged(tmp_path):
+    """A link to a folder with the signer of a test PKI, and the address of its list of lists, which is 40 days old."""
+    pages: dict[str, bytes] = {}
+
+    class Pages(_Quiet):
+        def do_GET(self) -> None:
+            page = pages[self.path.lstrip("/")]
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            self.wfile.write(page)
+
+    with serving(Pages) as address:
+        issued = datetime.now(UTC) - timedelta(days=40)
+        pki = make_pki(at=issued, services_url=address)
+        pages |= make_trusted_lists(pki, at=issued)
+        (tmp_path / "lists.20260101T000000Z" / "lotl-signers").mkdir(parents=True)
+        signer = certificate_pem(pki.members["lotl-signer"].certificate)
+        (tmp_path / "lists.20260101T000000Z" / "lotl-signers" / "a.pem").write_bytes(signer)
+        (tmp_path / "lists").symlink_to("lists.20260101T000000Z")
+        yield tmp_path / "lists", f"{address}/eu-lotl.xml"
+
+
+def test_lists_in_force_are_fetched_and_fail_if_they_are_older_than_the_given_age(tppkit, aged):
+    link, address = aged
+    for age, code, exit_code in (("50", None, 0), ("30", "trusted-list.old", 1)):
+        result = fetched_from(tppkit, address, link, "--max-age", age, "--json")
+        assert (result.exit_code, result.json["code"]) == (exit_code, code)
+    assert {one["territory"] for one in result.json["unchanged"]} == {"EU", "LT"}
+    assert {failure["territory"] for failure in result.json["failures"]} == {"EU", "LT"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.server
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -417,3 +419,65 @@ def test_concurrent_refreshes_leave_one_whole_folder_in_use(link, publish, refre
             done.result()
     assert numbers(load_trusted_lists(link).lists) == {"PT": 7}
     assert len(beside(link)) == 3
+
+
+# Refreshes copies of a folder, each in a process that ends in place of one of the calls that change a name, and one with little room.
+_ENDING = """
+import os, resource, shutil, sys, urllib.request
+from datetime import UTC, datetime
+from pathlib import Path
+from tppkit.errors import ConfigurationError
+from tppkit.trust import load_trusted_lists
+from tppkit.trust.trusted_list.refresh import refresh_trusted_lists
+
+CHANGES = {"os.rename", "os.symlink", "os.mkdir", "os.rmdir", "os.remove"}
+folder, address = Path(sys.argv[1]), sys.argv[2]
+
+def refresh(link):
+    fetch = lambda url, **_: urllib.request.urlopen(url).read()
+    refresh_trusted_lists(link, fetch=fetch, at=datetime.now(UTC), address=address)
+
+def child(name, before):
+    copy = shutil.copytree(folder, folder.with_name(name), symlinks=True)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            before()
+            refresh(copy / "lists")
+            os._exit(0)
+        except ConfigurationError as e:
+            os._exit(2 if e.code == "file.unwritable" else 1)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    lists = load_trusted_lists(copy / "lists")
+    print(code, lists.list_of_lists.sequence_number, *[one.sequence_number for one in lists.lists], *lists.failures)
+    return code
+
+def end_at(last):
+    seen = 0
+    def hook(event, _):
+        nonlocal seen
+        seen += event in CHANGES
+        if seen == last and event in CHANGES:
+            os.kill(os.getpid(), 9)
+    sys.addaudithook(hook)
+
+child("full", lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
+last = 1
+while child(str(last), lambda: end_at(last)) != 0:
+    last += 1
+"""
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_at_any_step_or_lacks_room_leaves_the_old_or_the_whole_new_state(
+    link, publish, refresh, site
+):
+    publish("PT")
+    refresh()
+    publish("PT", number=301, national_number=8)
+    command = [sys.executable, "-c", _ENDING, str(link.parent), f"{site.url}/lotl"]
+    full, *killed, whole = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert (full, whole) == ("2 300 7", "0 301 8")
+    before = killed.count("-9 300 7")
+    assert before > 8
+    assert killed[before:] == ["-9 301 8"] * (len(killed) - before) != []
