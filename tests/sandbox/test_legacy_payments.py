@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 
+import httpx
 import pytest
 from legacy_provider import DAILY, FOREIGN, JONAS_PHONE, ONA_PHONE, ORDER, SMALL, Arrived, new_id
 from raw_provider import advance, control, is_refused
@@ -53,6 +55,45 @@ def test_an_approval_without_money_is_refused_and_owes_no_callback(notified, rec
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "account.funds")
     advance(notified.bank, HOUR)
     assert outcomes(receiver.arrived, uuid) == []
+
+
+def test_a_payment_can_cost_a_fee_and_a_second_amount(notified, receiver):
+    reads = notified.access()
+    before = {code: Decimal(text) for code, text in notified.balance(reads).items()}
+    uuid, _ = notified.order(notified.access("pis"), {**ORDER, "amts": {"EUR": 12.5}})
+    notified.control(f"/legacy/payments/{uuid}/approve", {"fee": "EUR-0.30", "second_amount": "USD-1.25"})
+    pending = notified.listed(reads)[0]
+    advance(notified.bank, HOUR)
+    executed = notified.listed(reads)[0]
+    reports = [one.json for one in receiver.wait(4) if one.path == f"/cb/{uuid}"]
+    assert [one["tlc"] for one in reports] == ["posted", "executed"]
+    for record in (*reports, pending, executed):
+        assert (record["amount"], record["fee"]) == (["EUR-12.50", "USD-1.25"], ["EUR-0.30"])
+    after = {code: Decimal(text) for code, text in notified.balance(reads).items()}
+    moved = {code: after[code] - before[code] for code in after}
+    assert moved == {"EUR": Decimal("-12.80"), "USD": Decimal("-1.25"), "GBP": 0}
+    assert httpx.get(notified.bank.addresses.control_url + "/ledger/check", trust_env=False).json()["ok"]
+
+
+@pytest.mark.parametrize(
+    ("charges", "code"),
+    [
+        ({"fee": "EUR0.30"}, "model.invalid"), ({"fee": "0.30"}, "model.invalid"), ({"fee": 1}, "model.invalid"),
+        ({"second_amount": "EUR0"}, "model.invalid"), ({"fee": "EUR-0.001"}, "model.invalid"),
+        ({"second_amount": "EUR1000000.01"}, "model.invalid"), ({"fee": "JPY-1"}, "order.currency"),
+        ({"fee": "EUR-7.41"}, "account.funds"), ({"fees": "EUR-1"}, "model.invalid"),
+    ],
+)  # fmt: skip
+def test_a_wrong_charge_is_refused_and_decides_nothing(charges, code, notified):
+    uuid, _ = notified.order(notified.access("pis", acc=SMALL), {**ORDER, "amts": {"EUR": 1}})
+    refused = control(notified.bank, f"/legacy/payments/{uuid}/approve", charges)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, code)
+    notified.control(f"/legacy/payments/{uuid}/approve", {"fee": "EUR-7.40"})
+
+
+def test_the_first_account_has_a_purchase_with_a_fee_and_a_second_amount(legacy):
+    (found,) = [one for one in legacy.listed(legacy.access()) if "fee" in one]
+    assert (found["name"], found["amount"], found["fee"]) == ("Hotel Central", ["EUR-89.00", "USD-5.00"], ["EUR-0.50"])
 
 
 def test_a_customer_of_the_bank_is_paid_by_phone_in_the_same_ledger(notified):

@@ -118,6 +118,10 @@ _DELAY = (
     .values(due_at=bindparam("to_due_at"), instant=False)
 )
 
+_AMOUNTS_OF = select(ENTRIES.c.transaction_id, ENTRIES.c.currency, ENTRIES.c.amount).where(
+    ENTRIES.c.account == bindparam("of_account"), ENTRIES.c.transaction_id.in_(bindparam("of_ids", expanding=True))
+)
+
 # What `check` looks for.
 _UNEVEN = (
     select(ENTRIES.c.transaction_id, ENTRIES.c.currency, func.sum(ENTRIES.c.amount))
@@ -296,6 +300,12 @@ def booked(
     window = {"since": to_microseconds(day_start(first_day)), "before": before, "before_id": before_id}
     found = (_EVERY if both_sides else _BOOKED).all(db, {"of_account": account, **window, "most": limit})
     return tuple([Booked(id_, from_microseconds(at), *rest) for id_, at, *rest in found])
+
+
+def amounts_of(db: Connection, account: str, transaction_ids: Collection[str]) -> dict[str, tuple[str, int]]:
+    """Return currency and amount in minor units of an account's bookings with these ids, each with one currency."""
+    rows = db.execute(_AMOUNTS_OF, {"of_account": account, "of_ids": list(transaction_ids)})
+    return {id_: (currency, int(amount)) for id_, currency, amount in rows}
 
 
 def start_transfer(db: Connection, transfer: Transfer) -> None:

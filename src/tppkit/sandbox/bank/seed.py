@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -9,6 +10,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
+from tppkit.sandbox.bank.charges import Charge, Charges, charge_bookings
 from tppkit.sandbox.bank.customers import (
     ACCOUNTS,
     BUSINESS,
@@ -20,8 +22,10 @@ from tppkit.sandbox.bank.customers import (
     has_customers,
 )
 from tppkit.sandbox.bank.ledger import CLEARING, EXCHANGE, RATES, Booking, Move, post
+from tppkit.sandbox.bank.tables import EUR
 
 _YEAR = timedelta(days=365)
+_CHARGED_MINOR, _FEE_MINOR = 89_00, 50
 
 _ONA = Customer(
     "customer-1",
@@ -112,7 +116,18 @@ def _bookings(start: _Start, chance: random.Random, begin: datetime) -> Iterator
         moves = Move(account, EXCHANGE, amount), Move(EXCHANGE, account, amount * RATES[currency] // 100, currency)
         at = begin + timedelta(hours=1, minutes=chance.randrange(60))
         yield Booking(_new_id(chance), at, owner, owner, f"Exchange to {currency}", moves)
+    if start.account == _DAILY:
+        needed += _CHARGED_MINOR + _FEE_MINOR
+        yield from _charged_purchase(start, begin + _YEAR / 2)
     yield _booking(chance, begin, owner, owner, "Opening balance", CLEARING, account, needed)
+
+
+def _charged_purchase(start: _Start, at: datetime) -> Iterator[Booking]:
+    """Yield a purchase with a fee and a second amount."""
+    account, id_ = start.account, hashlib.sha256(f"charged {start.account.id}".encode()).hexdigest()[:48]
+    yield Booking(id_, at, account.owner_name, "Hotel Central", None, (Move(account.id, CLEARING, _CHARGED_MINOR),))
+    charges = Charges(fee=Charge(EUR, -_FEE_MINOR), second=Charge(account.currencies[1], -5_00))
+    yield from charge_bookings(account, id_, charges, at=at)
 
 
 def _booking(

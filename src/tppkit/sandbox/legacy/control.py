@@ -10,7 +10,8 @@ from sqlalchemy import Connection
 
 from tppkit._clock import format_time
 from tppkit.errors import FormatError, LocalProtocolError
-from tppkit.protocol.legacy import LoginPermission
+from tppkit.protocol.legacy import Amount, LoginPermission
+from tppkit.sandbox.bank.charges import Charge, Charges
 from tppkit.sandbox.bank.customers import require_customer
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import Control, text_fields
@@ -25,6 +26,7 @@ from tppkit.sandbox.legacy.tables import AccessState, PaymentState, StoredAccess
 from tppkit.sandbox.outgoing_http import Receivers
 
 _SHOWN = 200
+_MAX_CHARGE_MINOR = 1_000_000_00
 
 Found = TypeVar("Found", StoredAccess, StoredPayment)
 Lock = Callable[[Connection, str, str], Found]  # with a host, and a token or uuid
@@ -58,7 +60,7 @@ class LegacyControl:
             self._action("access/{token}/revoke", lock_any_access, AccessState.GRANTED,
                          lambda db, access, at, fields: _access(revoke_access(db, access))),
             self._action("payments/{uuid}/approve", lock_any_payment, PaymentState.REQUESTED,
-                         lambda db, payment, at, fields: _payment(approve_payment(db, payment, at=at))),
+                         _approve_payment, "fee", "second_amount"),
             self._action("payments/{uuid}/decline", lock_any_payment, PaymentState.REQUESTED,
                          lambda db, payment, at, fields: _payment(decline_payment(db, payment, at=at))),
         )  # fmt: skip
@@ -120,6 +122,23 @@ class LegacyControl:
 
 def _approve_access(db: Connection, access: StoredAccess, at: datetime, fields: Mapping[str, str]) -> Any:
     return _access(approve_access(db, access, fields.get("customer"), fields.get("iban"), at=at))
+
+
+def _approve_payment(db: Connection, payment: StoredPayment, at: datetime, fields: Mapping[str, str]) -> Any:
+    charges = Charges(_charge(fields, "fee"), _charge(fields, "second_amount"))
+    if charges.fee is not None and charges.fee.amount_minor > 0:
+        raise FormatError("model.invalid", "fee is not below zero, such as EUR-0.30")
+    return _payment(approve_payment(db, payment, at=at, charges=charges))
+
+
+def _charge(fields: Mapping[str, str], name: str) -> Charge | None:
+    if name not in fields:
+        return None
+    currency, value = Amount.parse(fields[name])
+    minor = value.scaleb(2)
+    if minor == 0 or minor != minor.to_integral_value() or abs(minor) > _MAX_CHARGE_MINOR:
+        raise FormatError("model.invalid", f"{name} is not an amount such as EUR-0.30, with at most two decimals")
+    return Charge(currency, int(minor))
 
 
 def _find(lock: Lock[Found], db: Connection, fields: Mapping[str, Any], id_: str, state: str) -> Found:

@@ -16,6 +16,7 @@ from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.legacy import PaymentOrder
 from tppkit.protocol.legacy.endpoints import PAY
 from tppkit.protocol.legacy.rules import LifeCycle, is_token, require_token
+from tppkit.sandbox.bank.charges import Charges, book_charges, find_charges
 from tppkit.sandbox.bank.customers import PERSONAL, Account, accounts_of, find_account, find_customer
 from tppkit.sandbox.bank.ledger import book_transfer, drop_transfer, execute_due, start_transfer, to_minor
 from tppkit.sandbox.bank.tables import Transfer, transfer_id
@@ -25,6 +26,7 @@ from tppkit.sandbox.legacy.records import VERSIONS, payment_record
 from tppkit.sandbox.legacy.sender import callback
 from tppkit.sandbox.legacy.tables import PAYMENTS, PIS, SOURCE, PaymentState, StoredPayment, payments_of_records
 
+_NO_CHARGES = Charges()
 EXECUTION = timedelta(hours=1)  # the normal rail; assumption tlc-values
 
 
@@ -87,11 +89,13 @@ def lock_any_payment(db: Connection, host: str, uuid: str) -> StoredPayment:
     return payment
 
 
-def approve_payment(db: Connection, payment: StoredPayment, *, at: datetime) -> StoredPayment:
-    """Approve as the customer: start the transfer, and add the callback.
+def approve_payment(
+    db: Connection, payment: StoredPayment, *, at: datetime, charges: Charges = _NO_CHARGES
+) -> StoredPayment:
+    """Approve as the customer: start the transfer, book the charges, and add the callback.
 
     Raises:
-        LocalProtocolError: `payment.decided`, and those of `start_transfer`.
+        LocalProtocolError: `payment.decided`, and those of `start_transfer` and `book_charges`.
     """
     _require_undecided(payment)
     account = find_account(db, payment.iban)
@@ -103,6 +107,7 @@ def approve_payment(db: Connection, payment: StoredPayment, *, at: datetime) -> 
         payment.creditor_iban, payment.creditor_name, order.msg, False, at, at + EXECUTION, currency=order.amount.currency,
     )  # fmt: skip
     start_transfer(db, transfer)
+    book_charges(db, account, payment.record_id, charges, at=at)
     return _move(db, replace(payment, decided_at=at), LifeCycle.POSTED, at)
 
 
@@ -134,7 +139,10 @@ def _move(db: Connection, payment: StoredPayment, stage: LifeCycle, at: datetime
     moved = replace(payment, state=PaymentState(stage.value))
     PAYMENTS.set(db, moved)
     if payment.token is not None:
-        body, stream = payment_record(moved, stage, at).to_wire(), _order_id(payment.host, payment.uuid)
+        account = find_account(db, payment.iban)
+        charges = _NO_CHARGES if account is None else find_charges(db, account.id, payment.record_id)
+        body = payment_record(moved, stage, at, charges=charges).to_wire()
+        stream = _order_id(payment.host, payment.uuid)
         callback(db, payment.host, payment.uuid, body, at=at, stream=stream, ver=VERSIONS[stage])
     return moved
 
