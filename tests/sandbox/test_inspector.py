@@ -12,16 +12,21 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.applications import Starlette
 
+from tppkit._clock import utc_now
 from tppkit.client import Psd2Client
 from tppkit.errors import RequestRefused
 from tppkit.protocol.gateway import OrderRequest
 from tppkit.protocol.psd2 import AccountReference, InstructedAmount, PaymentInitiation
 from tppkit.sandbox import Sandbox, SandboxServer
+from tppkit.sandbox import inspector as inspector_module
 from tppkit.sandbox.conformance import RULES
-from tppkit.sandbox.inspector import MAX_READERS, Filter
-from tppkit.sandbox.request_view import shown_body, shown_headers
+from tppkit.sandbox.inspector import MAX_READERS, Filter, Inspector
+from tppkit.sandbox.latest_requests import LatestRequests
+from tppkit.sandbox.request_view import SealDiagnoses, shown_body, shown_headers
 from tppkit.seals import KeySigner, Message, Seal, sign_request
+from tppkit.seals.profiles import PSD2_V1
 from tppkit.testing import assert_no_pan
 
 CARD, CVC = "4111111111111111", "0739"
@@ -83,6 +88,8 @@ def test_requests_of_all_hosts_are_listed_and_filtered(inside, browser, client):
         "interface=vault": [],
     }
     row = seen(browser.get("/inspector", params="status=4xx"))
+    inside.control("POST", "/reset")
+    assert "No requests yet." in seen(browser.get("/inspector"))
     assert re.search(
         r"psd2\s+GET /psd2/v1/\S+/absent/status\s+403 RESOURCE_UNKNOWN\s+PSDLT-BL-LB000000\s+[0-9.]+ ms", row
     )
@@ -317,6 +324,33 @@ def test_events_reach_a_few_readers_as_they_arrive_and_a_stop_ends_them(open_ban
         server.stop()
         assert [*readers[0]][-1:] in ([], [""])
     assert time.monotonic() - began < 5
+
+
+async def test_a_reader_that_does_not_read_is_cut_off(monkeypatch):
+    monkeypatch.setattr(inspector_module, "_LAST_S", 0.1)
+    latest = LatestRequests()
+    inspector = Inspector(
+        latest, [], interfaces=["psd2"], plain=[], decisions=[], faults={}, faulty=[], diagnoses=SealDiagnoses(PSD2_V1, {}, None),
+        now=utc_now, token="x", life_s=0.1,
+    )  # fmt: skip
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    sent = []
+
+    async def send(event: Any) -> None:
+        sent.append(event)
+        if event.get("body"):
+            assert inspector.readers == 1
+            await asyncio.Event().wait()
+
+    scope = {
+        "type": "http", "method": "GET", "path": "/inspector/events", "root_path": "", "query_string": b"", "client": ("127.0.0.1", 1),
+        "headers": [(b"host", b"localhost")], "http_version": "1.1", "scheme": "http", "server": ("localhost", 1),
+    }  # fmt: skip
+    await asyncio.wait_for(Starlette(routes=inspector.routes)(scope, receive, send), 10)
+    assert (len(sent), inspector.readers) == (2, 0)
 
 
 @pytest.mark.slow

@@ -41,7 +41,8 @@ from tppkit.sandbox.request_view import SealDiagnoses, reason_of, shown_body, sh
 PATH = "/inspector"
 MAX_READERS = 8
 _TICK_S = 0.25
-_LIFE_S = 300.0  # of a stream of events; the browser opens another one
+_LIFE_S = 300.0
+_LAST_S = 5.0  # for a reader to take what was sent at the end of its time
 _STATUSES = ("2xx", "3xx", "4xx", "5xx")
 _NUMBER = re.compile("[0-9]{1,12}")
 _MAX_FORM = 4096
@@ -98,6 +99,7 @@ class Inspector:
         diagnoses: explains refused seals.
         now: the virtual clock.
         token: a random text in each form; a form without it is refused.
+        life_s: seconds after which a stream of events ends; the browser opens another one.
 
     Attributes:
         routes: the routes of the pages.
@@ -107,13 +109,13 @@ class Inspector:
     def __init__(
         self, requests: LatestRequests, controls: Iterable[Control], *, interfaces: Sequence[str], plain: Sequence[str],
         decisions: Sequence[Decision], faults: Mapping[str, Iterable[str]], faulty: Iterable[str], diagnoses: SealDiagnoses, now: Clock,
-        token: str,
+        token: str, life_s: float = _LIFE_S,
     ) -> None:  # fmt: skip
         self._requests, self._diagnoses, self._now, self._token = requests, diagnoses, now, token
         self._controls = {(row.method, row.path): row for row in controls}
         self._interfaces, self._plain, self._decisions = interfaces, plain, decisions
         self._faults, self._faulty = faults, tuple(faulty)
-        self.readers, self._stopped = 0, False
+        self.life_s, self.readers, self._stopped = life_s, 0, False
         self.routes = (
             _route(PATH, self._list),
             _route(f"{PATH}/events", self._events),
@@ -236,7 +238,7 @@ class Inspector:
 
     async def follow(self, shown: Filter, after: int) -> AsyncIterator[str]:
         """Yield an event for each request after a number. What a slow reader has missed and is no longer kept, it does not get."""
-        end = asyncio.get_running_loop().time() + _LIFE_S
+        end = asyncio.get_running_loop().time() + self.life_s
         yield "retry: 2000\n\n"
         while not self._stopped and asyncio.get_running_loop().time() < end:
             for kept in self._requests.after(after):
@@ -258,7 +260,7 @@ class _Events(StreamingResponse):
         self._inspector.readers += 1
         try:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LIFE_S + 5):
+                async with asyncio.timeout(self._inspector.life_s + _LAST_S):
                     await super().__call__(scope, receive, send)
         finally:
             self._inspector.readers -= 1

@@ -71,9 +71,9 @@ class LatestRequests:
     def keep(self, exchange: Exchange) -> None:
         """Add a request, and drop the oldest ones beyond the limits."""
         self.newest += 1
-        # The traceback of an error keeps all variables of its frames.
-        bare = replace(exchange, error=_without_traceback(exchange.error), unknown_fields=(), unknown_query=())
-        one = Kept(self.newest, bare, self._now(), _size_of(bare))
+        if exchange.error is not None:  # its traceback keeps all variables of its frames
+            exchange = replace(exchange, error=_without_traceback(exchange.error))
+        one = Kept(self.newest, exchange, self._now(), _size_of(exchange))
         self._kept.append(one)
         self._size += one.size
         while len(self._kept) > MAX_REQUESTS or self._size > MAX_BYTES:
@@ -118,9 +118,7 @@ def verdict(kept: Kept) -> str:
     return "holds" if kept.exchange.status < 400 else "fails"
 
 
-def _without_traceback(error: Exception | None) -> TppkitError | None:
-    if error is None:
-        return None
+def _without_traceback(error: Exception) -> TppkitError:
     if not isinstance(error, TppkitError):
         return TppkitError("host.failed", type(error).__name__)
     return TppkitError(error.code, shortened(error.message, _MAX_REASON))
@@ -128,7 +126,17 @@ def _without_traceback(error: Exception | None) -> TppkitError | None:
 
 def _size_of(exchange: Exchange) -> int:
     """Return about how much memory it takes; a head of many short fields takes many times its length."""
-    fields = (*exchange.headers, *exchange.answer_headers)
-    texts = len(exchange.body) + len(exchange.answer_body) + 3 * len(exchange.target) + len(exchange.certificate or "")
-    reason = 4 * (len(str(exchange.error or "")) + len(exchange.text) + len(exchange.code) + len(exchange.method))
-    return 10 * _FIELD + texts + reason + sum([len(name) + len(value) + _FIELD for name, value in fields])
+    size = (
+        10 * _FIELD
+        + len(exchange.body)
+        + len(exchange.answer_body)
+        + 3 * len(exchange.target)
+        + len(exchange.certificate or "")
+    )
+    for fields in (exchange.headers, exchange.answer_headers):
+        size += sum([len(name) + len(value) + _FIELD for name, value in fields])
+    for names in (exchange.unknown_fields, exchange.unknown_query):
+        size += sum([4 * len(name) + _FIELD for name in names])
+    if exchange.status >= 400:
+        size += 4 * (len(str(exchange.error or "")) + len(exchange.text) + len(exchange.code))
+    return size
