@@ -128,8 +128,8 @@ WRONG: list[tuple[dict[str, int], Callable[[RawProvider], object]]] = [
     ({"consent-id-missing": 1}, read),
     ({"unknown-field": 1}, lambda bad: bad.initiate(dict(PAYMENT, instructedAmmount="1"))),
     ({"unknown-query": 1}, lambda bad: bad.request("GET", f"{bad.new_payment()['_links']['status']['href']}?wait=60")),
-    ({"psu-ip-address-nonsense": 3}, lambda bad: addresses(bad, "::", "127.0.0.1", "localhost")),
-    ({"psu-ip-address-private": 2}, lambda bad: addresses(bad, "10.1.2.3", "fd00::1")),
+    ({"psu-ip-address-nonsense": 3}, lambda bad: addresses(bad, "::", "224.0.0.1", "localhost")),
+    ({"psu-ip-address-private": 3}, lambda bad: addresses(bad, "127.0.0.1", "::ffff:10.1.2.3", "fd00::1")),
     ({"chain-incomplete": 1}, without_chain),
 ]  # fmt: skip
 
@@ -296,6 +296,11 @@ def test_webhooks_are_answered_in_time_with_200_and_their_orders_read(bank_pki, 
         assert earned(inside) == {"webhook-order-not-read": 1}
         client.order(orders[0])
         assert earned(inside) == {}
+        inside.control("POST", "/faults", {"name": "duplicate"})
+        shop.pay(order := client.create_order(OrderRequest(currency="EUR", amount=1250)).id, outcome="cancelled")
+        client.order(order)
+        inside.advance(timedelta())
+        assert earned(inside) == {}  # the second one reports a state that was read
         receiver.answer(204)
         receiver.answer(500)
         shop.pay(orders[1], outcome="cancelled")

@@ -108,9 +108,8 @@ class Psd2Judge(Judge):
     ) -> None:  # fmt: skip
         self._report, self._id_header, self._monotonic = report, request_id, monotonic
         self._authorities = frozenset(authority.subject for authority in authorities)
-        self._ids: Cache[tuple[str, str], tuple[int, datetime]] = Cache(
-            _KEPT
-        )  # hash of method and target, and the virtual time
+        # The hash of method and target, and the virtual time.
+        self._ids: Cache[tuple[str, str], tuple[int, datetime]] = Cache(_KEPT)
         self._polls: Cache[tuple[str, str, str], _Poll] = Cache(_KEPT)
         self._created: Cache[str, _Created] = Cache(_KEPT)  # by link
         self._returned: Cache[str, tuple[datetime, float]] = Cache(_KEPT)  # by consent
@@ -231,10 +230,10 @@ def _address_fault(text: str) -> tuple[str, str] | None:
         return None
     address = getattr(address, "ipv4_mapped", None) or address
     is_4 = isinstance(address, IPv4Address)
-    if address.is_unspecified or address.is_loopback or address.is_multicast or (is_4 and address.is_reserved):
-        return "psu-ip-address-nonsense", f"{address} is unspecified, loopback, multicast or reserved"
-    if any(address in network for network in (_PRIVATE_4 if is_4 else _PRIVATE_6)):
-        return "psu-ip-address-private", f"{address} is of a private network"
+    if address.is_unspecified or address.is_multicast or (is_4 and address.is_reserved):
+        return "psu-ip-address-nonsense", f"{address} is unspecified, multicast or reserved"
+    if address.is_loopback or any(address in network for network in (_PRIVATE_4 if is_4 else _PRIVATE_6)):
+        return "psu-ip-address-private", f"{address} is loopback or of a private network"
     return None
 
 
