@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import logging
 import os
 import threading
+import weakref
 from datetime import timedelta
 
 import pytest
+from list_builder import ListFacts, list_of_lists, pointer, sign, write_list
 from operator_files import AT, LATER, OperatorFiles, halve
 
 from refusals import refused
 from tppkit.certificates import Use
 from tppkit.errors import CertificateRejected, ConfigurationError, TppkitError, VerificationError
-from tppkit.testpki import make_pki
+from tppkit.testpki import certificate_pem, make_pki
 from tppkit.trust import Reloader, TrustMaterial, load_trust
+from tppkit.web import QwacPolicy
+from tppkit.web.caller import PeerCertificate
 
 
 @pytest.fixture
@@ -53,6 +59,15 @@ BROKEN = {
     "an empty list": (lambda f: (f.lists / "PT.xml").write_bytes(b""), "trusted-list.malformed"),
     "half a list of lists": (lambda f: halve(f.lists / "lotl.xml"), "trusted-list.no-lotl"),
     "an older list": (lambda f: f.write_lists(number=6), "trusted-list.rollback"),
+    "a list of another signer": (
+        lambda f: (f.lists / "PT.xml").write_bytes(sign(write_list(ListFacts(sequence_number=8)), f.commission)),
+        "trusted-list.signer",
+    ),
+    "an expired list": (
+        lambda f: f.write_lists(number=8, issued=AT - timedelta(days=20), next_update=AT - timedelta(days=10)),
+        "trusted-list.expired",
+    ),
+    "no list": (lambda f: (f.lists / "PT.xml").unlink(), "trusted-list.missing"),
     "half an authority": (lambda f: halve(f.anchors / "0.pem"), "trust.unreadable"),
     "no authority": (lambda f: [one.unlink() for one in f.anchors.iterdir()], "trust.no-anchors"),
     "half a CRL": (lambda f: halve(next(f.crls.iterdir())), "revocation.unreadable"),
@@ -73,6 +88,28 @@ def test_the_old_state_stays_if_new_files_cannot_be_used(files, name):
         material.reload()
     assert material.verify_use(qwac, as_=Use.QWAC, at=LATER) is path
     assert material.has_changed  # so it is tried again
+
+
+@pytest.mark.parametrize("named", ["not", "with another signer"])
+def test_the_list_of_lists_may_take_a_list_away(files, named):
+    material = files.load()
+    pointers = [] if named == "not" else [pointer("PT", [files.commission.certificate])]
+    (files.lists / "lotl.xml").write_bytes(sign(list_of_lists(pointers, sequence_number=400), files.commission))
+    assert material.reload()
+    assert verdict(material, files.pki.qwac.certificate) == "trusted-list.no-service"
+
+
+def test_a_remembered_verdict_keeps_no_answers_of_an_earlier_state(files):
+    material = files.load()
+    policy = QwacPolicy(material)
+    peer = PeerCertificate((certificate_pem(files.pki.qwac.certificate).decode(),), None, "asgi-tls", ())
+    policy.verify(peer, at=LATER)
+    crl = weakref.ref(next(iter(material._state.parts.answers.crls)))
+    files.write_crls(AT + timedelta(minutes=1))
+    assert material.reload()
+    gc.collect()
+    assert crl() is None
+    assert len(policy.verify(peer, at=LATER).answers) == 2
 
 
 def test_a_crl_that_another_key_signed_is_refused(files):
@@ -160,6 +197,44 @@ def test_a_reloader_in_a_thread_follows_a_link_that_is_renamed(files, tmp_path):
         spare.replace(link)
         assert reloaded.wait(30)
     assert verdict(material, qwac) == "revocation.revoked"
+
+
+def test_a_reloader_in_a_task_survives_a_counter_and_a_source_that_fail(files, caplog):
+    class Failing:
+        def reload(self, *, at):
+            raise AssertionError
+
+        @property
+        def has_changed(self):
+            raise OSError("disk")
+
+    material = files.load()
+    files.write_crls(AT + timedelta(minutes=1))
+    counted = []
+
+    def count(*one):
+        counted.append(one[:2])
+        raise ValueError
+
+    async def serve():
+        task = asyncio.create_task(Reloader(Failing(), material, every=0.01, on_reload=count).run())
+        while len(counted) < 4:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(serve())
+    assert set(counted) == {("refused", "internal.unexpected"), ("reloaded", "")}
+    assert not material.has_changed
+    assert caplog.text.count("Failing stays as it was") == 1
+
+
+def test_a_reloader_is_started_once(files):
+    with Reloader(files.load(), every=60) as reloader, refused(ConfigurationError, "reload.started"):
+        reloader.start()
+    with reloader:
+        pass
 
 
 def test_an_interval_that_is_no_time_is_refused():

@@ -211,10 +211,13 @@ class TrustMaterial(UseVerifier):
             parts, times = self._files.read(before.parts, known, pace=Pacing())
             require_renewal(parts, before.parts, at=at)
             is_same = parts.content == before.parts.content
-            state = before if is_same else _state_of(parts, self._now)
+            state = before if is_same else _State(parts, before.revocation)
             with self._lock:
                 if self._times is not known:  # read by another thread, perhaps newer files
                     continue
+                if not is_same and state.revocation is not None and parts.answers is not None:
+                    # One checker for all states: verdicts in caches refer to it, and would keep the answers of each state.
+                    state.revocation.replace(parts.answers)
                 self._state, self._times = state, times
                 if not is_same:
                     self._forget()
@@ -233,10 +236,6 @@ class TrustMaterial(UseVerifier):
             window.close()
         self._windows.clear()
         self._trusted.clear()
-
-
-def _state_of(parts: TrustParts, now: Clock) -> _State:
-    return _State(parts, None if parts.answers is None else _make_checker(parts.answers, now))
 
 
 def _make_checker(answers: RevocationEvidence, now: Clock | None) -> RevocationChecker:
@@ -336,7 +335,9 @@ def load_trust(
         answers if answers is None or isinstance(answers, RevocationEvidence) else tuple(map(as_path, answers)),
     )
     parts, times = files.read()
+    clock = (lambda: now) if isinstance(now, datetime) else now
+    checker = None if parts.answers is None else _make_checker(parts.answers, clock)
     material = TrustMaterial()
-    material._now = (lambda: now) if isinstance(now, datetime) else now
-    material._state, material._files, material._times = _state_of(parts, material._now), files, times
+    material._now, material._state = clock, _State(parts, checker)
+    material._files, material._times = files, times
     return material

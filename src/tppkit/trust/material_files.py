@@ -22,7 +22,7 @@ from tppkit.trust.revocation.ocsp_response import OcspResponse
 from tppkit.trust.revocation.retained import RevocationEvidence, load_revocation
 from tppkit.trust.revocation.revocation_list import DISTRIBUTION_POINT, Crl
 from tppkit.trust.trusted_list.fetch import require_not_older
-from tppkit.trust.trusted_list.folder import LIST_SUFFIXES, SIGNERS_FOLDER, load_trusted_lists
+from tppkit.trust.trusted_list.folder import LIST_SUFFIXES, SIGNERS_FOLDER, load_trusted_lists, pointers_to
 from tppkit.trust.trusted_list.lists import TrustedLists
 from tppkit.trust.trusted_list.model import TrustedList
 from tppkit.trust.trusted_list.qualified_status import check_freshness
@@ -227,13 +227,18 @@ def _require_lists(new: TrustedLists, before: TrustedLists, at: datetime) -> Non
         finding = check_freshness(one, at)
         if finding and finding.code == "trusted-list.expired" and not check_freshness(old, at):
             raise VerificationError(finding.code, finding.message, clause=finding.clause)
-    known = {(failure.source, failure.code) for failure in before.failures}
-    # The list of lists may name other signers for a list that stayed as it was.
-    known |= {(one.source, code) for one in lost.values() for code in ("trusted-list.signer", "trusted-list.not-named")}
-    for failure in new.failures if lost else ():
-        if (failure.source, failure.code) not in known:
-            message = f"the list of {', '.join(sorted(lost))} would be lost: {failure.source}: {failure.message}"
-            raise VerificationError(failure.code, message)
+    for territory, old in lost.items():
+        is_named = new.list_of_lists is None or pointers_to(new.list_of_lists, territory)
+        # The list of lists may name no list, or other signers than those of the unchanged one.
+        if not is_named or check_freshness(old, at) or old.sha256 in {failure.sha256 for failure in new.failures}:
+            continue
+        known = {(failure.source, failure.code) for failure in before.failures}
+        for failure in new.failures:
+            if failure.territory in (territory, None) and (failure.source, failure.code) not in known:
+                raise VerificationError(failure.code, f"the list of {territory} would be lost: {failure.message}")
+        raise VerificationError(
+            "trusted-list.missing", f"the list of {territory} was removed, but it is still in force"
+        )
 
 
 def _authorities(parts: TrustParts, at: datetime) -> Iterator[EidasCertificate]:

@@ -93,8 +93,7 @@ class Reloader:
     def check(self) -> None:
         """Look at the files once, and read again what changed. Call it from one thread at a time."""
         for watched in self._watched:
-            if watched.source.has_changed:
-                self._reload(watched)
+            self._check(watched)
 
     def start(self) -> None:
         """Start a thread that calls `check`, now and then every so many seconds. In a server that forks, call it in each worker.
@@ -136,10 +135,12 @@ class Reloader:
             if self._stopping.wait(self._every):
                 return
 
-    def _reload(self, watched: _Watched) -> None:
+    def _check(self, watched: _Watched) -> None:
         begin = monotonic()
         name, code = type(watched.source).__name__, ""
         try:
+            if not watched.source.has_changed:
+                return
             outcome = RELOADED if watched.source.reload(at=self._now()) else UNCHANGED
         except Exception as e:  # noqa: BLE001  # an error of one source must not end the others
             outcome, code = REFUSED, e.code if isinstance(e, TppkitError) else "internal.unexpected"

@@ -71,7 +71,7 @@ def load_trusted_lists(
 
 
 def _failure(unverified: UnverifiedList, error: TppkitError) -> ListFailure:
-    return ListFailure(unverified.source, unverified.claimed_territory, error.code, error.message)
+    return ListFailure(unverified.source, unverified.claimed_territory, error.code, error.message, unverified.sha256)
 
 
 def load_signers(folder: Path, *, signers: CertificateSource | None = None) -> Signers:

@@ -37,12 +37,14 @@ class ListFailure:
         territory: of which it claims, or should have been, the list; None if not stated.
         code: why, a row of `tppkit.codes.CODES`.
         message: why, for people.
+        sha256: of its bytes, lower-case hexadecimal; None if they were not read.
     """
 
     source: str
     territory: str | None
     code: str
     message: str
+    sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ class UnverifiedList:
             ConfigurationError: `extra.missing`.
         """
         self.source = source
+        self.sha256 = hashlib.sha256(data).hexdigest()
         self._data = data
         self._pace = pace
         self._root = parse_xml(data, what=source, pace=pace)
