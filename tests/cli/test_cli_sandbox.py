@@ -70,6 +70,7 @@ def test_the_curl_line_makes_a_payment_each_time_it_is_pasted(options, path, tim
 def test_the_start_names_the_dialect_and_each_request_has_a_line_at_once(tmp_path):
     with running(tmp_path, "--host", "0.0.0.0") as (output, ready):
         assert "psd2-v1" in output.read_text()
+        assert f"{ready['control_url']}/inspector" in output.read_text()
         assert "0.0.0.0" not in output.read_text() + json.dumps(ready)
         httpx.get(ready["control_url"] + "/clock", trust_env=False)
         assert output.read_text().splitlines()[-1] == "GET /clock 200"
