@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help check demo test test-all lint bench soak docs pictures testcerts fuzz mutate limbo crash clean
+.PHONY: help check demo test test-all lint bench soak docs pictures testcerts fuzz mutate limbo crash wheels clean
 
 QUICK := callbacks evidence httpsig inbox protocol qr seals trust
 LEFT_OUT := $(filter-out __pycache__ $(QUICK),$(notdir $(patsubst %/,%,$(wildcard tests/*/))))
@@ -82,5 +82,13 @@ crash: $(VENV)/.dev ## Kill the sandbox and its gateway 50 times each, the outbo
 	CRASH_KILLS=30 $(BIN)/pytest -o faulthandler_timeout=0 tests/evidence/test_outbox.py -k kill
 	$(BIN)/pytest -o faulthandler_timeout=0 tests/evidence/test_crashes.py tests/evidence/test_archive_crash.py
 
+# WHEELS is the folder. The image has Python 3.11, that of debian:12-slim, and the processor of this machine.
+WHEELS ?= examples/containers/wheels
+FOR_IMAGE := --only-binary=:all: --python-version 3.11 $(foreach glibc,2_36 2_34 2_28 2_17,--platform manylinux_$(glibc)_$(subst arm64,aarch64,$(shell uname -m)))
+wheels: $(VENV)/.dev ## Fill examples/containers/wheels for the Containerfile
+	rm -rf $(WHEELS)
+	$(BIN)/python -m hatchling build -t wheel -d $(abspath $(WHEELS))
+	$(PIP) download -c constraints.txt $(FOR_IMAGE) -d $(WHEELS) "$$(echo $(WHEELS)/tppkit-*.whl)[sandbox,postgres]"
+
 clean: ## Remove what the targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist benchmarks/results.json
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist benchmarks/results.json examples/containers/wheels

@@ -31,8 +31,14 @@ def postgresql_url() -> Iterator[str]:
 
 
 @contextmanager
-def postgresql(*, fsync: bool) -> Iterator[str]:
-    """The address of a new server, whose commits wait for the disk or do not."""
+def postgresql(*, fsync: bool, inside: Sequence[str] = (), network: str = "") -> Iterator[str]:
+    """The address of a new server, whose commits wait for the disk or do not.
+
+    Args:
+        fsync: whether they wait.
+        inside: the command that runs it elsewhere, for example in a network namespace; only as root.
+        network: listen for TCP too, and trust this network.
+    """
     with _folder("pg") as folder:
         initdb, postgres = _program("initdb", "postgresql"), _program("postgres", "postgresql")
         owner = _unprivileged(folder)
@@ -41,8 +47,20 @@ def postgresql(*, fsync: bool) -> Iterator[str]:
             [initdb, "-D", str(data), "-U", "tppkit", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
             check=True, capture_output=True, user=owner,
         )  # fmt: skip
-        settings = ("-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", f"fsync={fsync}")
-        with _running([postgres, "-D", str(data), *settings], ready=folder / ".s.PGSQL.5432", owner=owner):
+        if network:
+            with (data / "pg_hba.conf").open("a") as file:
+                file.write(f"host all all {network} trust\n")
+        if inside:
+            inside, owner = [*inside, "setpriv", f"--reuid={owner}", "--clear-groups"], None
+        settings = (
+            "-c",
+            f"listen_addresses={'*' if network else ''}",
+            "-c",
+            f"unix_socket_directories={folder}",
+            "-c",
+            f"fsync={fsync}",
+        )
+        with _running([*inside, postgres, "-D", str(data), *settings], ready=folder / ".s.PGSQL.5432", owner=owner):
             url = f"postgresql:///postgres?host={folder}&user=tppkit"
             _wait(lambda: _accepts(url), "PostgreSQL")
             yield url

@@ -207,3 +207,13 @@ def test_the_checkout_of_the_gateway_runs_by_curl_alone(shell, tmp_path):
     with run_sandbox(SandboxSettings(tmp_path / "sandbox", pki=tmp_path / "certs")) as server:
         server.addresses.write(tmp_path / "ready.json")
         assert shell(blocks("gateway", "sh")[0]) == blocks("gateway", "text")[1]
+
+
+def test_the_client_of_the_page_about_containers_uses_the_token(run, tmp_path, monkeypatch):
+    token = "0123456789abcdef"
+    settings = SandboxSettings(tmp_path / "sandbox", control_host="127.0.0.1", control_token=token)
+    with run_sandbox(settings) as server:
+        monkeypatch.setenv("TPPKIT_CONTROL_TOKEN", token)
+        monkeypatch.setenv("SANDBOX_CONTROL", server.addresses.control_url)
+        used = "before_each_test()\nprint(control.get('/requests').json())\ncontrol.close()\n"
+        assert run(*blocks("in-ci-and-containers", "python"), used) == "[]\n"

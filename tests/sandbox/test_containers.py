@@ -1,0 +1,107 @@
+"""The Containerfile and the compose file of the examples, in network namespaces: by service names, with the token, with resets."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import psycopg
+import pytest
+import yaml
+
+from containers import Image, Network, Services, do
+from programs import TPPKIT, needed
+from servers import postgresql
+from tppkit import __version__
+from tppkit.web import make_webhook_path
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "examples" / "containers"
+COMPOSE = yaml.safe_load((FOLDER / "compose.yaml").read_text())
+CLIENT = Path(__file__).with_name("container_client.py")
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[Network]:
+    """A namespace for each service, and one for the tests of an application."""
+    made = Network([*COMPOSE["services"], "tests"])
+    with made.up():
+        yield made
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that `make wheels` fills."""
+    folder = tmp_path_factory.mktemp("image") / "wheels"
+    do("make", "-C", ROOT, "--old-file", ".venv/.dev", "wheels", f"WHEELS={folder}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def image(network: Network, wheels: Path) -> Iterator[Image]:
+    """The image of the Containerfile, which takes one minute to three."""
+    needed("mmdebstrap")
+    made = Image(wheels.parent / "root")
+    made.build(FOLDER / "Containerfile", wheels=wheels)
+    (made.root / "etc" / "hosts").write_text(network.hosts)
+    yield made
+    shutil.rmtree(made.root)
+
+
+def test_the_folder_has_wheels_only_and_the_one_of_this_version(wheels):
+    names = {path.name for path in wheels.iterdir()}
+    assert f"tppkit-{__version__}-py3-none-any.whl" in names
+    assert {name.rpartition(".")[2] for name in names} == {"whl"}
+
+
+def test_the_image_runs_the_wheel_of_this_version_without_rights(image):
+    done = subprocess.run(image.command("tppkit", "--version"), capture_output=True, text=True, timeout=60, check=True)
+    assert __version__ in done.stdout
+    done = subprocess.run(
+        image.command("sh", "-c", "id -u; touch /etc/x /opt/tppkit/x"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.returncode != 0, done.stderr.count("Permission denied")) == ("10001\n", True, 2)
+
+
+def test_it_starts_nothing_without_the_token(image):
+    command = image.command(*image.said["ENTRYPOINT"], *image.said["CMD"])
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "TPPKIT_CONTROL_TOKEN" in done.stderr) == (2, True)
+    assert not [*(image.root / "var" / "lib" / "tppkit").iterdir()]
+
+
+def test_a_suite_in_a_container_drives_the_sandbox_by_name_with_the_token_and_resets_it(image, network, tmp_path):
+    token = os.urandom(16).hex()
+    variables = {"TPPKIT_CONTROL_TOKEN": token, "WEBHOOK_PATH": make_webhook_path()}
+    services, bank = Services(COMPOSE, image, network, variables), image.root / "var" / "lib" / "tppkit"
+    logs = {name: tmp_path / f"{name}.log" for name in ("sandbox", "shop")}
+    do(*services.command("pki"))
+    with ExitStack() as opened:
+        inside = network.command("database")
+        url = opened.enter_context(postgresql(fsync=False, inside=inside, network="10.213.0.0/24"))
+        with psycopg.connect(url, autocommit=True) as database:
+            database.execute("CREATE ROLE sandbox LOGIN")
+            database.execute("CREATE DATABASE sandbox OWNER sandbox")
+        sandbox = opened.enter_context(services.running("sandbox", logs["sandbox"]))
+        services.wait_until_healthy("sandbox", sandbox, logs["sandbox"])
+        opened.enter_context(services.running("shop", logs["shop"]))
+        command = network.command("tests", sys.executable, CLIENT, bank)
+        environment = {"PATH": f"{TPPKIT.parent}:{os.environ['PATH']}", "TPPKIT_CONTROL_TOKEN": token}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        said = "".join(path.read_text() for path in logs.values())
+        assert done.returncode == 0, done.stdout + done.stderr + said
+    assert json.loads(done.stdout.splitlines()[-1]) == {"after a reset": "RESOURCE_UNKNOWN"}
+    assert token not in said + (bank / "ready.json").read_text()
+    assert {path.stat().st_uid for path in bank.rglob("*")} == {10001}
