@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from uuid import UUID, uuid4
 
@@ -173,6 +174,7 @@ def test_an_answer_is_truncated_in_its_body_or_before_its_head(bank, tpp, legacy
         legacy.send("POST", f"/ais/{new_id()}", {"acc": ONA_PHONE})
 
 
+@pytest.mark.slow
 def test_a_late_answer_and_a_slow_body_take_real_time(bank, tpp):
     with faulty(bank, "late", delay_s=1):
         tpp.http.timeout, usual = httpx.Timeout(0.4), tpp.http.timeout
@@ -184,6 +186,18 @@ def test_a_late_answer_and_a_slow_body_take_real_time(bank, tpp):
             assert tpp.initiate().status_code == 201
             assert time.monotonic() - began >= 0.9
     tpp.http.timeout = usual
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["late", "slow-body"])
+def test_a_sandbox_that_stops_sends_what_it_holds_back(name, open_bank, connect):
+    with ThreadPoolExecutor(1) as client:
+        with open_bank(checked=False, faults=(f"psd2 {name}",)) as server:
+            asked, began = client.submit(connect(server).initiate), time.monotonic()
+            while not server.sandbox.faults.is_empty:
+                time.sleep(0.02)
+        assert time.monotonic() - began < 20
+        assert asked.result(5).status_code == 201
 
 
 def test_a_handshake_shows_an_expired_certificate(bank, connect):

@@ -93,6 +93,7 @@ class BoundedHttp(HttpToolsProtocol):
     _reason = ""
     _status = HTTPStatus.BAD_REQUEST  # of the answer to a request that is not accepted
     _active_at = 0.0
+    _is_stopping = False
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -241,9 +242,14 @@ class BoundedHttp(HttpToolsProtocol):
 
     async def wait(self, seconds: float, receive: Receive) -> None:
         """See `connection.Connection`."""
+        if self._is_stopping:
+            return
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await wait_for_disconnect(receive)
+            try:
+                async with asyncio.timeout(seconds):
+                    await wait_for_disconnect(receive)
+            except asyncio.CancelledError:  # the server stops, so the answer is sent at once
+                self._is_stopping = True
 
     def end(self, reason: str) -> None:
         """Close the connection at once."""

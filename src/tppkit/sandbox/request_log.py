@@ -121,7 +121,6 @@ class RequestLog:
             nonlocal written
             if not written:
                 written = True
-                exchange = exchange_of(scope.get("extensions") or {})
                 fault = "" if exchange is None else exchange.fault or ""
                 with suppress(OSError):  # a closed pipe must not fail a request
                     target = shown_target(scope["extensions"][RAW_TARGET]["target"])
