@@ -62,6 +62,7 @@ from tppkit.seals import PROFILES, CertificateForm, KeyIdForm, Message, Seal, Se
 from tppkit.seals.certificate_header import read_certificate as read_sent_certificate
 from tppkit.seals.certificate_header import write_certificate
 from tppkit.seals.diagnose import diagnose_request
+from tppkit.seals.form_data import uploaded_file
 from tppkit.seals.key_id import verify_key_id
 from tppkit.seals.profiles import PSD2_V1
 from tppkit.testpki import Pki, certificate_pem, make_pki
@@ -236,7 +237,17 @@ def detached_jws() -> list[bytes]:
     header = make_jws_header(
         ("(request-target)", "digest"), algorithm="ES256", signed_at=AT, certificates=[pki().qseal.certificate.der]
     )
-    return [make_detached_jws(header, bytes(64)).encode()]
+    over_body = make_jws_header(
+        ("(body)",), algorithm="ES256", signed_at=AT, private={"http://a.example/b": "c"}, b64=False
+    )
+    return [make_detached_jws(one, bytes(64)).encode() for one in (header, over_body)]
+
+
+def read_form(data: bytes) -> None:
+    """A form: its file is a part of it."""
+    with suppress(FormatError):
+        if (file := uploaded_file(data, None)) is not None and file not in data:
+            raise AssertionError("the file is not in the form")
 
 
 def hars() -> list[bytes]:
@@ -529,6 +540,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
     "structured-field": Target(read_dictionary, texts('a=("x";p  y);q=1, b=:YQ==:, c;d=?0, e=-7, f="\\""')),
     "content-digest": Target(text_target(parse_content_digest), texts("sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:")),
     "detached-jws": Target(text_target(parse_detached_jws), detached_jws),
+    "form-data": Target(read_form, texts('--b\r\nContent-Disposition: form-data; name="a"; filename="f"\r\n\r\nx\r\n--b--\r\n')),
     "raw-request": Target(bytes_target(parse_request), raw_requests),
     "har-request": Target(bytes_target(parse_har), hars),
     "curl-request": Target(bytes_target(parse_curl), curls),

@@ -362,11 +362,15 @@ def test_a_spoofed_certificate_header_is_ignored_and_logged(door, app, good, pki
     assert (answer.status, answer.code) == (401, "CERTIFICATE_MISSING")
 
 
-def test_answers_about_revocation_are_fetched_beside_the_event_loop(app, good, pki):
+OVER_BODY = replace(PROFILES["ukob"], name="webhook", private=(), algorithms=(("ES256", "ecdsa-p256-sha256"),))
+
+
+@pytest.mark.parametrize("profile", [PROFILES["psd2-v1"], OVER_BODY], ids=["head", "body"])
+def test_answers_about_revocation_are_fetched_beside_the_event_loop(app, pki, profile):
     went_on, waited = threading.Event(), list[bool]()
 
     def fetch(url: str, **_: Any) -> bytes:
-        waited.append(went_on.wait(10))
+        waited.append(went_on.wait(10) and threading.current_thread() is not threading.main_thread())
         raise TransportError("fetch.timeout", "no answer in time")
 
     async def beside(*given: Any) -> None:
@@ -375,9 +379,12 @@ def test_answers_about_revocation_are_fetched_beside_the_event_loop(app, good, p
 
     checker = RevocationChecker(fetch=fetch, policy=RevocationPolicy.SOFT_FAIL)
     paths = PathVerifier(make_anchors(pki.authorities), revocation=checker)
-    gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=SealPolicy(paths), now=lambda: AT)
+    seals = SealPolicy(paths, profile=profile, certificates={"k": pki.qseal.certificate})
+    gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=seals, now=lambda: AT)
+    seal = Seal.for_key(pki.qseal.certificate, pki.qseal.key, profile=profile, key_id="k")
+    good = sign_request(request(), seal=seal, at=AT)
     assert call(beside, scope_of(good, pki.qwac), [good.body]).status == 201
-    assert set(waited) == {True}
+    assert waited == [True] * 3
 
 
 def test_a_caller_whose_answers_are_slow_delays_no_other(app, good, seal, pki):
