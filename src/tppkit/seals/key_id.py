@@ -72,6 +72,7 @@ class KeyIdStyle:
 
 
 BERLIN_GROUP = KeyIdStyle()
+_MAX_NAME = 4096
 
 _Comparable = tuple[frozenset[Attribute], ...]
 
@@ -197,7 +198,9 @@ def _read(text: str, style: KeyIdStyle) -> tuple[str, str | None]:
 
 
 def is_name_of(text: str, name: DistinguishedName) -> bool:
-    """Whether a text is this name, in any of the spellings that are read in a keyId."""
+    """Whether a text of at most 4,096 characters is this name, in any of the spellings that are read in a keyId."""
+    if len(text) > _MAX_NAME:
+        return False
     names, _ = _names(text, drops_newlines=False)
     return not names.isdisjoint((name.comparable, name.comparable[::-1]))
 

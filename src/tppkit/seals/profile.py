@@ -304,7 +304,7 @@ class SealProfile:
             or not all(map(_PRIVATE_NAME.fullmatch, names))
         ):
             raise self._malformed("private has a name twice, a malformed one, or one that JSON Web Signatures define")
-        if rules.count("time") > 1 or not all(rule in _PRIVATE_RULES or rule[:1] == "=" != rule for rule in rules):
+        if rules.count("time") > 1 or not all(rule in _PRIVATE_RULES or re.match("=.", rule) for rule in rules):
             raise self._malformed(
                 f"a rule of private is not {', '.join(_PRIVATE_RULES)} or =TEXT, or time appears twice"
             )

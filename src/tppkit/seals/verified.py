@@ -130,7 +130,8 @@ class VerifiedHead(NamedTuple):
             SignatureRejected: `digest.mismatch`, `signature.uncovered`.
             FormatError: `form-data.*`, the profile hashes the file of a form.
         """
-        message = self.unverified_message._replace(body=body)
+        method, target, headers, _ = self.unverified_message
+        message = Message(method, target, headers, body)
         require_body(self.digest, message, self.profile)
         return VerifiedRequest(*self[:-2], message, self.date_fault)
 

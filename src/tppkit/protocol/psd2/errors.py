@@ -46,6 +46,7 @@ _ROWS = (
     ("seal.unknown-certificate", 401, "SIGNATURE_INVALID"),
     ("jws.", 401, "SIGNATURE_INVALID"),
     ("structured.", 401, "SIGNATURE_INVALID"),
+    ("form-data.", 400, "FORMAT_ERROR"),
     ("base64.", 401, "SIGNATURE_INVALID"),
     *COMMON_ROWS,
     ("transport.timeout", 408, "FORMAT_ERROR"),
