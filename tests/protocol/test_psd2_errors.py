@@ -40,6 +40,7 @@ OURS: Mapping[str, str] = MappingProxyType(
         "origin.malformed": "the origin is a setting of the verifier, not part of a request",
         "profile.file": "a mistake in a profile's file",
         "request.signature": "no endpoint accepts requests for certificates",
+        "seal.body-needed": "the gate verifies seals over the body when the body is there",
         "seal.header-present": "sealing, not verifying",
         "replay.unavailable": "the request was right, and our store failed: 503",
         "transport.busy": "the request was right, and all threads were waiting for a network: 503",

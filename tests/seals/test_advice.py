@@ -38,7 +38,7 @@ def full_request(row: SealProfile) -> Message:
     return request_for(row).with_headers(*more)
 
 
-@ROWS
+@pytest.mark.parametrize("row", [row for row in PROFILES.values() if not row.covers_body], ids=lambda row: row.name)
 @pytest.mark.parametrize("covered", [("date",), ("date", "x-forwarded-for")], ids=["too little", "something else"])
 def test_what_a_refusal_says_to_cover_is_accepted(row, covered, rsa_pki):
     message, policy = full_request(row), policy_of(row, rsa_pki)

@@ -270,7 +270,7 @@ def test_every_digest_of_a_header_is_compared(pki, policy):
 
 def test_a_digest_in_the_form_of_another_format_is_refused():
     with refused(FormatError, "structured.malformed"):
-        require_body(make_digest(REQUEST.body), REQUEST.body, PROFILES["amazon"])
+        require_body(make_digest(REQUEST.body), REQUEST, PROFILES["amazon"])
 
 
 def test_the_rules_for_no_body_are_the_same_in_halves(pki):
