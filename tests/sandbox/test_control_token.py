@@ -69,15 +69,26 @@ async def test_another_name_is_refused_even_with_the_token(host):
 @pytest.mark.parametrize("token", [TOKEN, None])
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 @pytest.mark.parametrize(
-    "origin", ["https://evil.example", "null", "", "http://sandbox.evil.example", "http://sandbox@evil.example"]
-)
+    "origin",
+    [
+        "https://evil.example", "null", "", "http://sandbox.evil.example", "http://sandbox@evil.example", "http://sandbox:3000",
+        "http://sandbox", "https://sandbox:8446", "http://localhost:8446", "http://127.0.0.1:8446", "sandbox:8446",
+    ],
+)  # fmt: skip
 async def test_a_page_of_another_origin_is_refused(origin, method, token):
     sent = {"Authorization": RIGHT, "Origin": origin, "Content-Type": "application/json"}
     assert (await answer_of(sent, token=token, method=method))[:2] == (403, "control.origin")
 
 
-async def test_a_page_of_the_own_origin_is_answered():
-    assert (await answer_of({"Authorization": RIGHT, "Origin": "http://sandbox:8446"}))[:2] == (200, "")
+@pytest.mark.parametrize("host", ["sandbox:8446", "localhost:8446", "127.0.0.1:8446", "[::1]:8446", "LOCALHOST:8446"])
+async def test_a_page_of_the_own_origin_is_answered(host):
+    sent = {"Authorization": RIGHT, "Host": host, "Origin": f"http://{host.lower()}"}
+    assert (await answer_of(sent))[:2] == (200, "")
+
+
+async def test_a_program_on_this_machine_serves_pages_of_another_origin():
+    sent = {"Host": "localhost:8446", "Origin": "http://localhost:3000"}
+    assert (await answer_of(sent, token=None))[:2] == (403, "control.origin")
 
 
 @pytest.mark.parametrize(

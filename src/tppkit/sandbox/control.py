@@ -73,8 +73,9 @@ def control_host(
 ) -> ASGIApp:  # fmt: skip
     """Make the control host with these routes.
 
-    A web page of another origin must not move the clock. So an `Origin` must name this host, and only `application/json` is accepted,
-    which browsers do not send across origins without a preflight request. After DNS rebinding, a page has the origin of this host, so
+    A web page of another origin must not move the clock. So an `Origin` must be that of the request's `Host`, also its port, because
+    other programs on this machine serve pages too. And only `application/json` is accepted, which browsers do not send across origins
+    without a preflight request. After DNS rebinding, a page has the origin of this host, so
     `Host` must be a loopback name or one of `names`; other requests are answered with 421.
 
     Args:
@@ -97,8 +98,8 @@ def control_host(
                 401,
                 VerificationError("control.unauthorized", f"the call needs Authorization: Bearer and {TOKEN_VARIABLE}"),
             )
-        origin = request.headers.get("origin")
-        if origin is not None and not _is_named(origin.partition("://")[2], names):
+        origins = request.headers.getlist("origin")
+        if origins not in ([], [f"http://{request.headers['host'].lower()}"]):
             return _refusal(403, FormatError("control.origin", "the request is from a web page of another origin"))
         return None
 
