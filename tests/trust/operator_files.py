@@ -54,9 +54,9 @@ class OperatorFiles:
         replace_file(self.lists / "lotl.xml", sign(top, self.commission))
         replace_file(self.lists / "PT.xml", sign(write_list(national), self.operator))
 
-    def write_crls(self, at: datetime, *revoked: int) -> None:
+    def write_crls(self, at: datetime, *revoked: int, days: int = 30) -> None:
         entries = tuple(Revocation(serial, at) for serial in revoked)
-        pki = replace(self.pki, revocations=MappingProxyType({self.pki.qwac_ca.label: entries}))
+        pki = replace(self.pki, days=days, revocations=MappingProxyType({self.pki.qwac_ca.label: entries}))
         for issuer in pki.issuers:
             replace_file(self.crls / f"{issuer.label}.crl", pki.crl(issuer, at=at))
 

@@ -19,6 +19,7 @@ from tppkit.certificates import Use
 from tppkit.errors import CertificateRejected, ConfigurationError, TppkitError, VerificationError
 from tppkit.testpki import certificate_pem, make_pki
 from tppkit.trust import Reloader, TrustMaterial, load_trust
+from tppkit.trust.material_files import MaterialFiles
 from tppkit.web import QwacPolicy
 from tppkit.web.caller import PeerCertificate
 
@@ -74,6 +75,7 @@ BROKEN = {
     "no CRL": (lambda f: [one.unlink() for one in f.crls.iterdir()], "trust.no-answers"),
     "one CRL less": (lambda f: next(f.crls.iterdir()).unlink(), "crl.missing"),
     "an older CRL": (lambda f: f.write_crls(AT - timedelta(minutes=5)), "crl.rollback"),
+    "an expired CRL": (lambda f: f.write_crls(AT + timedelta(minutes=1), days=0), "revocation.stale"),
     "a future CRL": (lambda f: f.write_crls(LATER + timedelta(days=1)), "revocation.future"),
 }
 
@@ -122,6 +124,38 @@ def test_a_crl_that_another_key_signed_is_refused(files):
     )
     with refused(VerificationError, "crl.signature"):
         material.reload()
+
+
+def test_authorities_that_have_all_expired_are_refused(files):
+    material = files.load()
+    old = make_pki(at=AT - timedelta(days=20_000), seed=3)
+    for file, authority in zip(sorted(files.anchors.iterdir()), old.authorities, strict=True):
+        file.write_bytes(certificate_pem(authority))
+    with refused(ConfigurationError, "trust.no-anchors"):
+        material.reload()
+
+
+def test_files_that_change_while_they_are_read_are_read_again_but_not_for_ever(files):
+    reading, left = MaterialFiles(files.anchors, files.lists, None), [1]
+
+    def change() -> None:
+        if left:
+            left.pop()
+            files.write_anchors()
+
+    _, times = reading.read(pace=change)
+    assert times == reading.times()
+    with refused(ConfigurationError, "trust.changing"):
+        reading.read(pace=files.write_anchors)
+
+
+def test_a_part_whose_files_did_not_change_is_not_read_again(files):
+    material = files.load()
+    lists, answers = material.lists, material.revocation
+    files.write_anchors(files.pki.qseal_ca.certificate)
+    assert material.reload()
+    assert (material.lists, material.revocation) == (lists, answers)
+    assert verdict(material, files.pki.qwac.certificate) == "trusted"
 
 
 def test_files_with_other_times_and_the_same_content_end_no_verdict(files):
@@ -237,6 +271,7 @@ def test_a_reloader_is_started_once(files):
         pass
 
 
-def test_an_interval_that_is_no_time_is_refused():
+@pytest.mark.parametrize("every", [0, -1, float("nan"), float("inf")])
+def test_an_interval_that_is_no_time_is_refused(every):
     with refused(ConfigurationError, "reload.every"):
-        Reloader(every=0)
+        Reloader(every=every)

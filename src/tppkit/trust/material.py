@@ -185,10 +185,11 @@ class TrustMaterial(UseVerifier):
         """Read the files again, check them completely, and use them from the next request on.
 
             material = load_trust(trust="anchors", answers=["crls"])
-            signal.signal(signal.SIGHUP, lambda *_: material.reload())
+            changed = await asyncio.to_thread(material.reload)
 
         All is replaced in one step, and every remembered verdict ends, also in the policies that use this material. After an error
-        all stays as it was. No request waits for a reload.
+        all stays as it was. No request waits for a reload, which rests often so that it leaves the interpreter to them: big lists take
+        seconds. A `Reloader` calls it when files change.
 
         Args:
             at: the present time, aware; None for that of the clock of `load_trust`.

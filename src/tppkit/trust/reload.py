@@ -20,6 +20,7 @@ from tppkit._clock import Clock, utc_now
 from tppkit.errors import ConfigurationError, TppkitError
 
 _LOG = logging.getLogger("tppkit.trust")
+_DAY_S = 86_400
 RELOADED, UNCHANGED, REFUSED = "reloaded", "unchanged", "refused"
 OnReload = Callable[[str, str, float], object]  # called with an outcome, a code or "", and seconds, for metrics
 
@@ -75,14 +76,16 @@ class Reloader:
         now: the clock.
 
     Raises:
-        ConfigurationError: `reload.every`, it is not above 0.
+        ConfigurationError: `reload.every`, it is not above 0 and at most a day.
     """
 
     def __init__(
         self, *sources: Reloadable, every: float, on_reload: OnReload | None = None, now: Clock = utc_now
     ) -> None:
-        if not every > 0:
-            raise ConfigurationError("reload.every", f"every={every} is not a number of seconds above 0")
+        if not 0 < every <= _DAY_S:
+            raise ConfigurationError(
+                "reload.every", f"every={every} is not a number of seconds above 0 and up to a day"
+            )
         self._watched = [_Watched(source) for source in sources]
         self._every = every
         self._on_reload = on_reload
