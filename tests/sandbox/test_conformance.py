@@ -210,7 +210,7 @@ def paid(id_: str, *, fault: str | None = None, begun_s: float = 0.0, **parts: A
         "row": "initiate_payment", **parts,
     }  # fmt: skip
     return Exchange(
-        headers=(("X-Request-ID", id_),), started_s=begun_s, fault=fault, **given
+        headers=(("x-request-id", id_),), started_s=begun_s, fault=fault, **given
     )  # fmt: skip
 
 
