@@ -159,7 +159,7 @@ class Services:
 
     def wait_until_healthy(self, name: str, process: subprocess.Popen[bytes], log: Path) -> None:
         """Wait for the health check of the image."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         check = self.command(name, *self._image.said["HEALTHCHECK"])
         while subprocess.run(check, capture_output=True, check=False).returncode != 0:
             assert process.poll() is None and time.monotonic() < deadline, log.read_text()  # noqa: PT018

@@ -99,7 +99,7 @@ def test_a_suite_in_a_container_drives_the_sandbox_by_name_with_the_token_and_re
         opened.enter_context(services.running("shop", logs["shop"]))
         command = network.command("tests", sys.executable, CLIENT, bank)
         environment = {"PATH": f"{TPPKIT.parent}:{os.environ['PATH']}", "TPPKIT_CONTROL_TOKEN": token}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
         said = "".join(path.read_text() for path in logs.values())
         assert done.returncode == 0, done.stdout + done.stderr + said
     assert json.loads(done.stdout.splitlines()[-1]) == {"after a reset": "RESOURCE_UNKNOWN"}

@@ -56,13 +56,17 @@ def use(bank: Sandbox) -> list[str]:
     gateway.pay(order.id, card=VISA)
     bank.control("POST", "/instant", {"country": "DE", "reachable": False})
     bank.control("POST", "/legacy/provider", {"callback_url": "https://93.184.216.34/callback"})
-    bank.control("POST", "/faults", {"name": "drop"})
+    assert len(bank.control("POST", "/faults", {"name": "drop"})) == 1
+    with httpx.Client(transport=bank.transport(bank.identity())) as http:
+        http.get(bank.addresses.psd2_url + "/psd2/v1/accounts")  # without X-Request-ID
+    assert bank.control("GET", "/report")["rules"]
     bank.advance(timedelta(days=2))
     bank.control("POST", "/clock/freeze")
     assert bank.control("GET", "/ledger/check") == {"ok": True, "differences": []}
     return [payment.payment_id, consent.consent_id, order.id]
 
 
+@pytest.mark.earns("request-id-missing")
 def test_everything_is_as_in_a_fresh_folder_and_keys_stay():
     with Sandbox(seed=11) as bank:
         fresh, key = counts(bank), (bank.directory / "legacy" / "test.key").read_bytes()
@@ -75,7 +79,7 @@ def test_everything_is_as_in_a_fresh_folder_and_keys_stay():
             assert counts(bank) == fresh
             assert utc_now() - timedelta(seconds=5) < bank.now() <= utc_now()
             assert not bank.control("GET", "/clock")["frozen"]
-            assert (bank.control("DELETE", "/faults"), bank.control("GET", "/requests")) == ([], [])
+            assert (bank.control("GET", "/report")["rules"], bank.control("GET", "/requests")) == ([], [])
             assert bank.evidence() == []
             with refused(RequestRefused, "request.refused"):
                 bank.client().payment_status(first[0])
