@@ -22,6 +22,7 @@ LIMITS = {
         "httpsig.cavage:MAX_HEADER_LENGTH", "seals.certificate_header:MAX_CERTIFICATE_HEADER", "httpsig.digest:MAX_DIGEST_LENGTH",
     ),
     "a structured field": ("httpsig.structured:MAX_FIELD_LENGTH", "httpsig.jws:MAX_JWS_LENGTH"),
+    "a form whose file is sealed": ("seals.form_data:MAX_PARTS", "seals.form_data:MAX_PART_HEADERS_BYTES"),
     "a proxy's header with a certificate": ("web.proxies:MAX_HEADER", "web.caller:MAX_CHAIN"),
     "the replay guard's memory": ("web.replay_stores.memory:MAX_BYTES", "web.replay:MAX_ANSWER_BYTES"),
     "a request body of the PSD2 interface": ("protocol.wire:MAX_BODY_BYTES", "_encoding:MAX_JSON_DEPTH"),
