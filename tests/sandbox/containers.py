@@ -42,18 +42,20 @@ class Image:
     said: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=lambda: {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
 
-    def build(self, file: Path, **folders: Path) -> None:
-        """Take each step of the file; `folders` replace folders beside it."""
+    def build(self, file: Path, *, start: bool = True, rest: bool = True, **folders: Path) -> None:
+        """Take FROM, which is the start, and each step after it; `folders` replace folders beside the file."""
         for line in file.read_text().splitlines():
-            word, _, rest = line.partition(" ")
+            word, _, said = line.partition(" ")
+            if not (start if word == "FROM" else rest):
+                continue
             match word:
                 case "FROM":
-                    do("mmdebstrap", "--mode=root", "--variant=minbase", *_SLIM, _SUITES[rest], self.root)
+                    do("mmdebstrap", "--mode=root", "--variant=minbase", *_SLIM, _SUITES[said], self.root)
                     shutil.copy("/etc/resolv.conf", self.root / "etc" / "resolv.conf")
                 case "RUN":
-                    do(*self.command("/bin/sh", "-c", rest))
+                    do(*self.command("/bin/sh", "-c", said))
                 case "COPY":
-                    source, target = rest.split()
+                    source, target = said.split()
                     found, place = folders.get(source, file.parent / source), self.root / target.lstrip("/")
                     if found.is_dir():
                         shutil.copytree(found, place)
@@ -61,14 +63,14 @@ class Image:
                         place.mkdir(parents=True, exist_ok=True)
                         shutil.copy(found, place)
                 case "ENV":
-                    name, _, value = rest.partition("=")
+                    name, _, value = said.partition("=")
                     self.env[name] = value
                 case "HEALTHCHECK":
-                    self.said[word] = json.loads(rest.partition(" CMD ")[2])
+                    self.said[word] = json.loads(said.partition(" CMD ")[2])
                 case "ENTRYPOINT" | "CMD":
-                    self.said[word] = json.loads(rest)
+                    self.said[word] = json.loads(said)
                 case "USER" | "WORKDIR":
-                    self.said[word] = rest
+                    self.said[word] = said
                 case "VOLUME" | "EXPOSE" | "#" | "":
                     pass
                 case _:

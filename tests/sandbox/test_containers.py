@@ -46,20 +46,32 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def image(network: Network, wheels: Path) -> Iterator[Image]:
-    """The image of the Containerfile, which takes one minute to three."""
+def base(network: Network, wheels: Path) -> Iterator[Image]:
+    """The root that the Containerfile starts from."""
     needed("mmdebstrap")
     made = Image(wheels.parent / "root")
-    made.build(FOLDER / "Containerfile", wheels=wheels)
-    (made.root / "etc" / "hosts").write_text(network.hosts)
+    made.build(FOLDER / "Containerfile", rest=False)
     yield made
     shutil.rmtree(made.root)
+
+
+@pytest.fixture(scope="module")
+def image(base: Image, network: Network, wheels: Path) -> Image:
+    """The image of the Containerfile."""
+    base.build(FOLDER / "Containerfile", start=False, wheels=wheels)
+    (base.root / "etc" / "hosts").write_text(network.hosts)
+    return base
 
 
 def test_the_folder_has_wheels_only_and_the_one_of_this_version(wheels):
     names = {path.name for path in wheels.iterdir()}
     assert f"tppkit-{__version__}-py3-none-any.whl" in names
     assert {name.rpartition(".")[2] for name in names} == {"whl"}
+
+
+def test_the_root_is_debian_12_without_python(base):
+    assert (base.root / "etc" / "debian_version").read_text().startswith("12.")
+    assert not (base.root / "usr" / "bin" / "python3").exists()
 
 
 def test_the_image_runs_the_wheel_of_this_version_without_rights(image):
