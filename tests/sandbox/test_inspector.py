@@ -191,6 +191,28 @@ def test_hostile_bodies_are_shown_as_printable_text(body):
     assert shown_body(body, is_whole=True, is_plain=False) is None
 
 
+def test_card_data_with_other_names_is_not_shown():
+    names = (
+        "security_code",
+        "cv2",
+        "cvv2",
+        "cvc2",
+        "CSC",
+        "exp",
+        "expMonth",
+        "expirationDate",
+        "cardExpiry",
+        "track1",
+        "track2",
+    )
+    for name in names:
+        shown = shown_body(
+            f'{{"x": {{"{name}": "739", "text": "{CARD}=73912"}}}}'.encode(), is_whole=True, is_plain=False
+        )
+        assert shown is not None
+        assert "739" not in shown, name
+
+
 def test_unknown_numbers_and_filters_have_typed_answers(inside, browser):
     with httpx.Client(base_url=inside.addresses.psd2_url, transport=inside.transport(inside.identity())) as http:
         http.request("GET", f"/{MARKUP}%7f", headers={"a": MARKUP, "b": "\x01"}, content=MARKUP)

@@ -6,8 +6,10 @@ import asyncio
 import io
 import logging
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import httpx
@@ -18,7 +20,8 @@ from tppkit.errors import TransportError
 from tppkit.protocol.refusals import Refusals
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.control import CONTROL_REFUSALS
-from tppkit.sandbox.request_log import LimitedHandler, RequestLog, without_secrets
+from tppkit.sandbox.exchange import Exchange
+from tppkit.sandbox.request_log import LimitedHandler, RequestLog, shown_target, without_secrets
 from tppkit.web.sources import RAW_TARGET
 
 UUID = "12345678-1234-1234-1234-123456789012"
@@ -127,10 +130,55 @@ def test_a_token_is_never_shown(target):
         ("/gateway/orders/TOKEN", "/gateway/orders/***"),
         ("/%67ateway/links%2FTOKEN?x", "/%67ateway/links%2F***?x"),
         (f"/gateway/orders/{UUID}/pay", f"/gateway/orders/{UUID}/pay"),
+        # Parameters with a name of secrets, also below an encoded address.
+        (
+            "/v1/orders/?api_key=ab.c%26d;e&pan=4111%201111%201111%201111&page=2",
+            "/v1/orders/?api_key=***&pan=***&page=2",
+        ),
+        ("/clock?access_token=KEY", "/clock?access_token=***"),
+        ("/clock?%61ccess%255Ftoken=KEY&x=1", "/clock?%61ccess%255Ftoken=***&x=1"),
+        ("/a?next=https%3A%2F%2Fb%3Fc%3D1%26token%3DKEY&x=1", "/a?next=https%3A%2F%2Fb%3Fc%3D1%26token%3D***&x=1"),
+        ("/a;token=KEY?b&cvv2=739&Client-Secret==K=E", "/a;token=***&cvv2=***&Client-Secret==***"),
+        ("token=KEY&exp_month=12", "token=***&exp_month=***"),
+        (
+            "/a?dateFrom=2026-06-01&bookingStatus=both&fields=id,state",
+            "/a?dateFrom=2026-06-01&bookingStatus=both&fields=id,state",
+        ),
+        # Numbers after a card number belong to it.
+        ("/v1/4111111111111111/739/x", "/v1/***/x"),
+        ("/v1/4111111111111111%2F12%2F%330%252f0739", "/v1/***"),
+        ("4111111111111111=30121", "***"),
+        # An organisation identifier in hexadecimal is no card number, unless it contains one.
+        ("CA=2.5.4.97=#0c0f4e54524c542d313233343536373839,O=a", "CA=2.5.4.97=#0c0f4e54524c542d313233343536373839,O=a"),
+        ("2.5.4.97=#0c1034313131313131313131313131313131", "2.5.4.97=#0c***"),
+        ("2.5.4.97=#4111111111111111", "2.5.4.97=#***"),
     ],
 )
 def test_secrets_of_a_target_are_not_shown(target, shown):
     assert without_secrets(target) == shown
+
+
+def test_hostile_texts_take_no_long_time_to_mask():
+    start = time.process_time()
+    for part in ("=", "%3d", "%25", "a=", "token=%3D", "4", "4111111111111111/7", "1%2f", "=#0c7f", "a%3Da"):
+        without_secrets(part * (65_536 // len(part)))
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("host", "row", "target", "shown"),
+    [
+        ("legacy", None, b"/acc/0123456789abcdef0123456789abcdef/LIST", "/acc/***/LIST"),
+        ("legacy_live", None, b"/tx/%61" + b"b" * 30 + b"?token=f&x=" + b"c" * 40, "/tx/***?token=***&x=***"),
+        ("legacy", "pay", b"/pis/TOKEN/TX/" + b"a" * 24, "/pis/***/TX/" + "a" * 24),
+        ("psd2", None, b"/psd2/v1/payment/" + b"a" * 24, "/psd2/v1/payment/" + "a" * 24),
+    ],
+)
+def test_a_wrong_path_with_a_legacy_token_does_not_show_it(host, row, target, shown):
+    exchange = Exchange(
+        host=host, at=datetime.now(UTC), started_s=0, method="GET", target=target.decode(), headers=(), row=row
+    )
+    assert shown_target(target, exchange) == shown
 
 
 def test_the_reason_of_a_refusal_does_not_show_a_token_either(logged, connect, caplog):

@@ -45,7 +45,7 @@ class Kept:
     @property
     def target(self) -> str:
         """The target as the log shows it."""
-        return shown_target(self.exchange.target.encode("latin-1"))
+        return shown_target(self.exchange.target.encode("latin-1"), self.exchange)
 
 
 class LatestRequests:

@@ -8,15 +8,16 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
+from functools import lru_cache
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tppkit._iban import is_iban
 from tppkit._text import printable
 from tppkit.protocol.refusals import Refusals
-from tppkit.sandbox.exchange import exchange_of
+from tppkit.sandbox.exchange import Exchange, exchange_of
 from tppkit.web.sources import RAW_TARGET
 
 _CONNECTIONS = ("tppkit.sandbox.http", "tppkit.sandbox.tls")  # loggers
@@ -44,30 +45,93 @@ _PAGE = re.compile(
     re.IGNORECASE,
 )  # fmt: skip
 # A card number has 12 digits or more, with at most one separator between two digits, perhaps percent-encoded. Time stamps have fewer
-# digits before a letter or colon.
+# digits before a letter or colon. Numbers after it are its expiry date and security code, or the rest of a track.
+_DIGIT = "(?:[0-9]|%(?:25)*3[0-9])"
 _CARD = re.compile(
-    r"(?:[0-9]|%(?:25)*3[0-9])(?:(?:[ +._-]|%(?:25)*(?:[02][0-9a-f]|5f))?(?:[0-9]|%(?:25)*3[0-9])){11,}", re.IGNORECASE
-)
-_MAYBE_CARD = re.compile("[0-9 +._-]{12}")
-_ID = re.compile(  # a UUID, or what may be an IBAN
-    rf"(?<![0-9a-z])(?:{_UUID}[0-9a-f]{{12}}|(?P<iban>[a-z]{{2}}[0-9]{{2}}[0-9a-z]{{11,30}}))(?![0-9a-z])",
+    rf"{_DIGIT}(?:(?:[ +._-]|%(?:25)*(?:[02][0-9a-f]|5f))?{_DIGIT}){{11,}}+"
+    rf"(?:(?:[^0-9a-z%]|%(?:25)*(?:[02][0-9a-f]|3[a-f]|5[b-f]|7[b-e])){_DIGIT}++)*+",
     re.IGNORECASE,
 )
+_MAYBE_CARD = re.compile("[0-9 +._-]{12}")
+_ID = (
+    re.compile(  # a UUID, what may be an IBAN, or a text of a distinguished name in hexadecimal (RFC 4514 section 2.4)
+        rf"(?<![0-9a-z])(?:{_UUID}[0-9a-f]{{12}}|(?P<iban>[a-z]{{2}}[0-9]{{2}}[0-9a-z]{{11,30}})"
+        r"|(?<==)#(?P<der>(?:0c|13|16)[0-7][0-9a-f](?:[0-9a-f]{2}){1,127}))(?![0-9a-z])",
+        re.IGNORECASE,
+    )
+)
+_SECRET = re.compile(
+    r"authorization|cookie|token|secret|passw|credential|session|assertion|otp|api.?key|(^|[_-])key", re.IGNORECASE
+)
+_CARD_DATA = re.compile(
+    "(?:card)?(?:pan|cv[cv]?|csc|(?:security|verification)(?:code|value|number)|exp(?:iry|iration)?(?:date|month|year)?"
+    "|track(?:data)?)|card(?:no|number)?|primaryaccountnumber|receiveraccountnumber"
+)
+_PUBLIC = frozenset({"keyid"})
+_EQUALS = re.compile("(?:=|%(?:25)*3d)++", re.IGNORECASE)
+_MAX_NAME = 96  # characters before an equals sign in which the name of a parameter is looked for
+_BEFORE_NAME = re.compile(r"[\s?&;#/,\"'(]")
+_VALUE = re.compile(r"[^\s&\"'<>]+")
+_TOKEN_HOSTS = frozenset({"legacy", "legacy_live"})  # tokens are in their paths
+_LEGACY_TOKEN = re.compile("(?:[0-9a-z]|%(?:25)*(?:3[0-9]|[46][1-9a-f]|[57][0-9a])){20,}+", re.IGNORECASE)
 
 
 def without_secrets(text: str) -> str:
-    """Replace the secret part of each approval link, page address and login code, each access token and each card number in a text."""
+    """Replace secrets in a text by `***`.
+
+    They are the secret part of each approval link, page address and login code, each access token, the value of each parameter (as
+    `name=value`) with a name of secrets or card data, and each card number with the numbers after it.
+    """
     lower = text.lower()
     if any(word in lower for word in _SECRETS):  # the patterns take ten times as long
         for pattern in (_LINK, _TOKEN, _PAGE, _LOGIN):
             text = pattern.sub(r"\1***", text)
+    if "=" in text or "%" in text:
+        text = _without_values(text)
     return _without_cards(text) if "%" in text or _MAYBE_CARD.search(text) else text
+
+
+def is_secret(name: str) -> bool:
+    """Whether values with this name (of a header, a field or a parameter) are secrets or card data."""
+    plain = re.sub("[^a-z]", "", name.lower())
+    return plain not in _PUBLIC and (_SECRET.search(name) is not None or _CARD_DATA.fullmatch(plain) is not None)
+
+
+@lru_cache
+def _ends_secret(text: str) -> bool:
+    """Whether a text ends with the name of a secret, perhaps percent-encoded."""
+    if "%" in text:
+        text = unquote(re.sub("%(?:25)+", "%", text), "latin-1")
+    return is_secret(_BEFORE_NAME.split(text)[-1])
+
+
+def _without_values(text: str) -> str:
+    parts, shown, begin = [], 0, 0
+    for found in _EQUALS.finditer(text):
+        if found.start() < shown:
+            continue
+        name = text[max(found.start() - _MAX_NAME, begin) : found.start()]
+        begin = found.end()
+        if _ends_secret(name.rpartition("&")[2]) and (value := _VALUE.match(text, begin)) is not None:
+            parts += [text[shown:begin], "***"]
+            shown = begin = value.end()
+    return "".join([*parts, text[shown:]])
+
+
+def _is_id(found: re.Match[str]) -> bool:
+    if found["iban"] is not None:
+        return is_iban(found["iban"].upper())
+    if found["der"] is not None:
+        raw = bytes.fromhex(found["der"])
+        text = raw[2:].decode("latin-1")
+        return raw[1] == len(raw) - 2 and text.isprintable() and _CARD.search(text) is None
+    return True
 
 
 def _without_cards(text: str) -> str:
     parts, end = [], 0
     for found in _ID.finditer(text):
-        if found["iban"] is None or is_iban(found["iban"].upper()):
+        if _is_id(found):
             parts += [_CARD.sub("***", text[end : found.start()]), found[0]]
             end = found.end()
     return "".join([*parts, _CARD.sub("***", text[end:])])
@@ -123,7 +187,7 @@ class RequestLog:
                 written = True
                 fault = "" if exchange is None else exchange.fault or ""
                 with suppress(OSError):  # a closed pipe must not fail a request
-                    target = shown_target(scope["extensions"][RAW_TARGET]["target"])
+                    target = shown_target(scope["extensions"][RAW_TARGET]["target"], exchange)
                     self._keep(Logged(without_secrets(scope["method"]), target, status, code, fault))
 
         async def watch(event: Message) -> None:
@@ -190,9 +254,17 @@ class LimitedHandler(logging.StreamHandler[Any]):
         return True
 
 
-def shown_target(target: bytes) -> str:
-    """Return a target as printable ASCII, shortened, with secrets and card numbers as `***`."""
+def shown_target(target: bytes, exchange: Exchange | None = None) -> str:
+    """Return a target as printable ASCII, shortened, with secrets and card numbers as `***`.
+
+    Args:
+        target: path and query as sent.
+        exchange: its request. If no row of a legacy interface fits, each text that may be an access token is a secret.
+    """
     target = target[:_MAX_TARGET]
     text = target.decode("latin-1")
     is_visible = text.isascii() and text.isprintable() and " " not in text
-    return without_secrets(text if is_visible else quote(target, safe=VISIBLE))
+    shown = without_secrets(text if is_visible else quote(target, safe=VISIBLE))
+    if exchange is not None and exchange.row is None and exchange.host in _TOKEN_HOSTS:
+        return _LEGACY_TOKEN.sub("***", shown)
+    return shown

@@ -18,7 +18,7 @@ from tppkit.httpsig.components import Origin
 from tppkit.message import Header, Message
 from tppkit.sandbox.exchange import MAX_KEPT_BYTES, Exchange
 from tppkit.sandbox.latest_requests import Kept
-from tppkit.sandbox.request_log import without_secrets
+from tppkit.sandbox.request_log import is_secret, without_secrets
 from tppkit.seals import SealProfile
 from tppkit.seals.diagnose import Diagnosis, DiagnosisOutcome, diagnose_request
 from tppkit.seals.diagnose.report import visible
@@ -27,11 +27,6 @@ MASK = "***"
 _MAX_VALUE = 1000  # characters of a header's value that are shown
 _DIAGNOSIS_S = 10.0
 _OF_SEALS = ("signature", "digest", "seal", "key-id")  # groups of codes
-_SECRET = re.compile(
-    r"authorization|cookie|token|secret|passw|credential|session|otp|api.?key|(^|[_-])key", re.IGNORECASE
-)
-_CARD_DATA = frozenset({"pan", "card", "cardnumber", "cvc", "cvv", "expiry", "cardexpiry", "receiveraccountnumber"})
-_PUBLIC = frozenset({"keyid"})
 
 
 def shown_headers(headers: Iterable[Header]) -> list[Header]:
@@ -39,7 +34,7 @@ def shown_headers(headers: Iterable[Header]) -> list[Header]:
     return [
         (
             without_secrets(printable(name)),
-            MASK if _is_secret(name) else _shown_text(value.encode("latin-1"), _MAX_VALUE),
+            MASK if is_secret(name) else _shown_text(value.encode("latin-1"), _MAX_VALUE),
         )
         for name, value in headers
     ]
@@ -69,7 +64,7 @@ def _masked(value: Any) -> Any:
     match value:
         case dict():
             return {
-                without_secrets(name): MASK if _is_secret(name) and one is not None else _masked(one)
+                without_secrets(name): MASK if is_secret(name) and one is not None else _masked(one)
                 for name, one in value.items()
             }
         case list():
@@ -79,11 +74,6 @@ def _masked(value: Any) -> Any:
         case int() | float() if without_secrets(str(value)) != str(value):
             return MASK
     return value
-
-
-def _is_secret(name: str) -> bool:
-    plain = re.sub("[^a-z]", "", name.lower())
-    return plain not in _PUBLIC and (plain in _CARD_DATA or _SECRET.search(name) is not None)
 
 
 def _shown_text(raw: bytes, limit: int = MAX_KEPT_BYTES) -> str:
