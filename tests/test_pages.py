@@ -155,7 +155,7 @@ def test_the_blocks_about_diagnoses_run(run, shell):
 def test_the_persona_of_the_page_about_another_bank_is_used(run, shell, tmp_path):
     (tmp_path / "our-bank.toml").write_text(blocks("another-bank", "toml")[0])
     assert shell("\n".join(blocks("another-bank", "sh"))) == "no faults\n"
-    assert run(*blocks("another-bank", "python")) == blocks("another-bank", "text")[0]
+    assert run(*blocks("another-bank", "python")) == "".join(blocks("another-bank", "text"))
 
 
 @pytest.mark.parametrize("page", ["quickstart", "quickstart-legacy", "quickstart-gateway"])

@@ -19,7 +19,7 @@ from refusals import refused
 from tppkit._clock import utc_now
 from tppkit.client import Identity, Psd2Client, SealAuth
 from tppkit.client.credentials import MAX_READING, SealCredentials
-from tppkit.errors import TppkitError, TransportError
+from tppkit.errors import ConfigurationError, TppkitError, TransportError
 from tppkit.httpsig import CallableSigner, KeySigner
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.http_date import format_http_date
@@ -303,6 +303,20 @@ def test_what_is_known_of_a_request_takes_less_than_half_a_kib(bank_pki):
 
 def made_for(pki: Pki, origin: Origin | None) -> Identity:
     return identity_of(pki, Seal.for_key(pki.qseal.certificate, pki.qseal.key, origin=origin))
+
+
+def test_an_identity_that_seals_in_another_dialect_than_the_bank_is_refused_before_anything_is_sent(bank_pki):
+    def client(profile, persona="berlin-group"):
+        seal = Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key, profile=profile)
+        return Psd2Client("https://bank.example", identity=identity_of(bank_pki, seal), persona=persona)
+
+    with refused(ConfigurationError, "seal.other-dialect"):
+        client("psd2-v1")
+    own = replace(PSD2_V1, name="our-own")
+    for allowed in (("berlin-group",), (own,), ("berlin-group", "document")):
+        client(*allowed).close()
+    with refused(ConfigurationError, "profile.unknown"):
+        client("berlin")
 
 
 def test_a_seal_for_another_origin_is_refused_before_anything_is_sealed_also_a_renewed_one(bank_pki):

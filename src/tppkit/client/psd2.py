@@ -70,6 +70,7 @@ from tppkit.protocol.psd2.endpoints import (
 )
 from tppkit.protocol.psd2.payment import PAYMENT
 from tppkit.protocol.psd2.rules import parse_consent_id, parse_psu_ip_address, parse_redirect_uri
+from tppkit.seals import PROFILES
 
 DOCUMENT = "document"  # the persona
 MIN_POLL_INTERVAL_S = 2.0
@@ -104,7 +105,8 @@ class Psd2Calls(Calls):
         keep: called with each sealed request before it is sent.
 
     Raises:
-        ConfigurationError: `client.base-url`, `seal.other-origin`.
+        ConfigurationError: `client.base-url`, `seal.other-origin`; `seal.other-dialect`, the identity's seal is in another known
+            dialect than that of the persona; those of `load_persona`.
     """
 
     def __init__(
@@ -116,6 +118,7 @@ class Psd2Calls(Calls):
         found, prefix = split_base_url(origin + (bank.prefix if path_prefix is None else path_prefix))
         if found != origin:
             raise ConfigurationError("client.base-url", "path_prefix is neither empty nor a path such as /psd2/v1")
+        _require_dialect(identity, bank)
         bank = bank.changed(prefix=prefix)
         self._path_prefix = prefix
         credentials = SealCredentials(identity, origin=parse_origin(origin), now=now, keep=keep)
@@ -346,6 +349,17 @@ class Psd2Calls(Calls):
                 raise FormatError("query.missing", f"this bank requires the query parameter {absent[0]}")
         advice = to_find_out.format(id=rid)
         return self.call(row, content, query, headers=headers, request_id=rid, to_find_out=advice, **parameters)
+
+
+def _require_dialect(identity: Identity, bank: Persona) -> None:
+    """Reject an identity that seals in another known dialect than a persona names; the document leaves it to the identity."""
+    own = bank.profile if identity.seal is None else identity.seal.profile.name
+    if bank.name != DOCUMENT and own != bank.profile and own in PROFILES:
+        raise ConfigurationError(
+            "seal.other-dialect",
+            f"the identity seals in the dialect {own}, and the bank {bank.name} reads {bank.profile}: make the identity with "
+            f"profile={bank.profile!r}",
+        )
 
 
 def _demanded(row: Endpoint[Any, Any], given: Collection[str]) -> list[Header]:

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tppkit._encoding import shown
-from tppkit._text import did_you_mean
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import ConfigurationError, FormatError
-from tppkit.seals import PROFILES, KeyIdForm, SealProfile
+from tppkit.errors import FormatError
+from tppkit.seals import KeyIdForm, SealProfile
 from tppkit.seals.key_id import make_key_id
 from tppkit.testpki.folder import open_pki
 
@@ -21,19 +19,6 @@ def key_id_of(profile: SealProfile, certificate: EidasCertificate) -> str | None
     name = organization.text if organization else ""
     given = {KeyIdForm.CLIENT_ID: name, KeyIdForm.URL: f"https://tpp.example/{name}"}
     return given.get(profile.key_id.form)
-
-
-def dialect_of(name: str) -> SealProfile:
-    """Return the dialect that a persona names.
-
-    Raises:
-        ConfigurationError: `persona.invalid`, the name is unknown.
-    """
-    found = PROFILES.get(name)
-    if found is None:
-        near = did_you_mean(name, PROFILES)
-        raise ConfigurationError("persona.invalid", f"profile is {shown(name)}, not one of {', '.join(PROFILES)}{near}")
-    return found
 
 
 def sends_certificate(profile: SealProfile) -> bool:

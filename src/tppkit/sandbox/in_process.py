@@ -64,7 +64,7 @@ class Sandbox:
         seed: makes ids reproducible; by default they are random.
         persona: how the bank differs from the document: a `Persona`, the name of a shipped one (`berlin-group`), or the file of one.
         rules: the bank's rules, for example its instant cap and how long an execution takes; by default those of the persona.
-        profile: the dialect of seals; by default that of the persona.
+        profile: the dialect of seals or its name in `PROFILES`; by default that of the persona.
         prefix: what the paths of the PSD2 interface begin with; by default what the persona has.
 
     Attributes:
@@ -83,7 +83,7 @@ class Sandbox:
 
     def __init__(
         self, *, pki: Pki | None = None, seed: int | None = None, persona: Persona | FilePath = "document",
-        rules: BankRules | None = None, profile: SealProfile | None = None, prefix: str | None = None,
+        rules: BankRules | None = None, profile: SealProfile | str | None = None, prefix: str | None = None,
     ) -> None:  # fmt: skip
         self.pki = _process_pki() if pki is None else pki
         self._identities: dict[tuple[tuple[str, ...], str | None], Identity] = {}

@@ -7,7 +7,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
@@ -41,7 +41,7 @@ from tppkit.sandbox.database import Database
 from tppkit.sandbox.deliveries import Deliveries
 from tppkit.sandbox.delivery_tables import TABLES as DELIVERY_TABLES
 from tppkit.sandbox.delivery_tables import next_due
-from tppkit.sandbox.dialect import dialect_of, known_seals, seal_key_kind
+from tppkit.sandbox.dialect import known_seals, seal_key_kind
 from tppkit.sandbox.evidence import Evidence, read_stream_id
 from tppkit.sandbox.exchange import Observer
 from tppkit.sandbox.faults import FAULTS, INTERFACE_FAULTS, Faults, parse_fault
@@ -69,6 +69,7 @@ from tppkit.sandbox.reset import Gate
 from tppkit.sandbox.revocations import CurrentQwacs, FolderRevocations
 from tppkit.sandbox.tls import ServerTls
 from tppkit.seals import PROFILES, SealPolicy, SealProfile
+from tppkit.seals.profiles import find_profile
 from tppkit.testpki import certificate_pem, make_pki, write_pki
 from tppkit.trust import Anchors, PathVerifier, load_anchors
 from tppkit.web.replay_stores.table import RequestTable
@@ -97,7 +98,7 @@ class SandboxSettings:
         seed: makes ids and transactions reproducible; by default ids are random.
         persona: how the bank differs from the document: a `Persona`, the name of a shipped one, or the file of one.
         rules: the settings of this bank; None: those of the persona.
-        profile: the dialect of seals; None: that of the persona.
+        profile: the dialect of seals or its name in `PROFILES`; None: that of the persona.
         prefix: what the paths begin with, for example `/v1`; None: what the persona has.
         public_url: the address of the PSD2 host (https) or the approval pages (http) for clients; the other is on the adjacent port.
         dns: further names in the server certificate.
@@ -110,12 +111,12 @@ class SandboxSettings:
         control_host: address that the control host listens on, with `control_token`; None: loopback.
         control_token: each control call must have it as `Authorization: Bearer`; at least 16 characters.
         faults: faults of interfaces from the start, each as `INTERFACE NAME [COUNT [ENDPOINT]]`.
-        bank: the persona with `rules` and `prefix`.
+        bank: the persona with `rules`, `profile` and `prefix`.
         dialect: the dialect of seals, of `profile` or the persona.
 
     Raises:
-        ConfigurationError: `persona.unknown`, `persona.invalid`, `persona.prefix`; `control.token`, it is missing or too short;
-            `pki.dns-name`, `legacy.callback-url`, `gateway.webhook-url`.
+        ConfigurationError: `persona.unknown`, `persona.invalid`, `persona.prefix`, `profile.unknown`; `control.token`, it is missing or too
+            short; `pki.dns-name`, `legacy.callback-url`, `gateway.webhook-url`.
         FormatError: `file.unreadable`, `file.too-large`.
 
     Example:
@@ -132,7 +133,7 @@ class SandboxSettings:
     seed: int | None = None
     persona: Persona | FilePath = "document"
     rules: BankRules | None = None
-    profile: SealProfile | None = None
+    profile: SealProfile | str | None = None
     prefix: str | None = None
     public_url: str | None = None
     dns: tuple[str, ...] = ()
@@ -154,8 +155,10 @@ class SandboxSettings:
         object.__setattr__(self, "directory", as_path(self.directory))
         object.__setattr__(self, "pki", None if self.pki is None else as_path(self.pki))
         persona = load_persona(self.persona, dialects=PROFILES)
-        object.__setattr__(self, "bank", persona.changed(rules=self.rules, prefix=self.prefix))
-        object.__setattr__(self, "dialect", dialect_of(persona.profile) if self.profile is None else self.profile)
+        dialect = find_profile(self.profile or persona.profile)
+        bank = replace(persona, profile=dialect.name).changed(rules=self.rules, prefix=self.prefix)
+        object.__setattr__(self, "bank", bank)
+        object.__setattr__(self, "dialect", dialect)
         object.__setattr__(self, "dns", tuple(map(parse_server_name, self.dns)))
         if self.callback_url is not None:
             object.__setattr__(self, "callback_url", parse_callback_url(self.callback_url, self.receivers))

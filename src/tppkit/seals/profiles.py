@@ -33,7 +33,7 @@ from typing import Any, get_args
 from tppkit._encoding import shown
 from tppkit._files import FilePath, read_bounded
 from tppkit._text import did_you_mean
-from tppkit.errors import FormatError
+from tppkit.errors import ConfigurationError, FormatError
 from tppkit.seals.field_types import is_of, types_of
 from tppkit.seals.key_id import KeyIdStyle
 from tppkit.seals.profile import SealProfile
@@ -154,3 +154,19 @@ PROFILES: Mapping[str, SealProfile] = _Profiles()
 """The known dialects by name; `psd2-v1` is the first."""
 
 PSD2_V1 = PROFILES["psd2-v1"]
+
+
+def find_profile(profile: SealProfile | str) -> SealProfile:
+    """Return a dialect, or the known one with a name.
+
+    Raises:
+        ConfigurationError: `profile.unknown`.
+    """
+    if isinstance(profile, SealProfile):
+        return profile
+    if profile not in PROFILES:
+        near = did_you_mean(profile, PROFILES)
+        raise ConfigurationError(
+            "profile.unknown", f"the profile is {shown(profile)}, not one of {', '.join(PROFILES)}{near}"
+        )
+    return PROFILES[profile]

@@ -16,7 +16,7 @@ from tppkit.httpsig.cavage import AUTHORIZATION_SCHEME
 from tppkit.httpsig.components import Origin
 from tppkit.seals.key_id import make_key_id
 from tppkit.seals.profile import SealProfile
-from tppkit.seals.profiles import PSD2_V1
+from tppkit.seals.profiles import PSD2_V1, find_profile
 
 _PROBE = b"tppkit: does this signer sign for this certificate?"
 
@@ -24,7 +24,7 @@ _PROBE = b"tppkit: does this signer sign for this certificate?"
 class SealOptions(TypedDict, total=False):
     """Options of `Seal`, which describes them."""
 
-    profile: SealProfile
+    profile: SealProfile | str
     key_id: str | None
     origin: Origin | None
     verify_own: bool
@@ -41,7 +41,8 @@ class Seal:
         certificate: the QSealC.
         signer: signs with the certificate's private key; the constructor tests it with one signature. For a signer that has only
             `sign_async`, use `Seal.make_async`.
-        profile: the bank's dialect, which also chooses the algorithm for a key; by default that of the PSD2 document.
+        profile: the bank's dialect or its name in `PROFILES`. It also chooses the algorithm for a key. By default that of the PSD2
+            document.
         key_id: the client id or address, for a dialect whose keyId cannot be derived from the certificate.
         origin: the origin of the bank, for a dialect that covers scheme or authority.
         verify_own: verify each signature before it is sent, to detect a failing device.
@@ -53,7 +54,7 @@ class Seal:
     Raises:
         ConfigurationError: `seal.certificate-type`, the certificate is not for seals, for example a QWAC; `seal.key-mismatch`, the
             signer's signature does not verify with the certificate's key; `signer.answer`, `signer.failed`; `profile.algorithm`, the
-            dialect has no name for the signer's algorithm; `seal.key-id-needed`.
+            dialect has no name for the signer's algorithm; `profile.unknown`; `seal.key-id-needed`.
         FormatError: `key.unsupported`, `key.weak`.
     """
 
@@ -73,7 +74,7 @@ class Seal:
         Raises:
             The errors of the constructor; FormatError: `profile.key`, the dialect has no algorithm for such a key.
         """
-        algorithm = options.get("profile", PSD2_V1).algorithm_for(certificate)
+        algorithm = find_profile(options.get("profile", PSD2_V1)).algorithm_for(certificate)
         return cls(certificate, KeySigner(key, algorithm=algorithm.name), **options)
 
     @classmethod
@@ -92,7 +93,7 @@ class Seal:
         certificate: EidasCertificate,
         signer: Signer,
         *,
-        profile: SealProfile = PSD2_V1,
+        profile: SealProfile | str = PSD2_V1,
         key_id: str | None = None,
         origin: Origin | None = None,
         verify_own: bool = False,
@@ -100,6 +101,7 @@ class Seal:
         if signer.public_key != certificate.public_key:
             raise ConfigurationError("seal.key-mismatch", f"the signer's key is not the key of {certificate.subject}")
         require_seal_type(certificate)
+        profile = find_profile(profile)
         self.certificate, self.signer, self.profile, self.verify_own = certificate, signer, profile, verify_own
         self.origin = origin
         self.certificate_headers = profile.certificate_headers(certificate)
