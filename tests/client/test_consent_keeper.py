@@ -14,9 +14,8 @@ from tppkit.protocol.psd2 import ALL_ACCOUNTS, Access, Consent, ConsentRequest
 
 # 23:30 in Vilnius, half an hour before the bank's next day.
 EVENING = datetime(2026, 3, 1, 21, 30, tzinfo=UTC)
-CONSENT = Consent.from_object(
-    {"status": "valid", "access": {"allPsd2": "allAccounts"}, "validUntil": "2026-03-20", "frequencyPerDay": 2}
-)
+ANSWER = {"status": "valid", "access": {"allPsd2": "allAccounts"}, "validUntil": "2026-03-20", "frequencyPerDay": 2}
+CONSENT = Consent.from_object(ANSWER)
 
 
 class Clock:
@@ -117,6 +116,25 @@ def test_a_consent_counts_down_to_its_last_day(clock):
     with pytest.raises(LocalProtocolError) as ended:
         read(keeper, psu_ip_address="192.0.2.7")
     assert ended.value.code == "consent.expired"
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        ("expired", "consent.expired"),
+        *((revoked, "consent.invalid") for revoked in ("revoked", "terminatedByTpp", "rejected")),
+    ],
+)
+def test_a_consent_that_the_bank_has_ended_is_not_read(clock, status, code):
+    keeper = keeper_of(clock)
+    keeper.add("c", Consent.from_object({**ANSWER, "status": status}))
+    use = keeper.use("c")
+    assert (use.reads_left, use.days_left, use.needs_customer, use.is_renewal_due) == (0, 0, True, True)
+    assert use.renew_from <= EVENING.date()
+    for address in (None, "192.0.2.7"):
+        with pytest.raises(LocalProtocolError) as ended:
+            read(keeper, psu_ip_address=address)
+        assert ended.value.code == code
 
 
 def test_an_unknown_consent_is_no_consent(clock):

@@ -17,10 +17,12 @@ from zoneinfo import ZoneInfo
 from tppkit._clock import utc_now
 from tppkit.errors import LocalProtocolError, RequestRefused
 from tppkit.protocol.psd2 import Consent
+from tppkit.protocol.psd2.consent import ConsentStatus
 from tppkit.protocol.psd2.rules import is_attended, parse_psu_ip_address
 
 BANK_ZONE = ZoneInfo("Europe/Vilnius")  # assumption bank-zone
 RENEWAL = timedelta(days=14)
+_ENDED = (ConsentStatus.EXPIRED, ConsentStatus.REVOKED)
 
 Count = Callable[[str, date, int], int]
 """Adds a number to the count of a name on a day, in one step, and returns the sum: 0 if nothing was counted yet."""
@@ -78,7 +80,7 @@ class ConsentKeeper:
         self._consents: dict[str, Consent] = {}
 
     def add(self, consent_id: str, consent: Consent) -> None:
-        """Add a consent, or what the bank now says about it: its validUntil and frequencyPerDay may differ from the request's."""
+        """Add a consent, or what the bank now says about it: it may have ended, or have another validUntil than the request."""
         self._consents[consent_id] = consent
 
     def remove(self, consent_id: str) -> None:
@@ -97,11 +99,13 @@ class ConsentKeeper:
             LocalProtocolError: `consent.unknown`, it was not added.
         """
         consent, today = self._find(consent_id), self._today()
-        done = self._count(self._name(consent_id, account, endpoint), today, 0)
         renew_from = consent.valid_until - self._renewal
+        if consent.status in _ENDED or today > consent.valid_until:
+            return ConsentUse(0, 0, min(today, renew_from), needs_customer=True, is_renewal_due=True)
+        done = self._count(self._name(consent_id, account, endpoint), today, 0)
         reads_left = max(0, consent.frequency_per_day - done)
-        days_left = max(0, (consent.valid_until - today).days + 1)
-        return ConsentUse(reads_left, days_left, renew_from, reads_left == 0 or days_left == 0, today >= renew_from)
+        days_left = (consent.valid_until - today).days + 1
+        return ConsentUse(reads_left, days_left, renew_from, reads_left == 0, today >= renew_from)
 
     @contextmanager
     def read(
@@ -120,15 +124,16 @@ class ConsentKeeper:
                 127.0.0.1, counts as absent.
 
         Raises:
-            LocalProtocolError: `consent.unknown`, it was not added; `consent.expired`, its last day has passed; `access.exceeded`, the
-                customer must be present. The `with` statement's body is not run.
+            LocalProtocolError: `consent.unknown`, it was not added; `consent.expired`, its last day has passed or the bank said that
+                it expired; `consent.invalid`, the bank said that it was revoked; `access.exceeded`, the customer must be present. The
+                `with` statement's body is not run.
             FormatError: `header.psu-ip-address`.
         """
         consent, today, name = self._find(consent_id), self._today(), self._name(consent_id, account, endpoint)
-        if today > consent.valid_until:
-            raise LocalProtocolError(
-                "consent.expired", f"the consent ended with {consent.valid_until}; the customer must renew it"
-            )
+        if consent.status == ConsentStatus.REVOKED:
+            raise LocalProtocolError("consent.invalid", "the consent was revoked; the customer must approve a new one")
+        if consent.status == ConsentStatus.EXPIRED or today > consent.valid_until:
+            raise LocalProtocolError("consent.expired", "the consent has ended; the customer must approve a new one")
         counted = 0 if is_attended(parse_psu_ip_address(psu_ip_address)) else 1
         most = consent.frequency_per_day
         if counted and self._count(name, today, 1) > most:
