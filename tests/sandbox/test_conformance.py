@@ -226,7 +226,12 @@ PAID_TWICE: list[tuple[str, bool, list[Exchange]]] = [
     ("by another provider", False, [paid("a", fault=LOST), paid("b", begun_s=1, caller="other")]),
     ("after a refusal", False, [paid("a", fault=LOST, error=FormatError("x.y", "")), paid("b", begun_s=1)]),
     ("before any payment was made", False, [paid("a", fault="status-500-before"), paid("b", begun_s=1)]),
-    ("an hour later", False, [paid("a", fault=LOST), paid("b", begun_s=1, at=utc_now() + timedelta(hours=2))]),
+    ("once the first has expired", False, [paid("a", fault=LOST), paid("b", begun_s=1, at=utc_now() + timedelta(minutes=6))]),
+    (
+        "once the repeated first has expired", False,
+        [paid("a", fault=LOST), paid("a", begun_s=1, fault=LOST, at=utc_now() + timedelta(minutes=4)),
+         paid("b", begun_s=2, at=utc_now() + timedelta(minutes=6))],
+    ),
     ("without a fault", False, [paid("a"), paid("b", begun_s=1)]),
 ]  # fmt: skip
 
@@ -251,6 +256,24 @@ def test_a_client_that_pays_again_after_a_fault_pays_twice(inside, bad, fault):
             with suppress(httpx.TransportError):
                 bad.initiate(body, request_id=request_id)
         assert earned(inside) == rows
+
+
+def test_the_example_of_a_second_payment_names_the_first(inside, bad):
+    first, second = str(uuid4()), str(uuid4())
+    inside.fault(LOST)
+    bad.initiate(PAYMENT, request_id=first)
+    bad.initiate(PAYMENT, request_id=second)
+    (example,) = inside.report().rules[0].examples
+    assert example["request_id"] == second
+    assert f"before, without an answer, as {first} at " in example["detail"]
+
+
+def test_a_payment_that_expired_is_not_paid_by_the_next(inside, bad):
+    inside.fault(LOST)
+    bad.initiate(PAYMENT, request_id=str(uuid4()))
+    inside.advance(timedelta(seconds=600))
+    bad.initiate(PAYMENT, request_id=str(uuid4()))
+    assert earned(inside) == {}
 
 
 @pytest.mark.slow

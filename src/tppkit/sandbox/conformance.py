@@ -257,13 +257,11 @@ class Conformance:
 
 
 def example_of(exchange: Exchange, detail: str = "") -> Example:
-    """Return a request as an example, without secrets, card numbers and body."""
+    """Return a request as an example, without secrets, card numbers and body; `detail` may be empty."""
     target = shown_target(exchange.target.encode("latin-1"), exchange)
     request = f"{exchange.method} {target} {exchange.status} {exchange.code}"
     example = {"at": format_time(exchange.at), "host": exchange.host, "request": request.rstrip()}
     request_id = exchange.header("x-request-id")
     if request_id is not None:
         example["request_id"] = shortened(printable(without_secrets(request_id)), 64)
-    if detail:
-        example["detail"] = shortened(printable(without_secrets(detail)), _MAX_DETAIL)
-    return example
+    return {**example, "detail": shortened(printable(without_secrets(detail)), _MAX_DETAIL)}

@@ -7,13 +7,14 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from tppkit._cache import Cache
+from tppkit._clock import format_time
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.sandbox.conformance import Conformance, Judge
 from tppkit.sandbox.exchange import Exchange
 
 # Faults after the commit whose answer does not tell the client that the payment was made.
 _UNREADABLE = frozenset({"status-500-after", "status-503-after", "other-answer", "no-body"})
-_WINDOW = timedelta(hours=1)  # in which a repetition with the same id is safe
+WINDOW = timedelta(hours=1)  # in which a repetition with the same id is safe
 _MAX_PAYMENTS, _MAX_OF_ONE = 1000, 4
 
 
@@ -22,8 +23,8 @@ class _Made(NamedTuple):
 
     Attributes:
         id: the id under which the client made it.
-        at: the virtual time.
-        begun_s: when the request came, in real seconds.
+        at: when it was made, by the virtual clock.
+        begun_s: when the latest request for it came, in real seconds.
         is_lost: the client cannot know from the answer that it was made.
     """
 
@@ -41,12 +42,15 @@ class SecondPayments(Judge):
         hosts: the names of the listeners.
         row: the endpoint that makes a payment.
         id_of: returns the id under which the client may repeat a request.
+        window: how long after a payment a second one is counted. Where the customer approves by a link, it ends when the first one
+            expires: without its answer nobody has the link, and an expired payment is never paid.
     """
 
     def __init__(
-        self, report: Conformance, *, hosts: tuple[str, ...], row: Endpoint[Any, Any], id_of: Callable[[Exchange], str]
-    ) -> None:
-        self.hosts = hosts
+        self, report: Conformance, *, hosts: tuple[str, ...], row: Endpoint[Any, Any], id_of: Callable[[Exchange], str],
+        window: timedelta = WINDOW,
+    ) -> None:  # fmt: skip
+        self.hosts, self._window = hosts, window
         self._report, self._row, self._id_of = report, row.name, id_of
         self._made: Cache[int, tuple[_Made, ...]] = Cache(_MAX_PAYMENTS)
 
@@ -55,16 +59,19 @@ class SecondPayments(Judge):
         if exchange.row != self._row or exchange.error is not None or exchange.caller is None:
             return  # no payment was made
         id_, is_lost = self._id_of(exchange), exchange.is_lost or exchange.fault in _UNREADABLE
-        this = _Made(id_, exchange.at, exchange.started_s, is_lost)
         key = hash((exchange.caller, exchange.body))
         earlier = self._made.get(key) or ()
+        made_at = next((one.at for one in earlier if one.id == id_), exchange.at)  # a repetition makes nothing
+        this = _Made(id_, made_at, exchange.started_s, is_lost)
         others = tuple([one for one in earlier if one.id != id_])
         is_repetition = len(others) < len(earlier)
         if not is_repetition and (is_lost or any(one.is_lost for one in others)):
-            near = [one for one in others if abs(this.at - one.at) <= _WINDOW]
             # A late answer is observed after the request that the client sent without it.
-            if any(_follows(this, one) or _follows(one, this) for one in near):
-                self._report.broken("second-payment", exchange)
+            either = (one for one in others if _follows(this, one) or _follows(one, this))
+            other = next((one for one in either if abs(this.at - one.at) < self._window), None)
+            if other is not None:
+                when = "before, without an answer," if other.begun_s < this.begun_s else "again, without this answer,"
+                self._report.broken("second-payment", exchange, f"made {when} as {other.id} at {format_time(other.at)}")
         self._made.put(key, (*others[1 - _MAX_OF_ONE :], this))
 
     def clear(self) -> None:

@@ -63,7 +63,7 @@ class WebhookJudge(Judge):
         """
         order_id = StatusChanged.from_wire(delivery.body).order_id.lower()
         example = {
-            "at": format_time(self._report.now()), "host": "gateway", "order_id": order_id,
+            "at": format_time(self._report.now()), "host": "gateway", "order_id": order_id, "detail": f"the order {order_id}",
             "request": f"POST {urlsplit(delivery.address).netloc} {status or 'no answer'}",  # its path may be a secret
         }  # fmt: skip
         if status is None:

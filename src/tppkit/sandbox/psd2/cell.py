@@ -23,7 +23,7 @@ from tppkit.sandbox.psd2.pages import ApprovalPages
 from tppkit.sandbox.psd2.payments import execute_payments
 from tppkit.sandbox.psd2.settings import Psd2Settings
 from tppkit.sandbox.queries import LatestTime
-from tppkit.sandbox.second_payment import SecondPayments
+from tppkit.sandbox.second_payment import WINDOW, SecondPayments
 from tppkit.seals import SealPolicy
 from tppkit.web import SealGate
 from tppkit.web.caller import QwacPolicy
@@ -60,6 +60,7 @@ def psd2_cell(
         hosts=judge.hosts,
         row=INITIATE_PAYMENT,
         id_of=lambda exchange: (exchange.header(id_header) or "").lower(),
+        window=min(WINDOW, settings.rules.inactivity),
     )
     gate = SealGate(settings.interface, qwacs=qwacs, seals=seals, now=now, allow_old_date=True)
 
