@@ -109,6 +109,7 @@ def test_a_fault_of_an_interface_is_read_from_words():
             {"delay_s": float("nan")}, {"delay_s": True}, {"endpoint": "none"}, {"endpoint": ["order"]}, {"sender": OTHER}, {"more": 1},
         )),
         {"name": "server-expired", "interface": "gateway", "endpoint": "order"},
+        {"name": "drop", "delay_s": 3}, {"name": "status-429", "interface": "gateway", "delay_s": 3},
     ],
 )  # fmt: skip
 def test_an_empty_request_for_faults_is_rejected(body, faults):

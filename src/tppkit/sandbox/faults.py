@@ -191,6 +191,8 @@ def _read(body: Any, senders: Mapping[str, Collection[str]], interfaces: Interfa
     if name not in names:
         where = "of an interface " if is_of_interface else ""
         raise FormatError("fault.unknown", f"there is no fault {where}{shown(name)}; there are {', '.join(names)}")
+    if "delay_s" in fields and name not in _TIMED:
+        raise FormatError("model.invalid", f"{name} has no delay_s; only {', '.join(_TIMED)} have one")
     fault = Fault(name, fields.pop("count", 1), fields.pop("delay_s", _DELAY_S), interface=interface)
     fault.sender, fault.endpoint = fields.pop("sender", None), fields.pop("endpoint", None)
     most_s = MAX_WAIT_S if is_of_interface else MAX_DELAY_S
