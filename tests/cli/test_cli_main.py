@@ -173,3 +173,25 @@ def test_a_space_at_the_end_of_a_value_is_seen():
         '  reference  "LB000000 "',
         "  name       a b",
     ]
+
+
+_IN_A_FINALIZER = """
+import signal, sys, time
+from tppkit.cli.main import _end_on_signals
+
+class Lock:
+    def __del__(self):
+        signal.raise_signal({number})
+
+_end_on_signals()
+Lock()
+time.sleep(20)
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [("signal.SIGTERM", 143), ("signal.SIGHUP", 129)])
+def test_a_signal_in_a_finalizer_ends_the_program_without_a_traceback(number, code):
+    done = subprocess.run(
+        [sys.executable, "-c", _IN_A_FINALIZER.format(number=number)], capture_output=True, text=True, timeout=10, check=False
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")

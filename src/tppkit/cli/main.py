@@ -129,6 +129,17 @@ def _end_on_signals() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _end)
+    sys.unraisablehook = _end_later
+
+
+def _end_later(lost: sys.UnraisableHookArgs) -> None:
+    """End a moment later if a signal came in a finalizer, for example of an import lock, in which Python drops exceptions."""
+    if not isinstance(lost.exc_value, SystemExit | KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+        return
+    code = lost.exc_value.code if isinstance(lost.exc_value, SystemExit) else 130
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit(code))
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
