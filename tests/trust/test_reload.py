@@ -70,6 +70,7 @@ BROKEN = {
     ),
     "no list": (lambda f: (f.lists / "PT.xml").unlink(), "trusted-list.missing"),
     "half an authority": (lambda f: halve(f.anchors / "0.pem"), "trust.unreadable"),
+    "half an issuing authority": (lambda f: halve(f.anchors / "1.pem"), "trust.unreadable"),
     "no authority": (lambda f: [one.unlink() for one in f.anchors.iterdir()], "trust.no-anchors"),
     "half a CRL": (lambda f: halve(next(f.crls.iterdir())), "revocation.unreadable"),
     "no CRL": (lambda f: [one.unlink() for one in f.crls.iterdir()], "trust.no-answers"),
