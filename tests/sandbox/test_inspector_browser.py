@@ -27,6 +27,7 @@ def test_the_pages_are_accessible_and_fit_the_screen(name, form, bank, tpp, brow
     page.get_by_text("Requests appear as they arrive.").wait_for()
     page.get_by_text("Clock and faults").click()
     require_accessible(page, screenshots / f"inspector-{name}.png")
+    assert all(cell.is_visible() for cell in page.locator("#rows tr").first.locator("td").all())
     page.get_by_role("link", name=f"POST {PAYMENTS}").first.click()
     assert heading(page) == f"POST {PAYMENTS}"
     assert page.get_by_role("heading", name="What the bank computed").is_visible()
