@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import html
 import re
 import time
@@ -130,6 +132,22 @@ def test_a_refused_seal_is_diagnosed(inside, browser):
     page = seen(browser.get("/inspector/2"))
     assert "digest.mismatch" in page
     assert "Proof:" in page
+
+
+def test_a_refused_seal_shows_both_digests_and_the_caller(inside, browser):
+    with httpx.Client(base_url=inside.addresses.psd2_url, transport=inside.transport(inside.identity())) as http:
+        first = sealed(inside)
+        body = first.body.replace(b"12.50", b"12.51")
+        http.request(first.method, first.target, headers=first.headers, content=body)
+    page = seen(browser.get("/inspector/1"))
+    assert "digest.mismatch" in page
+    for one in (first.body, body):
+        assert "SHA-256=" + base64.b64encode(hashlib.sha256(one).digest()).decode() in page
+    assert "What the bank computed" not in page
+    assert "No known mistake explains it" not in page
+    assert "tppkit seal diagnose" not in page
+    assert re.search(r"Caller\s*PSDLT-BL-LB000000", page)
+    assert "PSDLT-BL-LB000000" in seen(browser.get("/inspector"))
 
 
 @pytest.mark.earns("unknown-query")

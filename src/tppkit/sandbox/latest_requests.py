@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from tppkit._clock import Clock, format_time, utc_now
 from tppkit._text import shortened
-from tppkit.errors import TppkitError
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import FormatError, TppkitError
 from tppkit.sandbox.control import Control
 from tppkit.sandbox.exchange import Exchange
 from tppkit.sandbox.request_log import shown_target, without_secrets
 
+OF_SEALS = ("signature", "digest", "seal", "key-id")  # groups of codes; the QWAC is verified first
 MAX_REQUESTS = 200
 MAX_BYTES = 4 * 1024 * 1024
 _FIELD = 200  # bytes that Python needs for a header field beside its texts, or for another small object
@@ -46,6 +50,15 @@ class Kept:
     def target(self) -> str:
         """The target as the log shows it."""
         return shown_target(self.exchange.target.encode("latin-1"), self.exchange)
+
+    @property
+    def caller(self) -> str | None:
+        """The id of the caller, also if its seal was refused; None if it is unknown."""
+        exchange = self.exchange
+        is_of_seal = getattr(exchange.error, "code", "").partition(".")[0] in OF_SEALS
+        if exchange.caller is None and exchange.certificate is not None and is_of_seal:
+            return _organisation(exchange.certificate)
+        return exchange.caller
 
 
 class LatestRequests:
@@ -111,6 +124,14 @@ class LatestRequests:
             ]  # fmt: skip
 
         return (Control("GET", "/requests", show),)
+
+
+@lru_cache(maxsize=16)
+def _organisation(certificate: str) -> str | None:
+    with suppress(FormatError):
+        identifier = EidasCertificate.from_pem(certificate).organization_identifier
+        return None if identifier is None else identifier.text
+    return None
 
 
 def verdict(kept: Kept) -> str:

@@ -17,16 +17,17 @@ from tppkit.errors import FormatError
 from tppkit.httpsig.components import Origin
 from tppkit.message import Header, Message
 from tppkit.sandbox.exchange import MAX_KEPT_BYTES, Exchange
-from tppkit.sandbox.latest_requests import Kept
+from tppkit.sandbox.latest_requests import OF_SEALS, Kept
 from tppkit.sandbox.request_log import is_secret, without_secrets
 from tppkit.seals import SealProfile
 from tppkit.seals.diagnose import Diagnosis, DiagnosisOutcome, diagnose_request
+from tppkit.seals.diagnose.diagnosis import first_difference
 from tppkit.seals.diagnose.report import visible
 
 MASK = "***"
 _MAX_VALUE = 1000  # characters of a header's value that are shown
 _DIAGNOSIS_S = 10.0
-_OF_SEALS = ("signature", "digest", "seal", "key-id")  # groups of codes
+_ADVICE_OF_TOOL = re.compile(" ?tppkit seal diagnose names the mistake[.]")  # the page names it
 
 
 def shown_headers(headers: Iterable[Header]) -> list[Header]:
@@ -114,6 +115,7 @@ class ShownDiagnosis(NamedTuple):
         advice: what to try next.
         computed: what the bank computed: the text before the first difference, the byte there, and the rest; None if it is unknown.
         signed: the same for what was signed; None if it is unknown, or the same.
+        digests: the digest that was sent and the one of the body that arrived, in the same form; None unless the digest is wrong.
     """
 
     diagnosis: Diagnosis
@@ -121,6 +123,7 @@ class ShownDiagnosis(NamedTuple):
     advice: list[str]
     computed: tuple[str, str, str] | None
     signed: tuple[str, str, str] | None
+    digests: tuple[tuple[str, str, str], tuple[str, str, str]] | None
 
 
 class SealDiagnoses:
@@ -142,7 +145,7 @@ class SealDiagnoses:
     async def diagnose(self, kept: Kept) -> ShownDiagnosis | str | None:
         """Diagnose a request whose seal was refused; return a text if that is impossible, None if its seal is not the reason."""
         exchange, code = kept.exchange, getattr(kept.exchange.error, "code", "")
-        if code.partition(".")[0] not in _OF_SEALS:
+        if code.partition(".")[0] not in OF_SEALS:
             return None
         if not exchange.is_whole or exchange.body_size > len(exchange.body):
             return "The body did not arrive, or is too large to be kept, so the seal cannot be diagnosed."
@@ -151,7 +154,18 @@ class SealDiagnoses:
                 found = await asyncio.to_thread(self._diagnose, kept)
         except TimeoutError:
             return "The diagnosis takes too long. Try again later, or use tppkit seal diagnose."
-        return None if found.outcome is DiagnosisOutcome.VERIFIES else _shown(found)
+        if found.outcome is DiagnosisOutcome.VERIFIES:
+            return None
+        return _shown(found, self._digests(exchange) if code == "digest.mismatch" else None)
+
+    def _digests(self, one: Exchange) -> tuple[bytes, bytes] | None:
+        sent = one.header(self._profile.digest_name)
+        if sent is None:
+            return None
+        with suppress(FormatError):
+            content = self._profile.hashed(Message(one.method, one.target, one.headers, one.body))
+            return sent.encode("latin-1"), self._profile.digest_value(content).encode("latin-1")
+        return None
 
     def _diagnose(self, kept: Kept) -> Diagnosis:
         one = kept.exchange
@@ -169,16 +183,20 @@ class SealDiagnoses:
         )
 
 
-def _shown(diagnosis: Diagnosis) -> ShownDiagnosis:
+def _shown(diagnosis: Diagnosis, digests: tuple[bytes, bytes] | None) -> ShownDiagnosis:
     at = diagnosis.first_difference
     causes = [tuple(map(_plain, (one.sentence, "; ".join(one.evidence), one.fix))) for one in diagnosis.causes]
     signed = None if at is None else _parts(diagnosis.signed, at)
-    return ShownDiagnosis(diagnosis, causes, [*map(_plain, diagnosis.advice)], _parts(diagnosis.expected, at), signed)
+    computed, shown = _parts(diagnosis.expected, at), None
+    if digests is not None:
+        sent, right = [_parts(one, first_difference(*digests)) for one in digests]
+        shown = None if sent is None or right is None else (sent, right)
+    return ShownDiagnosis(diagnosis, causes, [*map(_plain, diagnosis.advice)], computed, signed, shown)
 
 
 def _plain(text: str) -> str:
     """Return a text without secrets, control characters and the marks of code."""
-    return without_secrets(printable(text.replace("`", "")))
+    return _ADVICE_OF_TOOL.sub("", without_secrets(printable(text.replace("`", ""))))
 
 
 def _parts(text: bytes | None, at: int | None) -> tuple[str, str, str] | None:
