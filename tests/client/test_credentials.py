@@ -19,10 +19,11 @@ from refusals import refused
 from tppkit._clock import utc_now
 from tppkit.client import Identity, Psd2Client, SealAuth
 from tppkit.client.credentials import MAX_READING, SealCredentials
-from tppkit.errors import ConfigurationError, TppkitError, TransportError
+from tppkit.errors import ConfigurationError, FormatError, TppkitError, TransportError
 from tppkit.httpsig import CallableSigner, KeySigner
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.http_date import format_http_date
+from tppkit.protocol.psd2 import ALL_ACCOUNTS, Access, ConsentRequest, parse_persona
 from tppkit.seals import PROFILES, KeyIdForm, Message, Seal, SealPolicy, SealProfile, verify_request
 from tppkit.seals.profiles import PSD2_V1
 from tppkit.testpki import Pki, make_pki
@@ -336,3 +337,20 @@ def test_a_seal_for_another_origin_is_refused_before_anything_is_sealed_also_a_r
     identity.renew(made_for(bank_pki, Origin("https", "other.example")), at=utc_now())
     with refused(TppkitError, "seal.other-origin"):
         ready.seal(message())
+
+
+def test_a_header_that_the_bank_requires_is_named_with_its_argument(bank_pki):
+    ours = parse_persona(
+        b'based_on = "document"\nname = "x"\nsource = "y"\n[endpoints.create_consent]\n'
+        b'required_headers = ["TPP-Redirect-URI", "X-Own"]'
+    )
+    consent = ConsentRequest(
+        access=Access(all_psd2=ALL_ACCOUNTS), valid_until=utc_now().date() + timedelta(days=9), frequency_per_day=4
+    )
+    seal = Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key)
+    with (
+        Psd2Client("https://bank.example", identity=identity_of(bank_pki, seal), persona=ours) as client,
+        pytest.raises(FormatError) as caught,
+    ):
+        client.create_consent(consent)
+    assert caught.value.message == "this bank requires the header TPP-Redirect-URI (redirect_uri=), X-Own"

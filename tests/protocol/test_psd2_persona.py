@@ -124,8 +124,18 @@ FAULTS = [
     ("[endpoints.create_consent]\ndefault_fields = { a = 0x" + "f" * 9000 + " }", 5, "very large number"),
     ('[endpoints.cancel_payment]\nsuccess = 204\nanswer_fields = { a = "b" }', 6, "contradicts success = 204"),
     ("x = \ny = 1", 4, "not TOML"),
-    ("a = " + "[" * 5000, 0, "not TOML"),
-    ("a.b.c.d.e.f.g.h.i.j = 1", 0, "deeper than 8 levels"),
+    (
+        '[endpoints.all]\ndefault_headers = { Signature = "x" }',
+        5,
+        "default_headers has signature, which client or sandbox",
+    ),
+    ("a = [\n1,\n", 5, "not TOML"),
+    ("b = 1\na = " + "[" * 5000, 5, "nested too deep"),
+    ("b = 1\na = " + "9" * 6000 + "\nc = 1", 5, "too many digits"),
+    ("[rules]\na" + ".a" * 20_000 + " = 1", 5, "more than 64 dots"),
+    ("[rules]\na = {" + "a." * 20_000 + "a = 1 }", 5, "more than 64 dots"),
+    ("\na.b.c.d.e.f.g.h.i.j = 1", 5, "deeper than 8 levels"),
+    ('\n"n\\u006de" = "x"', 5, "nme is not a key"),
     ("#" * 70_000, 0, "the limit is 65536"),
 ]
 
@@ -134,6 +144,15 @@ FAULTS = [
 def test_a_fault_has_its_line_and_a_reason(text, line, reason):
     (fault,) = check_persona((HEAD + text).encode(), dialects=("psd2-v1", "berlin-group"))
     assert (fault.line, reason in fault.text) == (line, True), fault
+
+
+def test_bytes_that_are_not_utf_8_have_their_line():
+    (fault,) = check_persona(HEAD.encode() + b'prefix = "\xff"')
+    assert (fault.line, fault.text) == (4, 'the file is not TOML: "not UTF-8"')
+
+
+def test_a_line_of_dots_may_be_a_comment():
+    assert check_persona((HEAD + "# " + "." * 100).encode()) == ()
 
 
 def test_all_faults_are_reported_at_once():

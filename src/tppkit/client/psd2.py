@@ -85,6 +85,7 @@ _ASK_STATUS = "it may have been carried out: to find out, ask for the payment's 
 _ASK_CONSENT = "it may have been carried out: to find out, ask for the consent's status"
 _DECIDED = frozenset(ConsentStatus) - {ConsentStatus.RECEIVED}
 
+_ARGUMENTS = {"psu-ip-address": "psu_ip_address", "tpp-redirect-uri": "redirect_uri", "consent-id": "consent_id"}
 _NO_HEADERS: Mapping[str, str | None] = MappingProxyType({})
 
 Q = TypeVar("Q")
@@ -367,9 +368,8 @@ def _demanded(row: Endpoint[Any, Any], given: Collection[str]) -> list[Header]:
     wanted = [one for one in row.headers if one.name.lower() not in given]
     absent = [one.name for one in wanted if one.default is None]
     if absent:
-        raise FormatError(
-            "header.required", f"this bank requires the header {', '.join(absent)}, for example by psu_ip_address="
-        )
+        named = [f"{name} ({_ARGUMENTS[name.lower()]}=)" if name.lower() in _ARGUMENTS else name for name in absent]
+        raise FormatError("header.required", f"this bank requires the header {', '.join(named)}")
     return [(one.name, one.default) for one in wanted if one.default is not None]
 
 

@@ -1,16 +1,18 @@
-"""Tables of a TOML file: the line of each key for messages, the depth, and two files as one."""
+"""Tables of a TOML file: the line of each key and of each fault for messages, what nests too deep, and two files as one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+import tomllib
+from bisect import bisect_left
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 _TABLE_LINE = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
-_KEY_LINE = re.compile(
-    r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*="""
-)
-_KEY_PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
+_KEY_PART = re.compile(r"""[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*'""")
+_KEY_LINE = re.compile(rf"\s*((?:{_KEY_PART.pattern})(?:\s*\.\s*(?:{_KEY_PART.pattern}))*)\s*=")
+MAX_DOTS = 64  # of a line; tomllib takes a time that grows with the square of the parts of a key
 
 Path = tuple[str, ...]
 
@@ -24,15 +26,69 @@ def merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     return {**base, **both}
 
 
-def depth_of(value: Any) -> int:
-    """Return how deep tables and arrays nest."""
-    deepest, waiting = 0, [(value, 0)]
+def parse(raw: bytes) -> tuple[dict[str, Any], str]:
+    """Return the tables of a file and its text.
+
+    Raises:
+        NotToml: it is not TOML in UTF-8, or no file that a person writes.
+    """
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as e:
+        raise NotToml(raw.count(b"\n", 0, e.start) + 1, "not UTF-8") from None
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        if line.count(".") > MAX_DOTS and not line.lstrip().startswith("#"):
+            raise NotToml(number, f"more than {MAX_DOTS} dots in a line")
+    try:
+        return tomllib.loads(text), text
+    except tomllib.TOMLDecodeError as e:
+        at = re.search(r"at line (\d+)", str(e))
+        raise NotToml(int(at[1]) if at else len(text.rstrip().split("\n")), str(e)) from None
+    except (
+        ValueError,
+        RecursionError,
+    ) as e:  # they name no line: of an integer of thousands of digits, of very deep arrays
+        number = bisect_left(range(1, len(lines)), True, key=lambda length: _fails(lines[:length])) + 1
+        raise NotToml(number, "too many digits" if isinstance(e, ValueError) else "nested too deep") from None
+
+
+class NotToml(Exception):
+    """A file that cannot be read.
+
+    Attributes:
+        line: where, from 1.
+        reason: why.
+    """
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line, self.reason = line, reason
+
+
+def _fails(lines: list[str]) -> bool:
+    """Whether tomllib gives up before it reaches a fault of the syntax."""
+    try:
+        tomllib.loads("\n".join(lines))
+    except tomllib.TOMLDecodeError:
+        return False
+    except (ValueError, RecursionError):
+        return True
+    return False
+
+
+def too_deep(table: Mapping[str, Any], deepest: int) -> Path | None:
+    """Return the path of a key whose value nests deeper, or None."""
+    waiting: list[tuple[Path, int, Any]] = [((), 0, table)]
     while waiting:
-        one, depth = waiting.pop()
-        deepest = max(deepest, depth)
-        parts: Iterable[Any] = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
-        waiting += [(part, depth + 1) for part in parts]
-    return deepest
+        path, depth, one = waiting.pop()
+        if depth > deepest:
+            return path
+        if isinstance(one, dict):
+            waiting += [((*path, name), depth + 1, part) for name, part in one.items()]
+        elif isinstance(one, list):
+            waiting += [(path, depth + 1, part) for part in one]
+    return None
 
 
 def lines_of(text: str) -> Mapping[Path, int]:
@@ -51,4 +107,11 @@ def lines_of(text: str) -> Mapping[Path, int]:
 
 
 def _parts(key: str) -> Path:
-    return tuple(part.strip("\"'") for part in _KEY_PART.findall(key))
+    return tuple(map(_part, _KEY_PART.findall(key)))
+
+
+def _part(written: str) -> str:
+    if "\\" in written:
+        with suppress(tomllib.TOMLDecodeError):
+            return str(tomllib.loads(f"key = {written}")["key"])
+    return written.strip("\"'")

@@ -19,7 +19,7 @@ from tppkit.protocol.psd2.consent import ConsentStatus
 from tppkit.protocol.psd2.endpoints import AUTHORISATIONS, PSD2
 from tppkit.protocol.psd2.payment import TransactionStatus
 from tppkit.protocol.psd2.rules import BankRules
-from tppkit.protocol.toml_lines import Path, depth_of, lines_of, merged
+from tppkit.protocol.toml_lines import NotToml, Path, lines_of, merged, parse, too_deep
 
 MAX_PERSONA_BYTES = 64 * 1024
 MAX_FAULTS = 100
@@ -152,15 +152,13 @@ def read_persona(
     if len(raw) > MAX_PERSONA_BYTES:
         return None, (PersonaFault(0, f"the file has {len(raw)} bytes, and the limit is {MAX_PERSONA_BYTES}"),)
     try:
-        text = raw.decode("utf-8")
-        table = tomllib.loads(text)
-    except (ValueError, RecursionError) as e:
-        at = re.search(r"at line (\d+)", str(e))
-        reason = "not UTF-8" if isinstance(e, UnicodeDecodeError) else str(e) or type(e).__name__
-        return None, (PersonaFault(int(at[1]) if at else 0, f"the file is not TOML: {shown(reason)}"),)
-    if depth_of(table) > _MAX_DEPTH:
-        return None, (PersonaFault(0, f"the file nests deeper than {_MAX_DEPTH} levels"),)
+        table, text = parse(raw)
+    except NotToml as e:
+        return None, (PersonaFault(e.line, f"the file is not TOML: {shown(e.reason)}"),)
     reader = _Reader(lines_of(text), dialects)
+    if (deep := too_deep(table, _MAX_DEPTH)) is not None:
+        reader.fault(deep, f"nests deeper than {_MAX_DEPTH} levels")
+        return None, tuple(reader.faults)
     base = table.pop("based_on", None)
     if base is not None:
         found = reader.one_of(("based_on",), base, ("document", "berlin-group"))
