@@ -336,7 +336,7 @@ class _Reader:
         self.known(path, table, keys)
         success = table.get("success")
         allowed = _SUCCESS[row.method] if row is not None else ()
-        if success is not None and row is not None and success not in allowed:
+        if success is not None and row is not None and not (type(success) is int and success in allowed):
             self.fault((*path, "success"), f"is {_seen(success)}, not one of {', '.join(map(str, allowed))}")
         if success == 204 and table.get("answer_fields"):
             self.fault((*path, "answer_fields"), "contradicts success = 204, an answer without a body")
@@ -350,6 +350,7 @@ class _Reader:
             self.places(place, value, name)
         answer_fields = self.table((*path, "answer_fields"), table.get("answer_fields", {}))
         self.json((*path, "answer_fields"), answer_fields)
+        self.table((*path, "answer_fields", "_links"), answer_fields.get("_links", {}))
         self.places((*path, "answer_fields"), answer_fields, name)
         optional = [
             self.texts((*path, key), table.get(key, []), _WORD) for key in ("optional_query", "optional_fields")
