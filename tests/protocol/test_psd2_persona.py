@@ -125,6 +125,8 @@ FAULTS = [
     ("[endpoints.create_consent]\ndefault_fields = { a = 1e999 }", 5, "JSON does not have"),
     ("[endpoints.create_consent]\ndefault_fields = { a = 0x" + "f" * 9000 + " }", 5, "very large number"),
     ('[endpoints.cancel_payment]\nsuccess = 204\nanswer_fields = { a = "b" }', 6, "contradicts success = 204"),
+    ("[endpoints.initiate_payment]\ndefault_fields = { instructedAmount = 1 }", 5, "every body has this field"),
+    ('[endpoints.payment_status]\nanswer_fields.transactionStatus = "ACSC"', 5, "every body has this field"),
     ("x = \ny = 1", 4, "not TOML"),
     (
         '[endpoints.all]\ndefault_headers = { Signature = "x" }',

@@ -20,6 +20,7 @@ from tppkit.protocol.psd2.endpoints import AUTHORISATIONS, PSD2
 from tppkit.protocol.psd2.payment import TransactionStatus
 from tppkit.protocol.psd2.rules import BankRules
 from tppkit.protocol.toml_lines import NotToml, Path, lines_of, merged, parse, too_deep
+from tppkit.protocol.wire import Json
 
 MAX_PERSONA_BYTES = 64 * 1024
 MAX_FAULTS = 100
@@ -351,6 +352,13 @@ class _Reader:
         answer_fields = self.table((*path, "answer_fields"), table.get("answer_fields", {}))
         self.json((*path, "answer_fields"), answer_fields)
         self.table((*path, "answer_fields", "_links"), answer_fields.get("_links", {}))
+        if row is not None:
+            self.unused(
+                (*path, "answer_fields"),
+                {k: v for k, v in answer_fields.items() if not isinstance(v, dict)},
+                row.answer,
+            )
+            self.unused((*path, "default_fields"), table.get("default_fields"), row.request)
         self.places((*path, "answer_fields"), answer_fields, name)
         optional = [
             self.texts((*path, key), table.get(key, []), _WORD) for key in ("optional_query", "optional_fields")
@@ -376,6 +384,14 @@ class _Reader:
             self.not_own((*path, "required_headers"), named)
             self.not_own((*path, "default_headers"), read)
         return {**dict.fromkeys(named), **read}
+
+    def unused(self, path: Path, values: Any, body: Any) -> None:
+        """Report constants for fields that every body has by itself, which would never be written."""
+        if isinstance(values, dict) and isinstance(body, Json):
+            fields = body.model.model_fields
+            present = {field.alias or name for name, field in fields.items() if field.is_required()} - {"_links"}
+            for name in sorted(present.intersection(values)):
+                self.fault((*path, name), "has no effect, because every body has this field")
 
     def not_own(self, path: Path, names: Iterable[str]) -> None:
         """Report headers that have a meaning of their own."""
