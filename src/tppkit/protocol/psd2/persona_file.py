@@ -65,8 +65,10 @@ _FORMS = {
     _AMOUNT: 'an amount as a text, such as "15000.00"',
     _COUNTRY: "two capital letters",
 }
-_TOP = {
-    "name": _SLUG, "source": _ANY, "profile": _SLUG, "prefix": PREFIX_FORM, "approval_link": _WORD, "consent_field": _WORD,
+_Form = re.Pattern[str] | Collection[str]
+_TOP: Mapping[str, _Form] = {
+    "name": _SLUG, "source": _ANY, "profile": _SLUG, "prefix": PREFIX_FORM, "approval_link": APPROVAL_LINKS,
+    "consent_field": CONSENT_FIELDS,
 }  # fmt: skip
 # Headers with a meaning of their own for the seal, the connection or the interface.
 _OWN = frozenset(
@@ -162,8 +164,8 @@ def read_persona(
         return None, tuple(reader.faults)
     base = table.pop("based_on", None)
     if base is not None:
-        found = reader.one_of(("based_on",), base, ("document", "berlin-group"))
-        inherited = _inherited(base if found else "document", shipped)
+        found = reader.text(("based_on",), base, ("document", "berlin-group"))
+        inherited = _inherited(found or "document", shipped)
         table = merged({key: one for key, one in inherited.items() if key not in ("name", "source")}, table)
     read = reader.file(table)
     faults = sorted(set(reader.faults))
@@ -197,29 +199,24 @@ class _Reader:
     def file(self, table: Mapping[str, Any]) -> PersonaFile:
         """Read the whole file; the value is used only if there are no faults."""
         tables = ("rules", "refusals", "payment_status", "consent_status", "endpoints")
-        texts = ("name", "source", "profile", "prefix", "approval_link", "consent_field")
-        self.known((), table, (*texts, *tables))
-        for name in texts:
-            if name not in table:
-                self.faults.append(PersonaFault(0, f"{name} is missing; based_on gives the values of another persona"))
-        text = {name: self.text((name,), table[name], _TOP[name]) for name in texts if name in table}
-        for name, allowed in (("approval_link", APPROVAL_LINKS), ("consent_field", CONSENT_FIELDS)):
+        self.known((), table, (*_TOP, *tables))
+        texts = dict.fromkeys(_TOP, "")
+        for name, form in {**_TOP, "profile": self._dialects or _TOP["profile"]}.items():
             if name in table:
-                self.one_of((name,), table[name], allowed)
-        if self._dialects and "profile" in table:
-            self.one_of(("profile",), table["profile"], self._dialects)
+                texts[name] = self.text((name,), table[name], form)
+            else:
+                self.faults.append(PersonaFault(0, f"{name} is missing; based_on gives the values of another persona"))
         parts = {name: self.table((name,), table.get(name, {})) for name in tables}
+        self.known(("endpoints",), parts["endpoints"], (*_ROWS, "all"))
         endpoints = {
             name: self.endpoint(name, self.table(("endpoints", name), one))
             for name, one in parts["endpoints"].items()
-            if self.one_of(("endpoints", name), name, (*_ROWS, "all"), of_key=True)
+            if name in _ROWS or name == "all"
         }
-        payment = self.states("payment_status", parts["payment_status"], PAYMENT_STATES)
-        consent = self.states("consent_status", parts["consent_status"], CONSENT_STATES)
         return PersonaFile(
-            text.get("name") or "", text.get("source") or "", text.get("profile") or "", text.get("prefix") or "",
-            text.get("approval_link") or "", text.get("consent_field") or "", self.rules(parts["rules"]),
-            self.refusals(parts["refusals"]), payment, consent, endpoints,
+            **texts, rules=self.rules(parts["rules"]), refusals=self.refusals(parts["refusals"]), endpoints=endpoints,
+            payment_states=self.states("payment_status", parts["payment_status"], PAYMENT_STATES),
+            consent_states=self.states("consent_status", parts["consent_status"], CONSENT_STATES),
         )  # fmt: skip
 
     def table(self, path: Path, value: Any) -> Mapping[str, Any]:
@@ -229,21 +226,17 @@ class _Reader:
         self.fault(path, "is not a table")
         return {}
 
-    def text(self, path: Path, value: Any, form: re.Pattern[str]) -> str | None:
-        """Return a text of a form."""
-        if isinstance(value, str) and form.fullmatch(value):
+    def text(self, path: Path, value: Any, form: _Form) -> str:
+        """Return a text of a form, or one of several texts; empty if it is another one."""
+        if isinstance(value, str) and (form.fullmatch(value) if isinstance(form, re.Pattern) else value in form):
             return value
-        self.fault(path, f"is {_seen(value)}, not {_FORMS[form]}")
-        return None
-
-    def one_of(self, path: Path, value: Any, allowed: Collection[str], *, of_key: bool = False) -> bool:
-        """Whether a value is one of the allowed ones."""
-        if isinstance(value, str) and value in allowed:
-            return True
-        near = self.near(value, allowed) if isinstance(value, str) else ""
-        begin = "is" if of_key else f"is {_seen(value)},"
-        self.fault(path, f"{begin} not one of {', '.join(allowed)}{near}")
-        return False
+        if isinstance(form, re.Pattern):
+            allowed = _FORMS[form]
+        else:
+            near = self.near(value, form) if isinstance(value, str) else ""
+            allowed = f"one of {', '.join(form)}{near}"
+        self.fault(path, f"is {_seen(value)}, not {allowed}")
+        return ""
 
     def known(self, path: Path, table: Mapping[str, Any], allowed: Collection[str]) -> None:
         """Report the unknown keys of a table."""
@@ -303,8 +296,7 @@ class _Reader:
                 self.fault(path, f"is {_seen(value)}, not [status, code]")
                 continue
             status = self.number(path, value[0], 400, 599)
-            peer_code = self.text(path, value[1], _PEER_CODE) or ""
-            read[code] = (status, peer_code)
+            read[code] = (status, self.text(path, value[1], _PEER_CODE))
         return read
 
     def states(self, name: str, table: Mapping[str, Any], meanings: Mapping[str, str]) -> States:
@@ -341,57 +333,45 @@ class _Reader:
             self.fault((*path, "success"), f"is {_seen(success)}, not one of {', '.join(map(str, allowed))}")
         if success == 204 and table.get("answer_fields"):
             self.fault((*path, "answer_fields"), "contradicts success = 204, an answer without a body")
-        headers = self.required(path, table, "headers", _HEADER)
-        answer_headers = self.table((*path, "answer_headers"), table.get("answer_headers", {}))
-        self.not_own((*path, "answer_headers"), answer_headers)
-        for one, value in answer_headers.items():
-            place = (*path, "answer_headers", one)
-            self.text(place, one, _HEADER)
-            self.text(place, value, _VALUE)
-            self.places(place, value, name)
-        answer_fields = self.table((*path, "answer_fields"), table.get("answer_fields", {}))
-        self.json((*path, "answer_fields"), answer_fields)
-        self.table((*path, "answer_fields", "_links"), answer_fields.get("_links", {}))
-        if row is not None:
-            self.unused(
-                (*path, "answer_fields"),
-                {k: v for k, v in answer_fields.items() if not isinstance(v, dict)},
-                row.answer,
-            )
-            self.unused((*path, "default_fields"), table.get("default_fields"), row.request)
-        self.places((*path, "answer_fields"), answer_fields, name)
         optional = [
             self.texts((*path, key), table.get(key, []), _WORD) for key in ("optional_query", "optional_fields")
         ]
+        further = table.get("answer_fields")
+        if isinstance(further, dict):
+            self.table((*path, "answer_fields", "_links"), further.get("_links", {}))
+        request, answer = (row.request, row.answer) if row is not None else (None, None)
         return RowChanges(
-            success, headers, self.required(path, table, "query", _WORD), self.required(path, table, "fields", _WORD),
-            answer_headers, answer_fields, *optional,
+            success, self.required(path, table, "headers"), self.required(path, table, "query"),
+            self.required(path, table, "fields", request), self.constants(path, table, "answer_headers"),
+            self.constants(path, table, "answer_fields", answer), *optional,
         )  # fmt: skip
 
-    def required(self, path: Path, table: Mapping[str, Any], what: str, form: re.Pattern[str]) -> dict[str, Any]:
+    def required(self, path: Path, table: Mapping[str, Any], what: str, body: Any = None) -> Mapping[str, Any]:
         """Read `required_X` and `default_X`: what a request must have, with what a client sends by itself."""
-        names, defaults = table.get(f"required_{what}", []), table.get(f"default_{what}", {})
-        named = self.texts((*path, f"required_{what}"), names, form)
-        read = self.table((*path, f"default_{what}"), defaults)
+        key = f"required_{what}"
+        named = self.texts((*path, key), table.get(key, []), _HEADER if what == "headers" else _WORD)
+        if what == "headers":
+            self.not_own((*path, key), named)
+        return {**dict.fromkeys(named), **self.constants(path, table, f"default_{what}", body)}
+
+    def constants(self, path: Path, table: Mapping[str, Any], key: str, body: Any = None) -> Mapping[str, Any]:
+        """Read `default_X` or `answer_X`: texts, or for fields values of JSON, which the `body` must not have by itself."""
+        read = self.table((*path, key), table.get(key, {}))
+        present = _present(body)
         for name, value in read.items():
-            place = (*path, f"default_{what}", name)
-            self.text(place, name, form)
-            if what == "fields":
+            place = (*path, key, name)
+            self.text(place, name, _HEADER if key.endswith("_headers") else _WORD)
+            if key.endswith("_fields"):
                 self.json(place, value)
             else:
                 self.text(place, value, _VALUE)
-        if what == "headers":
-            self.not_own((*path, "required_headers"), named)
-            self.not_own((*path, "default_headers"), read)
-        return {**dict.fromkeys(named), **read}
-
-    def unused(self, path: Path, values: Any, body: Any) -> None:
-        """Report constants for fields that every body has by itself, which would never be written."""
-        if isinstance(values, dict) and isinstance(body, Json):
-            fields = body.model.model_fields
-            present = {field.alias or name for name, field in fields.items() if field.is_required()} - {"_links"}
-            for name in sorted(present.intersection(values)):
-                self.fault((*path, name), "has no effect, because every body has this field")
+            if key.startswith("answer_"):
+                self.places(place, value)
+            if name in present and not (key == "answer_fields" and isinstance(value, dict)):  # tables are merged
+                self.fault(place, "has no effect, because every body has this field")
+        if key.endswith("_headers"):
+            self.not_own((*path, key), read)
+        return read
 
     def not_own(self, path: Path, names: Iterable[str]) -> None:
         """Report headers that have a meaning of their own."""
@@ -411,12 +391,17 @@ class _Reader:
         ):
             self.fault(path, f"is {_seen(value)}, which JSON does not have; write it as a text")
 
-    def places(self, path: Path, content: Any, name: str) -> None:
+    def places(self, path: Path, content: Any) -> None:
         """Report places that no fact of the endpoint fills."""
-        known = FACTS.get(name, frozenset())
+        known = FACTS.get(path[1], frozenset())
         for one in sorted(places(content) - known):
             allowed = f"known places are {', '.join(sorted(known))}" if known else "this endpoint has no places"
             self.fault(path, f"has the place {{{one}}}; {allowed}")
+
+
+def _present(body: Any) -> set[str]:
+    fields = body.model.model_fields.items() if isinstance(body, Json) else ()
+    return {one.alias or name for name, one in fields if one.is_required()} - {"_links"}
 
 
 def _inherited(name: str, shipped: Callable[[str], bytes]) -> dict[str, Any]:
