@@ -34,6 +34,7 @@ from tppkit.protocol.legacy.rules import CATEGORIES
 from tppkit.protocol.machine import Machine
 from tppkit.protocol.psd2 import PSD2
 from tppkit.protocol.psd2.consent import CONSENT
+from tppkit.protocol.psd2.endpoints import AUTHORISATIONS
 from tppkit.protocol.psd2.payment import PAYMENT
 from tppkit.protocol.refusals import Refusals
 from tppkit.protocol.reports import CsvRows
@@ -79,9 +80,10 @@ def psd2() -> Iterator[str]:
     """The PSD2 interface."""
     yield "# PSD2 interface\n\n## Endpoints\n"
     yield "| name | method | path | signed | role | success |\n|---|---|---|---|---|---|"
-    for row in PSD2.endpoints:
+    for row in (*PSD2.endpoints, *AUTHORISATIONS):
         signed = "yes" if row.auth is Auth.SEAL else "no"
         yield f"| `{row.name}` | {row.method} | `{row.path}` | {signed} | {row.role or '-'} | {row.success} |"
+    yield '\nThe last two exist only at banks whose persona has `approval_link = "startAuthorisation"`.'
     yield from _machine("Payment", PAYMENT)
     yield from _machine("Consent", CONSENT)
     yield from _refusals(PSD2.refusals, "tppMessages code")
