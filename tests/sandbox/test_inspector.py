@@ -26,7 +26,7 @@ from tppkit.sandbox import inspector as inspector_module
 from tppkit.sandbox.conformance import RULES
 from tppkit.sandbox.inspector import MAX_READERS, Filter, Inspector
 from tppkit.sandbox.latest_requests import LatestRequests
-from tppkit.sandbox.request_view import SealDiagnoses, shown_body, shown_headers
+from tppkit.sandbox.request_view import SealDiagnoses, masked_parts, shown_body, shown_headers
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.seals.profiles import PSD2_V1
 from tppkit.testing import assert_no_pan
@@ -132,6 +132,15 @@ def test_a_refused_seal_is_diagnosed(inside, browser):
     page = seen(browser.get("/inspector/2"))
     assert "digest.mismatch" in page
     assert "Proof:" in page
+
+
+def test_a_difference_inside_a_secret_does_not_show_its_rest():
+    text = b"(request-target): get /a?token=abcdef&b=4111 1111 1111 1111&c=d"
+    for at in range(len(text)):
+        parts = masked_parts(text, at)
+        assert parts is not None
+        assert "".join(parts) == "(request-target):·get·/a?token=***&b=***&c=d", parts
+    assert masked_parts(text, 19) == ("(request-target):·g", "e", "t·/a?token=***&b=***&c=d")
 
 
 def test_a_refused_seal_shows_both_digests_and_the_caller(inside, browser):

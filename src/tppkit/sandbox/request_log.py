@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, unquote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -137,43 +137,18 @@ def _without_cards(text: str) -> str:
     return "".join([*parts, _CARD.sub("***", text[end:])])
 
 
-class Logged(NamedTuple):
-    """A request and its answer.
-
-    Attributes:
-        method: the method of the request.
-        target: the target as sent, with secrets and card numbers as `***`; printable ASCII.
-        status: the status of the answer.
-        code: code of the error in the answer, or empty.
-        fault: the name of a requested fault that changed the answer, or empty.
-    """
-
-    method: str
-    target: str
-    status: int
-    code: str
-    fault: str = ""
-
-    @property
-    def line(self) -> str:
-        """`METHOD target status code fault:NAME`, without the last ones if there are none; never contains a line break."""
-        fault = self.fault and f"fault:{self.fault}"
-        return " ".join(filter(None, (self.method, self.target, str(self.status), self.code, fault)))
-
-
 class RequestLog:
-    """Reports each request just before the last part of its answer is sent, and adds code and text of an error to its `Exchange`.
+    """Logs each request just before the last part of its answer is sent, and adds code and text of an error to its `Exchange`.
 
     Args:
         app: the ASGI application that answers.
-        keep: called with each request.
+        log: called with `METHOD target status code fault:NAME` for each request, without the last ones if there are none, without
+            secrets and line breaks; None: no lines.
         refusals: reads the error bodies of the application.
     """
 
-    def __init__(self, app: ASGIApp, keep: Callable[[Logged], object], refusals: Refusals) -> None:
-        self._app = app
-        self._keep = keep
-        self._refusals = refusals
+    def __init__(self, app: ASGIApp, log: Callable[[str], object] | None, refusals: Refusals) -> None:
+        self._app, self._log, self._refusals = app, log, refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -183,12 +158,13 @@ class RequestLog:
 
         def write() -> None:
             nonlocal written
-            if not written:
-                written = True
-                fault = "" if exchange is None else exchange.fault or ""
-                with suppress(OSError):  # a closed pipe must not fail a request
-                    target = shown_target(scope["extensions"][RAW_TARGET]["target"], exchange)
-                    self._keep(Logged(without_secrets(scope["method"]), target, status, code, fault))
+            if written or self._log is None:
+                return
+            written = True
+            fault = f"fault:{exchange.fault}" if exchange is not None and exchange.fault else ""
+            target = shown_target(scope["extensions"][RAW_TARGET]["target"], exchange)
+            with suppress(OSError):  # a closed pipe must not fail a request
+                self._log(" ".join(filter(None, (without_secrets(scope["method"]), target, str(status), code, fault))))
 
         async def watch(event: Message) -> None:
             nonlocal status, code

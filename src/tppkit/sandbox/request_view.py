@@ -186,10 +186,10 @@ class SealDiagnoses:
 def _shown(diagnosis: Diagnosis, digests: tuple[bytes, bytes] | None) -> ShownDiagnosis:
     at = diagnosis.first_difference
     causes = [tuple(map(_plain, (one.sentence, "; ".join(one.evidence), one.fix))) for one in diagnosis.causes]
-    signed = None if at is None else _parts(diagnosis.signed, at)
-    computed, shown = _parts(diagnosis.expected, at), None
+    signed = None if at is None else masked_parts(diagnosis.signed, at)
+    computed, shown = masked_parts(diagnosis.expected, at), None
     if digests is not None:
-        sent, right = [_parts(one, first_difference(*digests)) for one in digests]
+        sent, right = [masked_parts(one, first_difference(*digests)) for one in digests]
         shown = None if sent is None or right is None else (sent, right)
     return ShownDiagnosis(diagnosis, causes, [*map(_plain, diagnosis.advice)], computed, signed, shown)
 
@@ -199,10 +199,18 @@ def _plain(text: str) -> str:
     return _ADVICE_OF_TOOL.sub("", without_secrets(printable(text.replace("`", ""))))
 
 
-def _parts(text: bytes | None, at: int | None) -> tuple[str, str, str] | None:
+def masked_parts(text: bytes | None, at: int | None) -> tuple[str, str, str] | None:
+    """Return a text before a byte, at it and after it, without secrets; all in the first part if the byte is in a secret."""
     if text is None:
         return None
     begin, end = (len(text), len(text)) if at is None else (at, at + 1)
-    parts = (text[:begin], text[begin:end], text[end:])
-    before, there, after = [without_secrets(visible(part)).replace("␊", "↵") for part in parts]  # few fonts have ␊
+    parts = [*map(_without_secrets, (text[:begin], text[begin:end], text[end:]))]
+    whole = _without_secrets(text)
+    if b"".join(parts) != whole:
+        parts = [whole, b"", b""]
+    before, there, after = [visible(part).replace("␊", "↵") for part in parts]  # few fonts have ␊
     return before, there, after
+
+
+def _without_secrets(text: bytes) -> bytes:
+    return without_secrets(text.decode("latin-1")).encode("latin-1")

@@ -35,7 +35,7 @@ from tppkit.sandbox.public_address import (
     local_address,
     parse_public_url,
 )
-from tppkit.sandbox.request_log import Logged, RequestLog
+from tppkit.sandbox.request_log import RequestLog
 from tppkit.sandbox.sandbox import SandboxHosts, SandboxSettings
 from tppkit.sandbox.thread import in_thread
 from tppkit.sandbox.tls import ServerTls, TlsMode, make_http_protocol
@@ -159,17 +159,12 @@ def logged_app(row: Listener, sandbox: SandboxHosts, *, log: Callable[[str], obj
     Args:
         row: the port.
         sandbox: the sandbox.
-        log: called with a line for each request (see `Logged`).
+        log: called with a line for each request (see `RequestLog`).
     """
     app = row.app(sandbox)
-
-    def keep(request: Logged) -> None:
-        if log is not None:
-            log(request.line)
-
     if not isinstance(app, Host):
-        return RequestLog(app, keep, CONTROL_REFUSALS)
-    logged = RequestLog(Faulty(app, faults=sandbox.faults), keep, app.interface.refusals)
+        return RequestLog(app, log, CONTROL_REFUSALS)
+    logged = RequestLog(Faulty(app, faults=sandbox.faults), log, app.interface.refusals)
     return Observed(logged, host=row.name, observers=sandbox.observers, now=sandbox.clock.now)
 
 
@@ -178,7 +173,7 @@ class SandboxServer:
 
     Args:
         settings: the settings.
-        log: called with a line for each request (see `Logged`).
+        log: called with a line for each request (see `RequestLog`).
 
     Attributes:
         settings: the settings.
