@@ -117,12 +117,10 @@ class _Client(Generic[C]):
             except RemoteProtocolError as e:
                 if not call.row.safe and not isinstance(e, OutcomeUnknown):
                     raise call.outcome_unknown(e.code, e.message) from e
-                is_passing_on = (
-                    call.row.safe and getattr(e, "status", None) in PASSING
-                )  # a proxy's, without the request id
-                pause_s = (
-                    pause_before_repeat_s(call.row, made, None, floor_s, end - self._clock()) if is_passing_on else None
-                )
+                if not call.row.safe or getattr(e, "status", None) not in PASSING:
+                    raise
+                # A proxy answered, without the request id.
+                pause_s = pause_before_repeat_s(call.row, made, None, floor_s, end - self._clock())
                 if pause_s is None:
                     raise
             else:
