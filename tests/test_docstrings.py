@@ -44,7 +44,7 @@ NOT_OFFERED = {
     """,
     "an enumeration of the gateway whose name PSD2 has too; its members equal their text": "TransactionStatus",
     "given by a constant, as text, or as what another function returned": """
-        Attribute KeySource Receivers Refusal SandboxHosts SandboxTransport SealOptions
+        Attribute Control KeySource Receivers Refusal SandboxHosts SandboxTransport SealOptions
     """,
     "rows of a bank's own table, from `tppkit.protocol.endpoint`": "Endpoint Interface",
     "protocols and bases of classes that are offered": "AwaitingGate BlockingGate Bounds ReplayStore Secret UseVerifier",

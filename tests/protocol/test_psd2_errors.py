@@ -33,6 +33,8 @@ OURS: Mapping[str, str] = MappingProxyType(
         "archive.unusable": "the request was right, and our archive failed: 503",
         "authority.unknown": "a notice: no request fails for it",
         "database.unavailable": "the request was right, and our database failed: 503",
+        "file.unwritable": "lists are written by an operator's command, not by a request",
+        "internal.unexpected": "of a reload, not of a request",
         "machine.no-such-move": "handlers check the table before they change a state",
         "name.malformed": "only keyId contains a name as text, and its parser raises key-id.malformed",
         "pkcs12.too-costly": "files of our own only",
