@@ -135,7 +135,7 @@ def test_a_refused_seal_is_diagnosed(inside, browser):
 
 
 def test_a_difference_inside_a_secret_does_not_show_its_rest():
-    text = b"(request-target): get /a?token=abcdef&b=4111 1111 1111 1111&c=d"
+    text = "(request-target): get /a?token=abcdef&b=4111 1111 1111\u00a01111&c=d".encode()
     for at in range(len(text)):
         parts = masked_parts(text, at)
         assert parts is not None
@@ -199,6 +199,7 @@ def test_card_data_and_keys_are_not_shown(inside, browser):
         ("Set-Cookie", "a=b", "***"),
         ("x-session-token", "a", "***"),
         ("tpp-redirect-uri", "https://localhost/approve/SECRET", "https://localhost/approve/***"),
+        ("psu-id", "4111\u00a01111\u20131111\u202f1111".encode().decode("latin-1"), "***"),
         ("signature", 'keyId="SN=1,CA=CN=x"', 'keyId="SN=1,CA=CN=x"'),
         ("a\x1b[31m", "\xe2\x80\xae\xff\r\nb", "\\u202e\\xff\n" + "b"),
     ],

@@ -47,12 +47,13 @@ _PAGE = re.compile(
 # A card number has 12 digits or more, with at most one separator between two digits, perhaps percent-encoded. Time stamps have fewer
 # digits before a letter or colon. Numbers after it are its expiry date and security code, or the rest of a track.
 _DIGIT = "(?:[0-9]|%(?:25)*3[0-9])"
+_SEPARATORS = " +._\u00a0\u2007-\u2015\u202f-"  # also narrow spaces and dashes, as word processors write them
 _CARD = re.compile(
-    rf"{_DIGIT}(?:(?:[ +._-]|%(?:25)*(?:[02][0-9a-f]|5f))?{_DIGIT}){{11,}}+"
+    rf"{_DIGIT}(?:(?:[{_SEPARATORS}]|%(?:25)*(?:[02][0-9a-f]|5f))?{_DIGIT}){{11,}}+"
     rf"(?:(?:[^0-9a-z%]|%(?:25)*(?:[02][0-9a-f]|3[a-f]|5[b-f]|7[b-e])){_DIGIT}++)*+",
     re.IGNORECASE,
 )
-_MAYBE_CARD = re.compile("[0-9 +._-]{12}")
+_MAYBE_CARD = re.compile(f"[0-9{_SEPARATORS}]{{12}}")
 _ID = (
     re.compile(  # a UUID, what may be an IBAN, or a text of a distinguished name in hexadecimal (RFC 4514 section 2.4)
         rf"(?<![0-9a-z])(?:{_UUID}[0-9a-f]{{12}}|(?P<iban>[a-z]{{2}}[0-9]{{2}}[0-9a-z]{{11,30}})"

@@ -213,4 +213,4 @@ def masked_parts(text: bytes | None, at: int | None) -> tuple[str, str, str] | N
 
 
 def _without_secrets(text: bytes) -> bytes:
-    return without_secrets(text.decode("latin-1")).encode("latin-1")
+    return without_secrets(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
