@@ -84,6 +84,7 @@ def example_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).write_bytes(head + b"\r\n\r\n" + (folder / "payment.json").read_bytes())
 
     run("tppkit pki create certs")
+    (folder / "our-bank.toml").write_text(run("tppkit sandbox persona berlin-group"))
     write("request.http", "/psd2/v1/payments/sepa-credit-transfers", "bank.example", run(examples("seal sign")[0]))
     write("callback.http", "/back/", "tpp.example", run(examples("callback sign")[0]))
     return folder
