@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from weakref import ProxyTypes
 
 _TESTS = str(Path(__file__).parent)
 _MAX_DEPTH = 5
@@ -28,6 +29,8 @@ def reported(error: BaseException | None) -> Iterator[str]:
 
 
 def _shown(value: Any, depth: int = 0) -> Iterator[str]:
+    if isinstance(value, ProxyTypes):  # what it stands for may be gone
+        return
     if not isinstance(value, Mapping | list | tuple) or hasattr(value, "__sentry_repr__") or depth == _MAX_DEPTH:
         yield repr(value)
         return

@@ -231,7 +231,11 @@ def file_times(paths: Iterable[FilePath], *, suffixes: Container[str] = ()) -> F
         suffixes: of the files that count in folders, lower case.
     """
     found: list[tuple[str | int, ...]] = []
-    for path in map(as_path, paths):
+    for given in paths:
+        try:
+            path = as_path(given)
+        except ConfigurationError:  # its reader reports it
+            continue
         try:
             is_folder = path.is_dir()
             files = sorted(one for one in path.iterdir() if one.suffix.lower() in suffixes) if is_folder else [path]

@@ -183,6 +183,7 @@ class Lock:
     def __del__(self):
         signal.raise_signal({number})
 
+signal.signal({number}, signal.SIG_DFL)  # the tests may run where it is ignored
 _end_on_signals()
 Lock()
 time.sleep(20)

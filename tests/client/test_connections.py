@@ -33,6 +33,7 @@ def test_a_client_shows_the_qwac_and_reads_the_answer(driver, identity, bank_pki
     assert answer.json() == {"a": 1}
 
 
+@pytest.mark.earns("request-id-missing")
 def test_a_poll_on_a_kept_alive_connection_adds_no_handshake(driver, identity, bank):
     with forwarder(int(bank.addresses.psd2_url.rpartition(":")[2])) as counted:
         url = f"https://localhost:{counted['port']}/psd2/v1/payments/sepa-credit-transfers/1/status"

@@ -18,6 +18,7 @@ from tppkit._clock import utc_now
 from tppkit.client import Identity, SealAuth
 from tppkit.errors import ConfigurationError, LocalProtocolError, RemoteProtocolError
 from tppkit.httpsig.http_date import format_http_date
+from tppkit.httpsig.jws import BODY
 from tppkit.seals import verify_request
 
 pytestmark = pytest.mark.slow
@@ -75,7 +76,8 @@ def test_a_request_is_sealed_as_each_row_of_the_table_has_it(method, body, drive
         "Content-Type": "application/json", "x-amz-access-token": "Atza|x", "PSU-ID": "max",
         "TPP-Redirect-URI": "https://tpp.example/back",
     }  # fmt: skip
-    for number, dialect in enumerate(dialects.values()):
+    able = [one for one in dialects.values() if body or one.profile.covered != (BODY,)]  # nothing to sign
+    for number, dialect in enumerate(able):
         auth = SealAuth(dialect.identity, origin=server.url)
         driver.run(
             dialect.identity,

@@ -16,13 +16,13 @@ FAILED = {"FORMAT_FAILURE", "HASH_FAILURE", "SIG_CRYPTO_FAILURE", "REVOKED", Non
 # The rooms whose errors become failures of records, and the groups of codes there that do not.
 ROOMS = ("seals", "httpsig", "certificates", "trust", "evidence", "callbacks")
 NOT_OF_RECORDS = """
-    archive authority callback-cause crl fetch head inbox ledger log manifest message ocsp operations origin outbox pair pem pkcs12 qr
-    renewal request signer stamp time tree
+    archive authority callback-cause crl fetch file head inbox internal ledger log manifest message ocsp operations origin outbox
+    pair pem pkcs12 qr renewal request signer stamp time tree
 """
 # What breaks a rule, is malformed or is disproved.
 DISPROVING = """
-    callback certificate der digest header json jws key key-id name organization-identifier profile qcstatements record role seal signature
-    structured revocation trust
+    callback certificate der digest form-data header json jws key key-id name organization-identifier profile qcstatements record role seal
+    signature structured revocation trust
 """
 
 

@@ -119,7 +119,7 @@ def test_a_body_of_another_form_is_refused(path, body, bank, tpp):
 def test_a_page_of_another_origin_cannot_approve(bank, tpp):
     payment = tpp.new_payment()
     url = f"{bank.addresses.control_url}/payments/{payment['paymentId']}/approve"
-    assert code(httpx.post(url, headers={"Origin": "https://evil.example"}, trust_env=False)) == "message.content-type"
+    assert code(httpx.post(url, headers={"Origin": "https://evil.example"}, trust_env=False)) == "control.origin"
     assert tpp.status(payment) == "RCVD"
 
 

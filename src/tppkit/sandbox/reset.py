@@ -77,8 +77,13 @@ class Gate:
         """Return the route with each of its calls inside, after the body was read."""
 
         async def answer(parameters: Mapping[str, str], body: Any) -> Any:
-            async with self:
-                return await control.answer(parameters, body)
+            running: Any = control.answer(parameters, body)  # a coroutine, which has not begun
+            del parameters, body  # a card number, which no report of an error may show
+            try:
+                async with self:
+                    return await running
+            finally:
+                running.close()
 
         return control._replace(answer=answer)
 
