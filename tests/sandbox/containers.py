@@ -164,5 +164,6 @@ class Services:
         deadline = time.monotonic() + 120
         check = self.command(name, *self._image.said["HEALTHCHECK"])
         while subprocess.run(check, capture_output=True, check=False).returncode != 0:
-            assert process.poll() is None and time.monotonic() < deadline, log.read_text()  # noqa: PT018
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.2)

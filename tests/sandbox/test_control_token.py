@@ -102,7 +102,7 @@ def test_a_missing_or_weak_token_is_refused_before_anything_is_made(token, tmp_p
 
 
 def test_the_token_is_in_no_representation():
-    settings = SandboxSettings("bank", control_host="0.0.0.0", control_token=TOKEN)  # type: ignore[arg-type]
+    settings = SandboxSettings("bank", control_host="0.0.0.0", control_token=TOKEN)  # type: ignore[arg-type]  # a text is taken too
     assert TOKEN not in repr(settings)
 
 

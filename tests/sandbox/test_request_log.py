@@ -198,7 +198,7 @@ def lines_of(app: Any, refusals: Refusals) -> list[str]:
     lines: list[str] = []
     scope = {"type": "http", "method": "GET", "extensions": {RAW_TARGET: {"target": b"/"}}}
     with suppress(ZeroDivisionError):
-        asyncio.run(RequestLog(app, lines.append, refusals)(scope, None, send))  # type: ignore[arg-type]
+        asyncio.run(RequestLog(app, lines.append, refusals)(scope, None, send))  # type: ignore[arg-type]  # no body is read
     return lines
 
 

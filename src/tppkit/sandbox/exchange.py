@@ -144,7 +144,7 @@ class Observed:
             for observer in self._observers:
                 try:
                     observer(exchange)
-                except Exception:
+                except Exception:  # logged; who only observes must not change an answer
                     _LOGGER.exception("  a request could not be observed")
 
         async def watched_receive() -> Message:
