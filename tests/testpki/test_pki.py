@@ -46,7 +46,7 @@ def test_the_day_is_that_of_utc():
 )
 def test_another_seed_day_validity_or_kind_gives_other_bytes(other):
     first, second = make_pki(at=AT, seed=7), make_pki(**{"at": AT, "seed": 7, **other})
-    for label in ("qwac", "qseal", "other-qwac", "other-qseal", "server"):
+    for label in ("qwac", "qseal", "other-qwac", "other-qseal", "server", "bank-seal"):
         assert first.members[label].certificate != second.members[label].certificate
 
 
@@ -213,3 +213,14 @@ def test_what_another_pki_issued_is_not_qualified(pki, rsa_pki, tmp_path):
     lists = load_trusted_lists(tmp_path / "pki" / "trusted-lists")
     other = rsa_pki.qwac
     assert lists.status(other.certificate, at=pki.not_before, intermediates=other.chain).qualified_for == ()
+
+
+@pytest.mark.parametrize("organization", ["PSDLT-BL-LB000000", "PSDLT-BL-LB900000"])
+def test_the_bank_seal_is_of_a_bank_that_is_no_provider_of_the_pki(organization):
+    pki = make_pki(at=AT, provider=make_provider(organization_identifier=organization), seed=7, seal_key="ed25519")
+    bank = pki.bank_seal.certificate
+    assert (bank.roles, bank.qc.types, bank.key.type) == (("PSP_AS",), ("eseal",), "ec")
+    providers = {one.certificate.organization_identifier.text for one in (pki.qseal, pki.other_qseal)}
+    assert bank.organization_identifier.text not in providers
+    path = PathVerifier(make_anchors(pki.authorities)).verify_use(bank, as_=Use.QSEALC, at=AT)
+    assert path.chain[1:] == (pki.qseal_ca.certificate, pki.root.certificate)

@@ -23,10 +23,10 @@ from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES
 
 KINDS = {
     "root": "root", "issuing-ca-qwac": "issuing-ca", "issuing-ca-qseal": "issuing-ca", "qwac": "qwac", "qseal": "qseal",
-    "other-qwac": "qwac", "other-qseal": "qseal", "server": "server", "ocsp-qwac": "ocsp", "ocsp-qseal": "ocsp", "tsa": "tsa",
-    "lotl-signer": "list-signer", "list-signer": "list-signer",
+    "other-qwac": "qwac", "other-qseal": "qseal", "server": "server", "bank-seal": "bank-seal", "ocsp-qwac": "ocsp",
+    "ocsp-qseal": "ocsp", "tsa": "tsa", "lotl-signer": "list-signer", "list-signer": "list-signer",
 }  # fmt: skip
-LEAVES = [label for label, kind in KINDS.items() if kind in ("qwac", "qseal", "server")]
+LEAVES = [label for label, kind in KINDS.items() if kind in ("qwac", "qseal", "server", "bank-seal")]
 
 
 def manifest_of(folder: Path) -> dict:

@@ -12,7 +12,14 @@ from tppkit.testpki import make_pki, write_pki
 
 pytestmark = pytest.mark.slow
 
-LEAVES = {"qwac": "qwac", "qseal": "qseal", "other-qwac": "qwac", "other-qseal": "qseal", "server": "qwac"}
+LEAVES = {
+    "qwac": "qwac",
+    "qseal": "qseal",
+    "other-qwac": "qwac",
+    "other-qseal": "qseal",
+    "server": "qwac",
+    "bank-seal": "qseal",
+}
 
 
 def openssl(*arguments: object) -> str:

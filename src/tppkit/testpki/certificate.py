@@ -171,7 +171,7 @@ class Issued:
 
     Attributes:
         label: Short name, which is also the stem of its files.
-        kind: `root`, `issuing-ca`, `qwac`, `qseal`, `server`, `ocsp`, `tsa` or `list-signer`.
+        kind: `root`, `issuing-ca`, `qwac`, `qseal`, `server`, `bank-seal`, `ocsp`, `tsa` or `list-signer`.
         certificate: The certificate.
         key: Its private key; a test key.
         chain: Issuing authorities from the nearest upwards, without the root.

@@ -20,7 +20,7 @@ from tppkit.testpki.fault_files import FAULTS_FOLDER, make_faults
 from tppkit.testpki.manifest import MANIFEST, Entry, PkiFile, make_entry, manifest_json
 from tppkit.testpki.pem import certificate_pem, key_pem
 from tppkit.testpki.pkcs12 import write_pkcs12
-from tppkit.testpki.pki import Pki
+from tppkit.testpki.pki import BANK_SEAL, Pki
 from tppkit.testpki.readme import make_readme
 from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES, make_trusted_lists
 
@@ -28,7 +28,7 @@ README = "README.md"
 TRUSTED_LISTS, LOTL_SIGNERS = "trusted-lists", "lotl-signers"  # as `trust.load_trusted_lists` reads them
 LOTL_SIGNER = f"{TRUSTED_LISTS}/{LOTL_SIGNERS}/lotl-signer.pem"
 P12_PASSWORD = "test"  # noqa: S105  # of test keys that are also there unencrypted
-_LEAVES = frozenset({"qwac", "qseal", "server"})
+_LEAVES = frozenset({"qwac", "qseal", "server", BANK_SEAL})
 _LEAF_ENDINGS = ("-chain.pem", ".p12")
 ENDINGS = (".pem", ".key", *_LEAF_ENDINGS)
 Listed = tuple[Entry, list[PkiFile]]  # an entry of the manifest, and the files that it names

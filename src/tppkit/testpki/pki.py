@@ -24,13 +24,14 @@ from tppkit.testpki import profiles
 from tppkit.testpki.certificate import Draft, Drafted, Issued, below, extension_of, sign_draft
 from tppkit.testpki.crl import Revocation, write_crl
 from tppkit.testpki.keys import KEY_KINDS, KeySource, PrivateKey, require_kind
-from tppkit.testpki.provider import Provider, make_other_provider, make_provider
+from tppkit.testpki.provider import Provider, make_bank, make_other_provider, make_provider
 
 DEFAULT_DAYS = 365
 MAX_DAYS = 36_500
 CALLBACK_KEYS = ("callback-test", "callback-live")
 _AUTHORITY_DAYS = 3650
-_LEAVES = ("qwac", "qseal", "other-qwac", "other-qseal", "server")
+BANK_SEAL = "bank-seal"  # label and kind
+_LEAVES = ("qwac", "qseal", "other-qwac", "other-qseal", "server", BANK_SEAL)
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 _URL = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+(/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-])?")
 
@@ -132,6 +133,11 @@ class Pki:
     def server(self) -> Issued:
         """A TLS server certificate for localhost."""
         return self.members["server"]
+
+    @property
+    def bank_seal(self) -> Issued | None:
+        """The seal certificate of a bank, which signs its answers; None in a folder of an earlier version."""
+        return self.members.get(BANK_SEAL)
 
     @property
     def tsa(self) -> Issued:
@@ -331,6 +337,9 @@ def _issue_all(pki: Pki) -> Iterator[Issued]:
     yield pki.issue_qwac(pki.other_provider, label="other-qwac")
     yield pki.issue_qseal(pki.other_provider, label="other-qseal")
     yield pki.issue_server(*_LOCAL_NAMES, label="server")
+    # The kind of the PKI's own keys: a dialect of requests may need another one, such as Ed25519, which answers do not have.
+    bank_seal = pki.issue_qseal(make_bank(pki.provider), label=BANK_SEAL, key=pki.keys.kind)
+    yield replace(bank_seal, kind=BANK_SEAL)
     yield from (_issue_signer(pki, label) for label in others)
 
 

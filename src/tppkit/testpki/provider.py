@@ -124,6 +124,15 @@ def make_other_provider(provider: Provider) -> Provider:
     )
 
 
+def make_bank(provider: Provider) -> Provider:
+    """Make a bank (PSP_AS), another organisation than `provider`."""
+    candidates = ("PSDLT-BL-LB900000", "PSDDE-BAFIN-900000")
+    identifier = next(one for one in candidates if one != provider.organization_identifier.text)
+    return make_provider(
+        organization_identifier=identifier, name="Example Bank TEST", roles=["PSP_AS"], dns_name="bank.test.example.com"
+    )
+
+
 def is_dns_name(text: str) -> bool:
     """Return whether a text is a DNS name in lower case, as certificates contain it."""
     return general_names.is_dns_name(text) and text == text.lower()
