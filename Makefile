@@ -51,8 +51,9 @@ lint: $(VENV)/.dev ## ruff, mypy --strict, pyright on tests/typing, import-linte
 bench: $(VENV)/.dev ## Measure what the project promises; writes benchmarks/results.json
 	$(BIN)/python benchmarks/run.py
 
-soak: $(VENV)/.dev ## The same for 100,000 rows, a million entries of the inbox and long rates; takes long
+soak: $(VENV)/.dev ## The same for 100,000 rows, a million entries of the inbox and long rates; then ten minutes of a bank behind nginx; takes long
 	$(BIN)/python benchmarks/run.py soak
+	SOAK_SECONDS=600 $(BIN)/pytest -n 0 -s -o faulthandler_timeout=0 tests/trust/test_soak.py
 
 docs: $(VENV)/.dev ## Write the reference pages in docs/reference from tables, docstrings and --help
 	$(BIN)/python tools/make_docs.py

@@ -22,10 +22,12 @@ LATER = AT + timedelta(hours=1)
 
 
 class OperatorFiles:
-    """Anchors, lists and CRLs of a test PKI, as an operator keeps them."""
+    """Anchors, lists and CRLs of a test PKI, as an operator keeps them; `frame` has dates of all lists."""
 
-    def __init__(self, folder: Path, pki: Pki, operator: Any, commission: Any) -> None:
-        self.pki, self.operator, self.commission = pki, operator, commission
+    def __init__(
+        self, folder: Path, pki: Pki, operator: Any, commission: Any, *, at: datetime = AT, **frame: datetime
+    ) -> None:
+        self.pki, self.operator, self.commission, self.frame = pki, operator, commission, frame
         self.anchors, self.lists, self.crls = (folder / name for name in ("anchors", "lists", "crls"))
         for made in (self.anchors, self.lists / "lotl-signers", self.crls):
             made.mkdir(parents=True)
@@ -33,7 +35,7 @@ class OperatorFiles:
         (self.lists / "lotl-signers" / "a.pem").write_bytes(signer)
         self.write_anchors()
         self.write_lists()
-        self.write_crls(AT)
+        self.write_crls(at)
 
     def write_anchors(self, *left_out: EidasCertificate) -> None:
         """All authorities but those."""
@@ -46,17 +48,20 @@ class OperatorFiles:
     def write_lists(self, *, number: int = 7, granted: bool = True, **facts: Any) -> None:
         """The list of lists, then the national one, which grants both authorities, or not that of QWACs."""
         status = "granted" if granted else "withdrawn"
+        facts = {**self.frame, **facts}
         since = datetime(2020, 1, 1, tzinfo=UTC)
         web = Listed(self.pki.qwac_ca.certificate, [State(status, since, (WEB,))])
         seals = Listed(self.pki.qseal_ca.certificate, [State("granted", since, (SEALS,))])
         national = ListFacts(providers={"P": [web, seals]}, sequence_number=number, **facts)
-        top = list_of_lists([pointer("PT", [self.operator.certificate])], sequence_number=300 + number)
+        top = list_of_lists([pointer("PT", [self.operator.certificate])], sequence_number=300 + number, **self.frame)
         replace_file(self.lists / "lotl.xml", sign(top, self.commission))
         replace_file(self.lists / "PT.xml", sign(write_list(national), self.operator))
 
     def write_crls(self, at: datetime, *revoked: int, days: int = 30) -> None:
+        """CRLs of all authorities; serial numbers are revoked by both that issue certificates of providers."""
         entries = tuple(Revocation(serial, at) for serial in revoked)
-        pki = replace(self.pki, days=days, revocations=MappingProxyType({self.pki.qwac_ca.label: entries}))
+        revocations = dict.fromkeys((self.pki.qwac_ca.label, self.pki.qseal_ca.label), entries)
+        pki = replace(self.pki, days=days, revocations=MappingProxyType(revocations))
         for issuer in pki.issuers:
             replace_file(self.crls / f"{issuer.label}.crl", pki.crl(issuer, at=at))
 
