@@ -40,7 +40,7 @@ from tppkit.protocol.refusals import Refusals
 from tppkit.protocol.reports import CsvRows
 from tppkit.protocol.wire import Json, JsonArray
 from tppkit.sandbox.conformance import RULES as CLIENT_RULES
-from tppkit.seals import PROFILES, DigestOf, FieldOrder, KeyIdForm, KeyIdStyle, SealProfile
+from tppkit.seals import ANSWER_PROFILES, PROFILES, DigestOf, FieldOrder, KeyIdForm, KeyIdStyle, SealProfile
 from tppkit.seals.diagnose.mistakes import MISTAKES
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -217,20 +217,22 @@ def diagnose() -> Iterator[str]:
 
 def profiles() -> Iterator[str]:
     """Every dialect of sealing."""
+    rows = [*PROFILES.values(), *ANSWER_PROFILES.values()]
     yield "# Dialects of sealing\n\nThe rows of `seals.PROFILES`. Each is a file in `tppkit/seals/dialects`."
+    yield f"\nAt the end of each table: {' and '.join(ANSWER_PROFILES)} of `seals.ANSWER_PROFILES`, for the answers of banks."
     yield "\n## Sources\n\n| profile | format | source | its date | read on |\n|---|---|---|---|---|"
-    for row in PROFILES.values():
+    for row in rows:
         yield f"| `{row.name}` | {row.format.value} | {_cell(row.source)} | {row.as_of or 'undated'} | {row.read_on} |"
     headings = [heading for heading, _, _ in _PROPERTIES]
     yield "\n## Read from a specification or published code\n"
     yield "An empty cell is assumed. A field in brackets is covered if the request has it.\n"
     yield f"| profile | {' | '.join(headings)} |\n|---|{'---|' * len(headings)}"
-    for row in PROFILES.values():
+    for row in rows:
         assumed, _ = _assumed(row)
         yield f"| `{row.name}` | {' | '.join('' if (heading, text) in assumed else text for heading, text in _properties(row))} |"
     yield "\n## Assumed\n\nWhat a source leaves open has the value of the guidelines (`berlin-group`), unless a remark states another.\n"
     yield "| profile | properties | parts of properties that were read |\n|---|---|---|"
-    for row in PROFILES.values():
+    for row in rows:
         assumed, remarks = _assumed(row)
         yield f"| `{row.name}` | {'; '.join(map(': '.join, assumed)) or '-'} | {_cell('; '.join(remarks)) or '-'} |"
 

@@ -1,4 +1,4 @@
-"""An HTTP request as on the wire. What is signed is these bytes."""
+"""HTTP requests and answers as on the wire. What is signed is these bytes."""
 
 from __future__ import annotations
 
@@ -58,8 +58,7 @@ class Message(NamedTuple):
 
     def values(self, name: str) -> tuple[str, ...]:
         """The values of every header field of this name (any case), in wire order."""
-        wanted = name.lower()
-        return tuple([value for field, value in self.headers if field.lower() == wanted])
+        return _values(self.headers, name)
 
     def single(self, name: str) -> str | None:
         """The value of the header field of this name (any case), None if it is absent.
@@ -75,3 +74,45 @@ class Message(NamedTuple):
     def with_headers(self, *headers: Header) -> Message:
         """The same message with these header fields added at the end."""
         return Message(self.method, self.target, (*self.headers, *headers), self.body)
+
+
+class Answer(NamedTuple):
+    """An HTTP answer, unverified.
+
+    Attributes:
+        status: HTTP status.
+        headers: (name, value) in order, duplicates kept; values are bytes decoded as Latin-1.
+        body: the raw bytes.
+
+    Example:
+        Answer(200, (("Content-Type", "application/json"),), b"{}")
+    """
+
+    status: int
+    headers: tuple[Header, ...]
+    body: bytes
+
+    def __repr__(self) -> str:
+        # Bodies contain personal data.
+        return f"{type(self).__name__}({self.status}, {len(self.headers)} headers, {len(self.body)} bytes)"
+
+    def __sentry_repr__(self) -> str:
+        return repr(self)  # otherwise Sentry shows the items of a tuple
+
+    @classmethod
+    def from_wire(cls, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Self:
+        """Build an answer from its raw parts without changing a byte."""
+        return cls(status, tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]), body)
+
+    def values(self, name: str) -> tuple[str, ...]:
+        """The values of every header field of this name (any case), in wire order."""
+        return _values(self.headers, name)
+
+    def with_headers(self, *headers: Header) -> Answer:
+        """The same answer with these header fields added at the end."""
+        return Answer(self.status, (*self.headers, *headers), self.body)
+
+
+def _values(headers: tuple[Header, ...], name: str) -> tuple[str, ...]:
+    wanted = name.lower()
+    return tuple([value for field, value in headers if field.lower() == wanted])

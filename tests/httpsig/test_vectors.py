@@ -27,10 +27,11 @@ from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig import make_digest, make_signing_string, message_components, verify_digest
 from tppkit.httpsig.algorithms import ALGORITHMS, RFC9421, make_verifiers, verify_signature
 from tppkit.httpsig.cavage import DRAFT_10, DRAFT_12, STRICT, Reading, parse_signature_header
-from tppkit.httpsig.components import Origin
+from tppkit.httpsig.components import Component, Origin
 from tppkit.httpsig.digest import make_content_digest, verify_content_digest
 from tppkit.httpsig.rfc9421 import (
     SignatureInput,
+    answer_values,
     make_signature_base,
     make_signature_fields,
     parse_signature_fields,
@@ -38,7 +39,7 @@ from tppkit.httpsig.rfc9421 import (
     verify_message_signature,
 )
 from tppkit.httpsig.wire import parse_request
-from tppkit.message import Message
+from tppkit.message import Answer, Message
 
 pytestmark = pytest.mark.shared
 
@@ -305,12 +306,49 @@ def test_every_vector_is_written_as_it_was_read(shared_data):
         assert make_signature_fields(parameters, raw, label=label) == (signature_input, signature)
 
 
-def test_what_belongs_to_answers_is_refused_for_a_request(shared_data):
+# The values that the examples of answers print, because the file has their headers from another version or not at all.
+OK_DIGEST = "sha-512=:mEWXIS7MaLRuGgxOBdODa3xqM1XdEvxoYhvlCFJ41QJgJc4GTsPp29l5oGX69wWdXymyU0rjJuahq4l5aGgfLQ==:"
+BUSY_DIGEST = "sha-512=:0Y6iCBzGg5rZtoXS95Ijz03mslf6KAMCloESHObfwnHJDbkkWWQz6PhhU9kxsTbARtY2PTBOzq24uJFpHsMuAg==:"
+ASKED_DIGEST = "sha-512=:WZDPaVn/7XgHaAy8pmojAkGWoRx2UFChF41A2svX+TaPm+AbwAgBWnrIiYllu7BNNyealdVLvRwEmTHWXvJwew==:"
+JSON = ("Content-Type", "application/json")
+OK = Answer(200, (JSON, ("Content-Digest", OK_DIGEST), ("Content-Length", "23")), b"")
+BUSY = Answer(503, (JSON, ("Content-Digest", BUSY_DIGEST)), b"")
+ASKED = Message(
+    "POST", "/foo?param=Value&Pet=dog", (JSON, ("Content-Digest", ASKED_DIGEST), ("Content-Length", "18")), b""
+)
+ANSWERS = {"rfc9421-b24": OK, "rfc9421-intext-1": BUSY, "rfc9421-intext-2": BUSY}
+
+
+def test_the_examples_of_answers_have_our_base_and_a_good_signature(shared_data):
+    """The values are of appendix B.2.4 and section 2.4 of RFC 9421."""
     found = []
     for vector in load(shared_data, "rfc9421.json"):
-        parameters, _ = parse_signature_fields(*fields_of(vector)[1:])
-        if '"@status"' in parameters.text:
-            with refused(FormatError, "signature.unsupported-component"):
-                make_signature_base(parameters, request_values(Message("GET", "/")))
-            found.append(vector["id"])
-    assert found == ["rfc9421-b24", "rfc9421-intext-1", "rfc9421-intext-2"]
+        label, *fields = fields_of(vector)
+        parameters, raw = parse_signature_fields(*fields, label=label)
+        if '"@status"' not in parameters.text:
+            continue
+        found.append(vector["id"])
+        with refused(FormatError, "signature.unsupported-component"):  # of a request
+            make_signature_base(parameters, request_values(Message("GET", "/")))
+        lines = answer_values(ANSWERS[vector["id"]], request=ASKED, origin=Origin("https", "example.com"))
+        base = make_signature_base(parameters, lines)
+        assert base.decode() == vector["expected_signature_base"]
+        key = load_pem_public_key(vector["keys"]["public_pem"].encode())
+        verify_signature(make_verifiers(key, names=RFC9421), "ecdsa-p256-sha256", raw, base)
+    assert found == list(ANSWERS)
+
+
+def test_the_signature_of_a_request_binds_its_answer():
+    """Section 2.4 of RFC 9421: `"signature";req;key="sig1"`."""
+    asked = ASKED.with_headers(("Signature", "sig1=:AQID:, other=:BA==:"))
+    lines = answer_values(BUSY, request=asked)
+    assert lines(Component("signature", (("req", True), ("key", "sig1")))) == ":AQID:"
+    assert lines(Component("signature", (("req", True),))) == "sig1=:AQID:, other=:BA==:"
+    for component in (
+        Component("@method"), Component("@status", (("req", True),)), Component("@method", (("req", 1),)),
+        Component("date", (("req", False),)), Component("content-type", (("tr", True),)), Component("@query-param", (("name", "a"),)),
+    ):  # fmt: skip
+        with refused(FormatError, "signature.unsupported-component", row=component):
+            lines(component)
+    with refused(SignatureRejected, "signature.header-absent"):
+        lines(Component("content-length"))

@@ -17,6 +17,7 @@ from refusals import refused
 from reported import reported
 from tppkit.errors import ConfigurationError, SignatureRejected
 from tppkit.httpsig.http_date import format_http_date
+from tppkit.message import Answer
 from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import PROFILES, KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
 from tppkit.seals.profiles import PSD2_V1
@@ -25,7 +26,7 @@ from tppkit.web import QwacPolicy, ReplayGuard, SealGate, SealMiddleware, caller
 from tppkit.web.replay import LEASE, MAX_ANSWER_BYTES, ReplayStore
 from tppkit.web.replay_stores.memory import MemoryReplayStore
 from tppkit.web.replay_stores.table import TableReplayStore
-from tppkit.web.sources import Answer, AsgiSource
+from tppkit.web.sources import AsgiSource
 
 HOUR = timedelta(hours=1)
 

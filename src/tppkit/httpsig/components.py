@@ -1,4 +1,4 @@
-"""The parts of a request that an RFC 9421 signature can cover: derived components and fields, by name and parameters.
+"""The parts of a message that an RFC 9421 signature can cover: derived components and fields, by name and parameters.
 
 | component                               | value                                                          | needs an origin |
 |-----------------------------------------|----------------------------------------------------------------|-----------------|
@@ -9,10 +9,12 @@
 | a field                                 | its values, joined                                             |                 |
 | a field with `bs`                       | its values, each as a byte sequence                            |                 |
 | a field with `key`                      | one member of a dictionary field                               |                 |
+| `@status`                               | the status, of an answer only                                  |                 |
+| any but `@status`, with `req`           | that of the request, in the signature of an answer only        |                 |
 
-Other components are rejected by name: `@status` and `req` are for responses, `tr` is for trailers, and `sf` needs the type of
-each field. Scheme and authority come from the caller, because the sender chooses the Host header.
-Source: RFC 9421 section 2.
+Other components are rejected by name: `tr` is for trailers, and `sf` needs the type of each field. Scheme and authority come
+from the caller, because the sender chooses the Host header.
+Source: RFC 9421 section 2; 2.4 for `req`.
 """
 
 from __future__ import annotations
@@ -27,11 +29,14 @@ from tppkit._encoding import encode_base64, shown
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.signing_string import is_covered_field, require_field_value, require_start_line
 from tppkit.httpsig.structured import Item, Parameters, parse_dictionary, write_member
-from tppkit.message import Message
+from tppkit.message import Answer, Message
 
 _ORIGIN = re.compile(r"(https?)://([a-z0-9._~-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?")
 _DEFAULT_PORTS = MappingProxyType({"https": "443", "http": "80"})
 _MAX_QUERY_PARAMETERS = 256
+STATUS = "@status"
+OF_REQUEST = ";req"
+_REQ: Parameters = (("req", True),)
 
 
 class Component(NamedTuple):
@@ -117,6 +122,55 @@ def component_value(
     return _DERIVED[component.name](message, component, origin or Origin("", ""))
 
 
+def answer_component_value(
+    answer: Answer, component: Component, *, request: Message, origin: Origin | None = None, query: dict[str, list[str]] | None = None
+) -> str:  # fmt: skip
+    """Return the value of a component in an answer. Components of the request have the parameter `req`.
+
+    Args:
+        answer: the answer.
+        component: the part of the answer or of its request.
+        request: the request.
+        origin: where the request was sent.
+        query: as in `component_value`.
+
+    Raises:
+        The errors of `component_value`.
+
+    Source: RFC 9421 sections 2.2.9 and 2.4.
+    """
+    own = tuple([(name, value) for name, value in component.parameters if name != "req"])
+    if len(own) < len(component.parameters):
+        if not any(name == "req" and value is True for name, value in component.parameters):
+            _refuse(component, "the parameter req has a value")
+        return component_value(request, Component(component.name, own), origin=origin, query=query)
+    if component.name == STATUS and not own:
+        return str(answer.status)
+    if component.name.startswith("@"):
+        _refuse(component, "it is not a part of an answer; one of the request needs the parameter req")
+    return _field(answer, component, dict(own))
+
+
+def is_answer_component(name: str) -> bool:
+    """Whether a signature of an answer can cover a name: `@status`, a field, or either of the request with `;req`."""
+    plain = name.removesuffix(OF_REQUEST)
+    return is_covered_field(plain) or (name == STATUS if plain == name else plain in DERIVED)
+
+
+def component_of(name: str) -> Component:
+    """The component of a name, which may end in `;req`."""
+    plain = name.removesuffix(OF_REQUEST)
+    return Component(name) if plain == name else Component(plain, _REQ)
+
+
+def name_of_component(component: Component) -> str:
+    """The name of a component as in `component_of`; with other parameters, its form in Signature-Input."""
+    if not component.parameters:
+        return component.name
+    is_of_request = component.parameters == _REQ and component.parameters[0][1] is True
+    return component.name + OF_REQUEST if is_of_request else str(component)
+
+
 def _refuse(component: Component, reason: str) -> NoReturn:
     raise FormatError("signature.unsupported-component", f"{shown(str(component))} cannot be covered: {reason}")
 
@@ -181,13 +235,13 @@ def _reencoded(text: str, component: Component) -> str:
     return quote_plus(decoded, safe="*").replace("+", "%20").replace("~", "%7E")
 
 
-def _field(message: Message, component: Component, parameters: Mapping[str, object]) -> str:
+def _field(message: Message | Answer, component: Component, parameters: Mapping[str, object]) -> str:
     if not is_covered_field(component.name):
         _refuse(component, "it is not the name of a field in lower case")
     values = [value.strip(" \t") for value in message.values(component.name)]
     if not values:
         raise SignatureRejected(
-            "signature.header-absent", f"the signature covers {component.name}, which is not in the request"
+            "signature.header-absent", f"the signature covers {component.name}, which is not in the message"
         )
     for value in values:
         require_field_value(component.name, value)
@@ -199,7 +253,7 @@ def _field(message: Message, component: Component, parameters: Mapping[str, obje
         members = parse_dictionary(", ".join(values), what=f"the {component.name} field")
         key = parameters["key"]
         if not isinstance(key, str) or key not in members:
-            raise SignatureRejected("signature.header-absent", f"the request has no value for {shown(str(component))}")
+            raise SignatureRejected("signature.header-absent", f"the message has no value for {shown(str(component))}")
         return write_member(members[key])
     _refuse(component, "these parameters of a field are not supported")
 

@@ -18,7 +18,7 @@ from tppkit._clock import as_utc
 from tppkit._encoding import shown
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.algorithms import Verify, verify_signature
-from tppkit.httpsig.components import Component, Origin, component_value
+from tppkit.httpsig.components import Component, Origin, answer_component_value, component_value
 from tppkit.httpsig.structured import (
     BareItem,
     InnerList,
@@ -30,7 +30,7 @@ from tppkit.httpsig.structured import (
     write_member,
 )
 from tppkit.httpsig.times import CLOCK_SKEW, verify_times
-from tppkit.message import Message
+from tppkit.message import Answer, Message
 
 MAX_COMPONENTS = 64
 _PARAMETERS: Mapping[str, type] = {
@@ -141,7 +141,7 @@ def make_signature_base(parameters: SignatureInput, value: Callable[[Component],
 
     Args:
         parameters: the parameters of the signature.
-        value: returns the value of a component; for a request, use `request_values`.
+        value: returns the value of a component: `request_values` or `answer_values`.
 
     Raises:
         FormatError: `signature.unsupported-component`, a value is not one line of ASCII; what `value` raises.
@@ -170,6 +170,16 @@ def request_values(message: Message, *, origin: Origin | None = None) -> Callabl
     return lambda component: component_value(message, component, origin=origin, query=query)
 
 
+def answer_values(answer: Answer, *, request: Message, origin: Origin | None = None) -> Callable[[Component], str]:
+    """Return a function that returns the value of a component in this answer (see `components.answer_component_value`).
+
+    Example:
+        base = make_signature_base(parameters, answer_values(answer, request=request))
+    """
+    query: dict[str, list[str]] = {}
+    return lambda component: answer_component_value(answer, component, request=request, origin=origin, query=query)
+
+
 def make_signature_fields(parameters: SignatureInput, signature: bytes, *, label: str) -> tuple[str, str]:
     """Return the values of the Signature-Input and Signature fields with this signature.
 
@@ -186,7 +196,7 @@ def make_signature_fields(parameters: SignatureInput, signature: bytes, *, label
 def parse_signature_fields(
     signature_input: str, signature: str, *, label: str | None = None
 ) -> tuple[SignatureInput, bytes]:
-    """Parse one signature of a request.
+    """Parse one signature of a message.
 
     Args:
         signature_input: the value of the Signature-Input field, several lines joined by `, `.
@@ -212,11 +222,11 @@ def parse_signature_fields(
         )
     if label is None and len(inputs) > 1:
         raise FormatError(
-            "signature.label", f"the request has several signatures ({shown(', '.join(inputs))}): name a label"
+            "signature.label", f"the message has several signatures ({shown(', '.join(inputs))}): name a label"
         )
     chosen = label if label is not None else next(iter(inputs), "")
     if chosen not in inputs:
-        raise SignatureRejected("signature.missing", f"the request has no signature {shown(chosen)}")
+        raise SignatureRejected("signature.missing", f"the message has no signature {shown(chosen)}")
     member = signatures[chosen]
     if not (isinstance(member, Item) and isinstance(member.value, bytes)) or member.parameters:
         raise FormatError("signature.malformed", f"the signature {shown(chosen)} is not one byte sequence")

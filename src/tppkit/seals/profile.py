@@ -14,7 +14,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.algorithms import ALGORITHMS, JWS, RFC9421, Algorithm, Names, Scheme, key_kind
 from tppkit.httpsig.cavage import CREATED, EXPIRES, TIMELESS, Reading
-from tppkit.httpsig.components import DERIVED
+from tppkit.httpsig.components import DERIVED, is_answer_component
 from tppkit.httpsig.digest import make_content_digest, make_digest
 from tppkit.httpsig.jws import BODY, REGISTERED
 from tppkit.httpsig.signing_string import REQUEST_TARGET, is_covered_field, is_field_name
@@ -69,9 +69,11 @@ _IN_BRACKETS: Mapping[Format, frozenset[str]] = MappingProxyType(
 )
 
 
-def _can_be_covered(name: str, format_: Format) -> bool:
+def _can_be_covered(name: str, format_: Format, *, in_answer: bool) -> bool:
     if format_ is Format.RFC9421:
-        return name in DERIVED or is_covered_field(name)
+        return is_answer_component(name) if in_answer else name in DERIVED or is_covered_field(name)
+    if in_answer and name == REQUEST_TARGET:
+        return False
     return name in _IN_BRACKETS[format_] or is_covered_field(name.lower())
 
 
@@ -136,6 +138,8 @@ class SealProfile:
         expires_after: lifetime of a seal, if `(expires)` is covered or `expires` is written; a verifier rejects longer ones.
         max_age: maximum age of a seal, for formats with a time of signing and for dialects that require `(created)`.
         format: the signature format.
+        for_answers: the dialect is of a bank's answers, in RFC 9421 or draft-cavage; `@status` and `NAME;req`, a part of the request, can
+            be covered in RFC 9421.
         source: the source of the dialect.
         as_of: the date of the source, ISO 8601; empty if it has none.
         read_on: the date on which the source was read, ISO 8601.
@@ -173,6 +177,7 @@ class SealProfile:
     expires_after: timedelta | None = None
     max_age: timedelta | None = None
     format: Format = Format.CAVAGE
+    for_answers: bool = False
     source: str
     as_of: str = ""
     read_on: str = ""
@@ -198,6 +203,8 @@ class SealProfile:
             raise self._malformed(f"{self.carrier[:40]!r} cannot carry the signature")
         if is_key(self.label) is not (self.format is Format.RFC9421):
             raise self._malformed(f"the label {self.label[:40]!r} is invalid, or the format has no labels")
+        if self.for_answers and (self.format is Format.JWS or self.carrier != "Signature"):
+            raise self._malformed("answers are sealed in RFC 9421 or draft-cavage, in the Signature header")
         if self.sends_x5c and (self.format is not Format.JWS or self.certificate_header is not None):
             raise self._malformed("sends_x5c needs a JSON Web Signature and no certificate_header")
 
@@ -215,7 +222,7 @@ class SealProfile:
     def _check_names(self) -> None:
         """Check that each covered name exists in the format, appears once, and is present before the seal is made."""
         for name in (*self.covered, *(name.removesuffix("*") for name in self.covered_if_present)):
-            if name.endswith("*") or not _can_be_covered(name, self.format):
+            if name.endswith("*") or not _can_be_covered(name, self.format, in_answer=self.for_answers):
                 raise self._malformed(f"{name[:40]!r} cannot be covered in a {self.format.value}")
         names = [name.lower() for name in (*self.covered, *self.covered_if_present)]
         if len(set(names)) != len(names):

@@ -27,6 +27,7 @@ from dataclasses import replace
 from datetime import timedelta
 from enum import Enum
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from types import NoneType, UnionType
 from typing import Any, get_args
 
@@ -131,16 +132,17 @@ def _read_value(key: str, value: object, hint: Any) -> object:
 
 
 class _Profiles(Mapping[str, SealProfile]):
-    """The dialects of the package, each read at its first look-up."""
+    """The dialects in a folder of the package, each read at its first look-up."""
 
-    def __init__(self) -> None:
-        names = [file.name.removesuffix(".toml") for file in _DIALECTS.iterdir() if file.name.endswith(".toml")]
+    def __init__(self, folder: Traversable) -> None:
+        self._folder = folder
+        names = [file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")]
         self._names = tuple(sorted(names, key=lambda name: (name != "psd2-v1", name)))
         self._rows: dict[str, SealProfile] = {}
 
     def __getitem__(self, name: str) -> SealProfile:
         if name not in self._rows and name in self._names:
-            self._rows.setdefault(name, parse_profile(_DIALECTS.joinpath(f"{name}.toml").read_bytes()))
+            self._rows.setdefault(name, parse_profile(self._folder.joinpath(f"{name}.toml").read_bytes()))
         return self._rows[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -150,8 +152,11 @@ class _Profiles(Mapping[str, SealProfile]):
         return len(self._names)
 
 
-PROFILES: Mapping[str, SealProfile] = _Profiles()
+PROFILES: Mapping[str, SealProfile] = _Profiles(_DIALECTS)
 """The known dialects by name; `psd2-v1` is the first."""
+
+ANSWER_PROFILES: Mapping[str, SealProfile] = _Profiles(_DIALECTS.joinpath("answers"))
+"""The dialects of banks' answers by name: `rfc9421` and `cavage`."""
 
 PSD2_V1 = PROFILES["psd2-v1"]
 

@@ -24,7 +24,7 @@ from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, LocalProtocolError, SignatureRejected
 from tppkit.httpsig.cavage import CREATED, EXPIRES
-from tppkit.httpsig.components import Component
+from tppkit.httpsig.components import Component, component_of
 from tppkit.httpsig.jws import make_detached_jws, make_jws_header, make_jws_payload, make_jws_signing_input
 from tppkit.httpsig.rfc9421 import make_signature_base, make_signature_fields, make_signature_input, request_values
 from tppkit.httpsig.signing_string import make_signing_string, message_components
@@ -72,9 +72,7 @@ class PreparedRequest(NamedTuple):
                 bytes.
         """
         message, seal = self.message, self.seal
-        require_bytes(signature)
-        if seal.verify_own:
-            _require_own(seal, signature, self.signing_string)
+        require_own(seal, signature, self.signing_string)
         headers = message.headers + self.digest + self.write(signature) + seal.certificate_headers
         return Message(message.method, message.target, headers, message.body)
 
@@ -98,7 +96,11 @@ class SentRequest(NamedTuple):
     at: datetime
 
 
-def _require_own(seal: Seal, signature: bytes, data: bytes) -> None:
+def require_own(seal: Seal, signature: bytes, data: bytes) -> None:
+    """Reject what is not bytes, and with `verify_own` a signature that does not verify. Raises the errors of `PreparedRequest.finish`."""
+    require_bytes(signature)
+    if not seal.verify_own:
+        return
     try:
         seal.verify(signature, data)
     except SignatureRejected as e:
@@ -124,11 +126,14 @@ def prepare_request(message: Message, *, seal: Seal, at: datetime | None = None)
         SignatureRejected: `signature.header-absent`, a covered header is missing; `signature.uncovered`, the profile covers the body
             alone, and there is none.
         FormatError: `header.control-character`, `message.malformed`; `form-data.*`, the profile hashes the file of a form.
-        ConfigurationError: `seal.time-needed`, `time.naive`; `profile.private`, no value is known for a private parameter.
+        ConfigurationError: `seal.time-needed`, `time.naive`, `seal.for-answers`; `profile.private`, a private parameter has no known
+            value.
 
     Source: PSD2 document, part A section 4; draft-cavage-http-signatures-10 and -12.
     """
     profile = seal.profile
+    if profile.for_answers:
+        raise ConfigurationError("seal.for-answers", f"the profile {profile.name} seals answers; use sign_answer")
     values, doubled = message_components(message)
     if doubled or not seal.written.isdisjoint(values):
         _refuse_present(doubled, values, seal)
@@ -140,11 +145,13 @@ def prepare_request(message: Message, *, seal: Seal, at: datetime | None = None)
         digest = ((profile.digest_field, written),)
     covered = profile.covered_in(values)
     if profile.format is Format.CAVAGE:
-        signing_string, write = _prepare_cavage(covered, values, seal, at)
+        signing_string, write = prepare_cavage(covered, values, seal, at)
     else:
-        prepare = _prepare_jws if profile.format is Format.JWS else _prepare_rfc9421
-        whole = message.with_headers(*digest, *seal.certificate_headers)
-        signing_string, write = prepare(whole, covered, seal, _required_time(profile, at))
+        whole, at = message.with_headers(*digest, *seal.certificate_headers), _required_time(profile, at)
+        if profile.format is Format.JWS:
+            signing_string, write = _prepare_jws(whole, covered, seal, at)
+        else:
+            signing_string, write = prepare_rfc9421(request_values(whole, origin=seal.origin), covered, seal, at)
     return PreparedRequest(message, seal, signing_string, digest, write, covered)
 
 
@@ -158,9 +165,10 @@ def _refuse_present(doubled: tuple[str, ...], values: Mapping[str, str], seal: S
         )
 
 
-def _prepare_cavage(
+def prepare_cavage(
     covered: tuple[str, ...], values: dict[str, str], seal: Seal, at: datetime | None
 ) -> tuple[bytes, Write]:
+    """Return the signing string of a seal in draft-cavage, and the function that writes its headers."""
     profile, head = seal.profile, seal.head(covered)
     if CREATED in covered or EXPIRES in covered:
         created, expires = _times(profile, at)
@@ -174,10 +182,13 @@ def _prepare_cavage(
     return make_signing_string(covered, values), write
 
 
-def _prepare_rfc9421(message: Message, covered: tuple[str, ...], seal: Seal, at: datetime) -> tuple[bytes, Write]:
+def prepare_rfc9421(
+    value: Callable[[Component], str], covered: tuple[str, ...], seal: Seal, at: datetime
+) -> tuple[bytes, Write]:
+    """Return the signature base of a seal in RFC 9421, and the function that writes its headers."""
     profile = seal.profile
     expires = None if profile.expires_after is None else at + profile.expires_after
-    components = [Component(name) for name in covered]
+    components = [component_of(name) for name in covered]
     parameters = make_signature_input(
         components, created=at, expires=expires, algorithm=seal.algorithm, key_id=seal.key_id
     )
@@ -186,7 +197,7 @@ def _prepare_rfc9421(message: Message, covered: tuple[str, ...], seal: Seal, at:
         fields = make_signature_fields(parameters, signature, label=profile.label)
         return ("Signature-Input", fields[0]), ("Signature", fields[1])
 
-    return make_signature_base(parameters, request_values(message, origin=seal.origin)), write
+    return make_signature_base(parameters, value), write
 
 
 def _prepare_jws(message: Message, covered: tuple[str, ...], seal: Seal, at: datetime) -> tuple[bytes, Write]:

@@ -7,7 +7,7 @@ bodies in chunks verifies the head first and then checks the body against its di
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
@@ -22,6 +22,7 @@ from tppkit.httpsig.cavage import (
     parse_signature_header,
     time_components,
 )
+from tppkit.httpsig.components import Component, name_of_component
 from tppkit.httpsig.http_date import parse_http_date
 from tppkit.httpsig.jws import make_jws_payload, make_jws_signing_input, parse_detached_jws
 from tppkit.httpsig.rfc9421 import make_signature_base, parse_signature_fields, request_values
@@ -165,9 +166,37 @@ def _verify_head(
     # 6. Seal and QWAC are of the same organisation, which the relying party accepts.
     # 7. (in the callers) A covered Date is close to the time of judgement.
     # 8. (in the callers) The digest fits the raw body.
-    demands, profile = policy.demands, policy.profile
-    values = _collect(message, demands, profile.prefixes)  # 1
+    values = _collect(message, policy.demands, policy.profile.prefixes)  # 1
     read = read_seal(message, values, policy)  # 2
+    seal, digest = judge_seal(read, values, qwac=qwac, at=at, policy=policy, intermediates=intermediates)
+    covered = read.parameters.headers
+    date_fault = find_date_fault(values["date"], at, policy) if "date" in covered else None  # 7
+    return kind(
+        read.parameters, read.signing_string, seal.certificate, seal.path, qwac, at, policy.profile, digest, message, date_fault
+    )  # fmt: skip
+
+
+def judge_seal(
+    read: ReadSeal, values: Mapping[str, str], *, qwac: EidasCertificate | None, at: datetime, policy: SealPolicy,
+    intermediates: Sequence[EidasCertificate] = (),
+) -> tuple[TrustedSeal, str | None]:  # fmt: skip
+    """Do steps 3 to 6 of a verification: coverage, certificate, signature and organisation.
+
+    Args:
+        read: the parsed seal.
+        values: the fields of the message by lower-case name.
+        qwac: see `verify_request`.
+        at: the time to judge at, aware UTC.
+        policy: the anchors and the dialect.
+        intermediates: possible authorities of the seal.
+
+    Returns:
+        The trusted seal, and the value of the digest header.
+
+    Raises:
+        The errors of `verify_request`, except those about the date and the body.
+    """
+    demands, profile = policy.demands, policy.profile
     parameters, signing_string, certificates, _ = read
     _check_coverage(parameters.headers, values, demands, profile)  # 3
     digest = None if profile.covers_body else values.get(profile.digest_name)
@@ -198,8 +227,7 @@ def _verify_head(
         seal = seal._replace(key_id=key_id)
     if seal is not remembered:
         policy.remembered.put(named, seal)
-    date_fault = _date_fault(values["date"], at, policy) if "date" in parameters.headers else None  # 7
-    return kind(parameters, signing_string, seal.certificate, seal.path, qwac, at, profile, digest, message, date_fault)
+    return seal, digest
 
 
 def read_seal(message: Message, values: Mapping[str, str], policy: SealPolicy) -> ReadSeal:
@@ -214,9 +242,15 @@ def read_seal(message: Message, values: Mapping[str, str], policy: SealPolicy) -
         FormatError: see the parsers of the formats in `httpsig`.
         SignatureRejected: `signature.missing`, `signature.header-absent`; `signature.algorithm`, none is named.
     """
-    if policy.profile.format is not Format.CAVAGE:
-        read = _read_jws if policy.profile.format is Format.JWS else _read_rfc9421
-        return read(message, values, policy)
+    if policy.profile.format is Format.JWS:
+        return _read_jws(message, values, policy)
+    if policy.profile.format is Format.RFC9421:
+        return read_rfc9421(values, policy, value=request_values(message, origin=policy.origin))
+    return read_cavage(values, policy)
+
+
+def read_cavage(values: Mapping[str, str], policy: SealPolicy) -> ReadSeal:
+    """Parse a seal in draft-cavage. Arguments and errors are those of `read_seal`."""
     value = values[policy.demands.carrier]
     if policy.profile.carrier == "Authorization":
         value = _after_scheme(value)
@@ -237,7 +271,8 @@ def _after_scheme(value: str) -> str:
     return value[len(scheme) :]
 
 
-def _read_rfc9421(message: Message, values: Mapping[str, str], policy: SealPolicy) -> ReadSeal:
+def read_rfc9421(values: Mapping[str, str], policy: SealPolicy, *, value: Callable[[Component], str]) -> ReadSeal:
+    """Parse a seal in RFC 9421. Arguments and errors are those of `read_seal`; `value` returns the value of a component."""
     profile = policy.profile
     read, signature = parse_signature_fields(values["signature-input"], values["signature"], label=profile.label)
     if read.algorithm is None:
@@ -248,11 +283,11 @@ def _read_rfc9421(message: Message, values: Mapping[str, str], policy: SealPolic
         raise FormatError(
             "signature.unsupported-component", "the Date is covered with parameters, so its time is not signed"
         )
-    covered = tuple([str(component) if component.parameters else component.name for component in read.components])
+    covered = tuple(map(name_of_component, read.components))
     parameters = SignatureParameters(
         read.key_id or "", read.algorithm, covered, signature, created=read.created, expires=read.expires
     )
-    return ReadSeal(parameters, make_signature_base(read, request_values(message, origin=policy.origin)))
+    return ReadSeal(parameters, make_signature_base(read, value))
 
 
 def _read_jws(message: Message, values: Mapping[str, str], policy: SealPolicy) -> ReadSeal:
@@ -359,7 +394,8 @@ def _check_coverage(
             )
 
 
-def _date_fault(value: str, at: datetime, policy: SealPolicy) -> SignatureRejected | None:
+def find_date_fault(value: str, at: datetime, policy: SealPolicy) -> SignatureRejected | None:
+    """Return why a covered Date is not close to the time of judgement, or None."""
     date = parse_http_date(value)
     if abs(at - date) <= policy.clock_skew:
         return None

@@ -13,6 +13,7 @@ app = CallbackMiddleware(app, gate=WebhookGate(WebhookInbox(store, client.order)
 `tppkit.web.fastapi` and `tppkit.web.flask` have a dependency and a decorator for handlers.
 """
 
+from tppkit.message import Answer
 from tppkit.web.caller import Caller, PeerCertificate, QwacPolicy, caller_of, peer_certificate, verified_request
 from tppkit.web.gate import SealGate, authorize, seal_every_request
 from tppkit.web.proxies import ProxyForm, TrustedProxy
@@ -31,7 +32,7 @@ from tppkit.web.receiving.webhooks import (
 from tppkit.web.replay import ReplayGuard
 from tppkit.web.seal import SealMiddleware
 from tppkit.web.seal_wsgi import WsgiSealMiddleware
-from tppkit.web.sources import Answer, AsgiSource, Source, WsgiSource
+from tppkit.web.sources import AsgiSource, Source, WsgiSource
 
 __all__ = [
     "Answer", "AsgiSource", "AsyncCallbackGate", "AsyncWebhookGate", "AsyncWebhookInbox", "CallbackGate", "CallbackMiddleware",

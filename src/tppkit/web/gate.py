@@ -23,7 +23,7 @@ from tppkit.certificates.rules import first_error
 from tppkit.codes import CODES
 from tppkit.errors import CertificateRejected, ConfigurationError, FormatError, TppkitError, TransportError
 from tppkit.httpsig.signing_string import message_components
-from tppkit.message import Message
+from tppkit.message import Answer, Message
 from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Route
 from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import Nothing
@@ -31,7 +31,7 @@ from tppkit.seals import SealPolicy, VerifiedRequest, verify_request, verify_req
 from tppkit.web.caller import Caller, QwacPolicy, peer_certificate
 from tppkit.web.proxies import TrustedProxy
 from tppkit.web.replay import BODY_TIME, ReplayGuard
-from tppkit.web.sources import Answer, Source, too_large
+from tppkit.web.sources import Source, too_large
 
 MAX_BODY_BYTES = 64 * 1024
 

@@ -16,8 +16,8 @@ from typing import NamedTuple, Protocol
 from tppkit._clock import as_utc, to_microseconds
 from tppkit._encoding import decode_base64, encode_base64
 from tppkit.errors import ConfigurationError, LocalProtocolError, TransportError
+from tppkit.message import Answer
 from tppkit.seals import SealPolicy, VerifiedRequest
-from tppkit.web.sources import Answer
 
 MAX_ANSWER_BYTES = 64 * 1024
 _MAX_WRITTEN = 2 * MAX_ANSWER_BYTES  # in base64, with its headers

@@ -10,11 +10,12 @@ from typing import Any
 
 from tppkit._encoding import shown
 from tppkit.errors import ConfigurationError
+from tppkit.message import Answer
 from tppkit.trust.revocation.fetched import FetchNeeded, without_fetching
 from tppkit.web.caller import KEY, Caller
 from tppkit.web.gate import SealGate, SealPending
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay
-from tppkit.web.sources import Answer, AsgiApp, AsgiSource, Event, Receive, Send, receive_chunk, send_answer
+from tppkit.web.sources import AsgiApp, AsgiSource, Event, Receive, Send, receive_chunk, send_answer
 from tppkit.web.threads import THREADS, DaemonThreads
 
 

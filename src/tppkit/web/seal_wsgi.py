@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from typing import Any
 
+from tppkit.message import Answer
 from tppkit.web.caller import KEY, Caller
 from tppkit.web.gate import SealGate
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay
-from tppkit.web.sources import Answer, Environ, StartResponse, WsgiApp, WsgiSource, give_answer, read_pieces
+from tppkit.web.sources import Environ, StartResponse, WsgiApp, WsgiSource, give_answer, read_pieces
 
 
 class WsgiSealMiddleware:

@@ -7,11 +7,11 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from tppkit._encoding import shown
 from tppkit.errors import FormatError, TransportError
-from tppkit.message import Message
+from tppkit.message import Answer, Message
 
 # A scope extension of servers that pass the target as on the wire: {"target": bytes}.
 RAW_TARGET = "tppkit.raw_target"
@@ -295,30 +295,6 @@ def _require_path(target: bytes) -> bytes:
     if not target.startswith(b"/") or b"#" in target:
         raise FormatError("message.malformed", f"the target {shown(target)} is not a path with a query")
     return target
-
-
-class Answer(NamedTuple):
-    """An HTTP answer.
-
-    Attributes:
-        status: HTTP status.
-        headers: names and values, in order.
-        body: the bytes.
-
-    Example:
-        Answer(200, (("Content-Type", "application/json"),), b"{}")
-    """
-
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-
-    def __repr__(self) -> str:
-        # Bodies contain personal data.
-        return f"{type(self).__name__}({self.status}, {len(self.headers)} headers, {len(self.body)} bytes)"
-
-    def __sentry_repr__(self) -> str:
-        return repr(self)  # otherwise Sentry shows the items of a tuple
 
 
 async def send_answer(send: Send, answer: Answer) -> None:

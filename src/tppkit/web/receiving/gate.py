@@ -30,10 +30,9 @@ from tppkit.errors import (
     VerificationError,
     code_of,
 )
-from tppkit.message import Message
+from tppkit.message import Answer, Message
 from tppkit.web.receiving.peers import CallbackPeers
 from tppkit.web.sources import (
-    Answer,
     AsgiApp,
     AsgiSource,
     Environ,
