@@ -13,6 +13,7 @@ from tppkit._clock import utc_now
 from tppkit.errors import FormatError, RequestRefused
 from tppkit.protocol.gateway import OrderRequest
 from tppkit.sandbox import Sandbox
+from tppkit.sandbox.control import CONTROL_REFUSALS
 from tppkit.sandbox.exchange import EXCHANGE, MAX_KEPT_BYTES, Exchange, Observed
 from tppkit.web.sources import RAW_TARGET
 
@@ -91,7 +92,7 @@ async def test_the_body_of_a_refused_head_is_read_for_a_moment(events, headers, 
 
     async def send(event: object) -> None: ...
 
-    observed = Observed(refuses, host="psd2", observers=[found.append], now=utc_now)
+    observed = Observed(refuses, host="psd2", refusals=CONTROL_REFUSALS, observers=[found.append], now=utc_now)
     scope = {"type": "http", "method": "POST", "headers": headers, "extensions": {RAW_TARGET: {"target": b"/"}}}
     await asyncio.wait_for(observed(scope, receive, send), 5)
     assert (found[0].body, found[0].is_whole) == seen_body

@@ -16,12 +16,13 @@ import httpx
 import pytest
 from raw_provider import PAYMENTS, OpenBank, advance, approval_link, decide
 
+from tppkit._clock import utc_now
 from tppkit.errors import TransportError
 from tppkit.protocol.refusals import Refusals
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.control import CONTROL_REFUSALS
-from tppkit.sandbox.exchange import Exchange
-from tppkit.sandbox.request_log import LimitedHandler, RequestLog, shown_target, without_secrets
+from tppkit.sandbox.exchange import Exchange, Observed
+from tppkit.sandbox.request_log import LimitedHandler, line_writer, shown_target, without_secrets
 from tppkit.web.sources import RAW_TARGET
 
 UUID = "12345678-1234-1234-1234-123456789012"
@@ -178,7 +179,7 @@ def test_a_wrong_path_with_a_legacy_token_does_not_show_it(host, row, target, sh
     exchange = Exchange(
         host=host, at=datetime.now(UTC), started_s=0, method="GET", target=target.decode(), headers=(), row=row
     )
-    assert shown_target(target, exchange) == shown
+    assert shown_target(exchange) == shown
 
 
 def test_the_reason_of_a_refusal_does_not_show_a_token_either(logged, connect, caplog):
@@ -196,9 +197,10 @@ def lines_of(app: Any, refusals: Refusals) -> list[str]:
     async def send(event: object) -> None: ...
 
     lines: list[str] = []
-    scope = {"type": "http", "method": "GET", "extensions": {RAW_TARGET: {"target": b"/"}}}
+    scope = {"type": "http", "method": "GET", "headers": [], "extensions": {RAW_TARGET: {"target": b"/"}}}
+    observed = Observed(app, host="control", refusals=refusals, observers=[line_writer(lines.append)], now=utc_now)
     with suppress(ZeroDivisionError):
-        asyncio.run(RequestLog(app, lines.append, refusals)(scope, None, send))  # type: ignore[arg-type]  # no body is read
+        asyncio.run(observed(scope, None, send))  # type: ignore[arg-type]  # no body is read
     return lines
 
 
@@ -212,7 +214,8 @@ def test_an_application_that_fails_is_answered_500_by_the_server():
 def test_the_code_is_read_as_the_interface_writes_it():
     async def refuses(scope: object, receive: object, send: Any) -> None:
         await send({"type": "http.response.start", "status": 400})
-        await send({"type": "http.response.body", "body": b'{"why":"BAD"}'})
+        await send({"type": "http.response.body", "body": b'{"why":', "more_body": True})
+        await send({"type": "http.response.body", "body": b'"BAD"}'})
 
     refusals = Refusals(rows=(), write=lambda _: b"", find=lambda body: (body["why"], None))
     assert lines_of(refuses, refusals) == ["GET / 400 BAD"]

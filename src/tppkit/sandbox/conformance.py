@@ -258,8 +258,7 @@ class Conformance:
 
 def example_of(exchange: Exchange, detail: str = "") -> Example:
     """Return a request as an example, without secrets, card numbers and body; `detail` may be empty."""
-    target = shown_target(exchange.target.encode("latin-1"), exchange)
-    request = f"{exchange.method} {target} {exchange.status} {exchange.code}"
+    request = f"{exchange.method} {shown_target(exchange)} {exchange.status} {exchange.code}"
     example = {"at": format_time(exchange.at), "host": exchange.host, "request": request.rstrip()}
     request_id = exchange.header("x-request-id")
     if request_id is not None:

@@ -14,8 +14,12 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tppkit._clock import Clock
+from tppkit._text import printable
+from tppkit.errors import TppkitError
 from tppkit.message import Header
+from tppkit.protocol.refusals import Refusals
 from tppkit.sandbox.connection import is_lost
+from tppkit.sandbox.request_log import without_secrets
 from tppkit.web.sources import RAW_TARGET
 
 _LOGGER = logging.getLogger("tppkit.sandbox.host")
@@ -30,7 +34,7 @@ class Exchange:
     """A request and its answer. Nothing in it is masked, so show its parts only after `without_secrets`.
 
     Attributes:
-        host: the name of the listener: `psd2`, `legacy`, `legacy_live`, `gateway` or `vault`.
+        host: the name of the listener, for example `psd2` or `legacy_live`.
         at: when the request came, by the virtual clock.
         started_s: the same by the real monotonic clock, in seconds.
         duration_s: seconds until the answer was complete.
@@ -90,6 +94,11 @@ class Exchange:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.host!r}, {self.method!r}, {self.status})"  # the rest has keys, tokens and card data
 
+    @property
+    def error_code(self) -> str:
+        """The code of this package for the refusal; empty without one."""
+        return self.error.code if isinstance(self.error, TppkitError) else ""
+
     def header(self, name: str) -> str | None:
         """Return the first value of a header of the request; the name in lower case."""
         return next((value for found, value in self.headers if found.lower() == name), None)
@@ -104,20 +113,22 @@ def exchange_of(extensions: Mapping[str, Any]) -> Exchange | None:
 
 
 class Observed:
-    """Publishes each request to an interface just before the last part of its answer is sent.
+    """Publishes each request just before the last part of its answer is sent.
 
     Args:
         app: the ASGI application that answers; it finds the `Exchange` by `exchange_of` and adds what it knows.
         host: the name of its listener.
+        refusals: reads the error bodies of the application.
         observers: called with each exchange, in order; an error of one does not change the answer.
         now: the virtual clock.
         monotonic: real seconds.
     """
 
     def __init__(
-        self, app: ASGIApp, *, host: str, observers: Sequence[Observer], now: Clock, monotonic: Callable[[], float] = time.monotonic
+        self, app: ASGIApp, *, host: str, refusals: Refusals, observers: Sequence[Observer], now: Clock,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        self._app, self._host, self._observers = app, host, observers
+        self._app, self._host, self._refusals, self._observers = app, host, refusals, observers
         self._now, self._monotonic = now, monotonic
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -133,12 +144,16 @@ class Observed:
             certificate=next(iter(sent), None), sent_certificates=len(sent),
         )  # fmt: skip
         is_published = is_read = False
+        body, answer_body = bytearray(), bytearray()
 
         def publish() -> None:
             nonlocal is_published
             if is_published:
                 return
             is_published = True
+            exchange.body, exchange.answer_body = bytes(body), bytes(answer_body)
+            if exchange.status >= 400:
+                exchange.code, exchange.text = self._error(exchange.answer_body)
             exchange.duration_s = self._monotonic() - exchange.started_s
             exchange.is_lost = is_lost(extensions)
             for observer in self._observers:
@@ -152,8 +167,7 @@ class Observed:
             event = await receive()
             chunk = event.get("body", b"")
             exchange.body_size += len(chunk)
-            if chunk and len(exchange.body) < MAX_KEPT_BYTES:
-                exchange.body = (exchange.body + chunk)[:MAX_KEPT_BYTES]
+            body.extend(chunk[: MAX_KEPT_BYTES - len(body)])
             is_read = event["type"] != "http.request" or not event.get("more_body", False)
             exchange.is_whole = event["type"] == "http.request" and is_read
             return event
@@ -172,9 +186,7 @@ class Observed:
                     await read_rest()
                 exchange.status, exchange.answer_headers = event["status"], _fields(event.get("headers", ()))
             elif event["type"] == "http.response.body":
-                chunk = event.get("body", b"")
-                if chunk and len(exchange.answer_body) < MAX_KEPT_BYTES:
-                    exchange.answer_body = (exchange.answer_body + chunk)[:MAX_KEPT_BYTES]
+                answer_body.extend(event.get("body", b"")[: MAX_KEPT_BYTES - len(answer_body)])
                 if not event.get("more_body", False):
                     publish()
             await send(event)
@@ -183,6 +195,11 @@ class Observed:
             await self._app({**scope, "extensions": {**extensions, EXCHANGE: exchange}}, watched_receive, watched_send)
         finally:
             publish()
+
+    def _error(self, body: bytes) -> tuple[str, str]:
+        code, text = self._refusals.read(body)
+        is_plain = code is not None and code.isascii() and code.isprintable()
+        return code if code is not None and is_plain else "", without_secrets(printable(text or ""))
 
 
 def _fields(raw: Iterable[tuple[bytes, bytes]]) -> tuple[Header, ...]:

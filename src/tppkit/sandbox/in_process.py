@@ -41,7 +41,7 @@ from tppkit.sandbox.control import read_control_answer
 from tppkit.sandbox.dialect import demanded_headers, key_id_of, seal_key_kind, sends_certificate
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.sandbox import ARCHIVE, SandboxHosts, SandboxSettings
-from tppkit.sandbox.server import LISTENERS, Addresses, logged_app
+from tppkit.sandbox.server import LISTENERS, Addresses, observed_app
 from tppkit.sandbox.thread import in_thread
 from tppkit.sandbox.transport import SandboxTransport, submit
 from tppkit.seals import Seal, SealProfile
@@ -107,7 +107,7 @@ class Sandbox:
             )
             self.addresses = Addresses.of(self._hosts, urls)
             self.gateway = Gateway(self, project_id=self.addresses.project_id, api_key=self.addresses.api_key)
-            self._apps = {urls[row.name]: logged_app(row, self._hosts) for row in LISTENERS}
+            self._apps = {urls[row.name]: observed_app(row, self._hosts) for row in LISTENERS}
             apps = {row.name: row.app(self._hosts) for row in LISTENERS}
             self._interfaces = {urls[name]: app.interface.name for name, app in apps.items() if isinstance(app, Host)}
             opened.enter_context(in_thread(self._serve, stop=self._stop))

@@ -49,13 +49,13 @@ class Kept:
     @property
     def target(self) -> str:
         """The target as the log shows it."""
-        return shown_target(self.exchange.target.encode("latin-1"), self.exchange)
+        return shown_target(self.exchange)
 
     @property
     def caller(self) -> str | None:
         """The id of the caller, also if its seal was refused; None if it is unknown."""
         exchange = self.exchange
-        is_of_seal = getattr(exchange.error, "code", "").partition(".")[0] in OF_SEALS
+        is_of_seal = exchange.error_code.partition(".")[0] in OF_SEALS
         if exchange.caller is None and exchange.certificate is not None and is_of_seal:
             return _organisation(exchange.certificate)
         return exchange.caller

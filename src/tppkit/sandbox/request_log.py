@@ -9,16 +9,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
 from tppkit._iban import is_iban
-from tppkit._text import printable
-from tppkit.protocol.refusals import Refusals
-from tppkit.sandbox.exchange import Exchange, exchange_of
-from tppkit.web.sources import RAW_TARGET
+
+if TYPE_CHECKING:
+    from tppkit.sandbox.exchange import Exchange, Observer
 
 _CONNECTIONS = ("tppkit.sandbox.http", "tppkit.sandbox.tls")  # loggers
 
@@ -138,57 +135,19 @@ def _without_cards(text: str) -> str:
     return "".join([*parts, _CARD.sub("***", text[end:])])
 
 
-class RequestLog:
-    """Logs each request just before the last part of its answer is sent, and adds code and text of an error to its `Exchange`.
+def line_writer(log: Callable[[str], object]) -> Observer:
+    """Return an observer that calls `log` with `METHOD target status code fault:NAME`, without secrets and line breaks.
 
-    Args:
-        app: the ASGI application that answers.
-        log: called with `METHOD target status code fault:NAME` for each request, without the last ones if there are none, without
-            secrets and line breaks; None: no lines.
-        refusals: reads the error bodies of the application.
+    Code and fault are left out if there are none.
     """
 
-    def __init__(self, app: ASGIApp, log: Callable[[str], object] | None, refusals: Refusals) -> None:
-        self._app, self._log, self._refusals = app, log, refusals
+    def write(exchange: Exchange) -> None:
+        fault = f"fault:{exchange.fault}" if exchange.fault else ""
+        parts = (without_secrets(exchange.method), shown_target(exchange), str(exchange.status), exchange.code, fault)
+        with suppress(OSError):  # a closed pipe
+            log(" ".join(filter(None, parts)))
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        # The server answers 500 when an application ends without an answer.
-        status, code, written = 500, "", False
-        exchange = exchange_of(scope.get("extensions") or {})
-
-        def write() -> None:
-            nonlocal written
-            if written or self._log is None:
-                return
-            written = True
-            fault = f"fault:{exchange.fault}" if exchange is not None and exchange.fault else ""
-            target = shown_target(scope["extensions"][RAW_TARGET]["target"], exchange)
-            with suppress(OSError):  # a closed pipe must not fail a request
-                self._log(" ".join(filter(None, (without_secrets(scope["method"]), target, str(status), code, fault))))
-
-        async def watch(event: Message) -> None:
-            nonlocal status, code
-            if event["type"] == "http.response.start":
-                status = event["status"]
-            elif event["type"] == "http.response.body":
-                if status >= 400 and not code:
-                    code, text = self._error(event.get("body", b""))
-                    if exchange is not None:
-                        exchange.code, exchange.text = code, text
-                if not event.get("more_body", False):
-                    write()
-            await send(event)
-
-        try:
-            await self._app(scope, receive, watch)
-        finally:
-            write()
-
-    def _error(self, body: bytes) -> tuple[str, str]:
-        code, text = self._refusals.read(body)
-        is_plain = code is not None and code.isascii() and code.isprintable()
-        return code if code is not None and is_plain else "", without_secrets(printable(text or ""))
+    return write
 
 
 class LimitedHandler(logging.StreamHandler[Any]):
@@ -231,17 +190,14 @@ class LimitedHandler(logging.StreamHandler[Any]):
         return True
 
 
-def shown_target(target: bytes, exchange: Exchange | None = None) -> str:
-    """Return a target as printable ASCII, shortened, with secrets and card numbers as `***`.
+def shown_target(exchange: Exchange) -> str:
+    """Return path and query as printable ASCII, shortened, with secrets and card numbers as `***`.
 
-    Args:
-        target: path and query as sent.
-        exchange: its request. If no row of a legacy interface fits, each text that may be an access token is a secret.
+    If no row of a legacy interface fits, each text that may be an access token is a secret.
     """
-    target = target[:_MAX_TARGET]
-    text = target.decode("latin-1")
+    text = exchange.target[:_MAX_TARGET]
     is_visible = text.isascii() and text.isprintable() and " " not in text
-    shown = without_secrets(text if is_visible else quote(target, safe=VISIBLE))
-    if exchange is not None and exchange.row is None and exchange.host in _TOKEN_HOSTS:
+    shown = without_secrets(text if is_visible else quote(text.encode("latin-1"), safe=VISIBLE))
+    if exchange.row is None and exchange.host in _TOKEN_HOSTS:
         return _LEGACY_TOKEN.sub("***", shown)
     return shown

@@ -144,7 +144,7 @@ class SealDiagnoses:
 
     async def diagnose(self, kept: Kept) -> ShownDiagnosis | str | None:
         """Diagnose a request whose seal was refused; return a text if that is impossible, None if its seal is not the reason."""
-        exchange, code = kept.exchange, getattr(kept.exchange.error, "code", "")
+        exchange, code = kept.exchange, kept.exchange.error_code
         if code.partition(".")[0] not in OF_SEALS:
             return None
         if not exchange.is_whole or exchange.body_size > len(exchange.body):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from tppkit._files import PRIVATE, FilePath, as_path, replace_file
 from tppkit.errors import ConfigurationError
 from tppkit.sandbox.control import CONTROL_REFUSALS
-from tppkit.sandbox.exchange import Observed
+from tppkit.sandbox.exchange import Observed, Observer
 from tppkit.sandbox.faults import EXPIRED
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.http1 import BoundedHttp
@@ -35,7 +35,7 @@ from tppkit.sandbox.public_address import (
     local_address,
     parse_public_url,
 )
-from tppkit.sandbox.request_log import RequestLog
+from tppkit.sandbox.request_log import line_writer
 from tppkit.sandbox.sandbox import SandboxHosts, SandboxSettings
 from tppkit.sandbox.thread import in_thread
 from tppkit.sandbox.tls import ServerTls, TlsMode, make_http_protocol
@@ -153,19 +153,21 @@ LISTENERS = (
 )
 
 
-def logged_app(row: Listener, sandbox: SandboxHosts, *, log: Callable[[str], object] | None = None) -> ASGIApp:
-    """Return the application of a port with logging; the sandbox observes the requests to interfaces.
+def observed_app(row: Listener, sandbox: SandboxHosts, *, others: Sequence[Observer] = ()) -> ASGIApp:
+    """Return the application of a port, whose requests are observed: those to interfaces by the observers of the sandbox.
 
     Args:
         row: the port.
         sandbox: the sandbox.
-        log: called with a line for each request (see `RequestLog`).
+        others: the observers of requests to pages and the control host.
     """
-    app = row.app(sandbox)
-    if not isinstance(app, Host):
-        return RequestLog(app, log, CONTROL_REFUSALS)
-    logged = RequestLog(Faulty(app, faults=sandbox.faults), log, app.interface.refusals)
-    return Observed(logged, host=row.name, observers=sandbox.observers, now=sandbox.clock.now)
+    app, refusals, observers = row.app(sandbox), CONTROL_REFUSALS, others
+    if isinstance(app, Host):
+        refusals, observers = app.interface.refusals, sandbox.observers
+        app = Faulty(app, faults=sandbox.faults)
+    if not observers:
+        return app
+    return Observed(app, host=row.name, refusals=refusals, observers=observers, now=sandbox.clock.now)
 
 
 class SandboxServer:
@@ -173,7 +175,7 @@ class SandboxServer:
 
     Args:
         settings: the settings.
-        log: called with a line for each request (see `RequestLog`).
+        log: called with a line for each request (see `line_writer`); None: no lines.
 
     Attributes:
         settings: the settings.
@@ -210,7 +212,9 @@ class SandboxServer:
                 )
             )
             self.addresses = Addresses.of(self.sandbox, urls)
-            self._servers = [(self._server(row, log), one) for row, bound in sockets.items() for one in bound]
+            lines = [] if log is None else [line_writer(log)]
+            self.sandbox.observers[:0] = lines
+            self._servers = [(self._server(row, lines), one) for row, bound in sockets.items() for one in bound]
             self._opened = opened.pop_all()
 
     def _url(self, row: Listener, address: PublicAddress) -> str:
@@ -223,14 +227,14 @@ class SandboxServer:
             return PublicAddress(self._loopback)
         return public if ip_address(bound).is_unspecified else PublicAddress(host.lower())
 
-    def _server(self, row: Listener, log: Callable[[str], object] | None) -> QuietServer:
+    def _server(self, row: Listener, lines: Sequence[Observer]) -> QuietServer:
         mode = row.tls(self.settings)
         http: Any = BoundedHttp
         if mode is not None:
             tls, app = replace(self.sandbox.tls, mode=mode), row.app(self.sandbox)
             faulty = partial(self._expired_tls, tls, app.interface.name) if isinstance(app, Host) else None
             http = make_http_protocol(tls, instead=faulty)
-        return QuietServer(make_config(logged_app(row, self.sandbox, log=log), http=http))
+        return QuietServer(make_config(observed_app(row, self.sandbox, others=lines), http=http))
 
     def _expired_tls(self, tls: ServerTls, interface: str) -> ServerTls | None:
         """Return what a handshake with an expired certificate shows, if this fault is requested."""

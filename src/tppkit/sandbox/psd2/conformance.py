@@ -121,9 +121,8 @@ class Psd2Judge(Judge):
 
     def observe(self, exchange: Exchange) -> None:
         """Look at an exchange."""
-        code = getattr(exchange.error, "code", "")
-        if code:
-            self._judge_refusal(exchange, code)
+        if exchange.error_code:
+            self._judge_refusal(exchange, exchange.error_code)
         if exchange.caller is None:
             return
         values = dict(exchange.headers)  # ASGI: names in lower case
@@ -172,7 +171,7 @@ class Psd2Judge(Judge):
         key = exchange.caller or "", request_id.lower()
         this, earlier = hash((exchange.method, exchange.target)), self._ids.get(key)
         if earlier is not None and earlier[0] != this and abs(exchange.at - earlier[1]) <= _HOUR:
-            if getattr(exchange.error, "code", "") != "request-id.reuse":  # which is a rule of its own
+            if exchange.error_code != "request-id.reuse":  # which is a rule of its own
                 self._report.broken("request-id-reused", exchange)
         elif exchange.error is None:  # a refused request leaves its id unused
             self._ids.put(key, (this, exchange.at))
