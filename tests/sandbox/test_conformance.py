@@ -25,7 +25,7 @@ from tppkit.cli.main import main
 from tppkit.errors import FormatError, Severity
 from tppkit.message import Message
 from tppkit.protocol.gateway import OrderRequest
-from tppkit.protocol.psd2 import ConsentRequest, PaymentInitiation
+from tppkit.protocol.psd2 import ConsentRequest, PaymentInitiation, parse_persona
 from tppkit.sandbox import Sandbox
 from tppkit.sandbox.conformance import MAX_EXAMPLES, RULES, Report
 from tppkit.sandbox.exchange import Exchange
@@ -159,6 +159,16 @@ def test_polling_too_fast_and_after_the_end(inside, bad):
         inside.advance(timedelta(minutes=2))
         bad.status(payment)
     assert earned(inside)["polled-after-end"] == 1
+
+
+@pytest.mark.earns("polled-after-end")
+def test_a_final_state_is_known_by_the_name_that_the_bank_has_for_it(bank_pki):
+    ours = 'based_on = "document"\nname = "our-bank"\nsource = "a letter"\n[payment_status]\nACSC = "DONE"'
+    with Sandbox(pki=bank_pki, persona=parse_persona(ours.encode())) as bank, bank.client() as client:
+        made = client.initiate_payment(PaymentInitiation.from_object(PAYMENT))
+        bank.approve(made.payment_id)
+        bank.advance(timedelta(hours=2))
+        assert {client.payment_status(made.payment_id).transaction_status for _ in range(3)} == {"ACSC"}
 
 
 def test_a_slow_poll_is_slow_by_either_clock(inside, bad):

@@ -54,7 +54,7 @@ def psd2_cell(
         authorities: the bank's intermediate authorities.
     """
     id_header = seals.profile.request_id or settings.interface.request_id or ""
-    judge = Psd2Judge(report, request_id=id_header, authorities=authorities)
+    judge = Psd2Judge(report, settings.interface, request_id=id_header, authorities=authorities)
     payments_twice = SecondPayments(
         report,
         hosts=judge.hosts,

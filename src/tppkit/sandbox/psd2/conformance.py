@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address
 from typing import Any, NamedTuple
 
 from tppkit._cache import Cache
-from tppkit._encoding import encode_base64, parse_json
+from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError, TppkitError
+from tppkit.protocol.endpoint import Interface
+from tppkit.protocol.psd2 import ConsentCreated
 from tppkit.protocol.psd2.consent import CONSENT
 from tppkit.protocol.psd2.endpoints import (
     ACCOUNTS,
@@ -25,7 +27,6 @@ from tppkit.protocol.psd2.endpoints import (
     TRANSACTIONS,
 )
 from tppkit.protocol.psd2.payment import PAYMENT
-from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.sandbox.conformance import Conformance, Example, Judge, example_of
 from tppkit.sandbox.exchange import Exchange
 from tppkit.seals.diagnose.bodies import changed_bodies
@@ -49,11 +50,11 @@ _REFUSED = {
 }
 _CREATE = frozenset({INITIATE_PAYMENT.name, CREATE_CONSENT.name})
 _READ = frozenset({ACCOUNTS.name, BALANCES.name, TRANSACTIONS.name})
-# The parameter that names what is polled, the fields of its state and the final states, also those of the Berlin Group.
-_POLLED = {
-    PAYMENT_STATUS.name: ("payment_id", ("transactionStatus",), {"ACCC", *PAYMENT.final}),
-    CONSENT_STATUS.name: ("consent_id", ("consentStatus", "status"), {"rejected", "revokedByPsu", "terminatedByTpp", *CONSENT.final}),
-}  # fmt: skip
+# The parameter that names what is polled, the attribute with its state and the final states.
+_POLLED: Mapping[str, tuple[str, str, Collection[str]]] = {
+    PAYMENT_STATUS.name: ("payment_id", "transaction_status", PAYMENT.final),
+    CONSENT_STATUS.name: ("consent_id", "status", CONSENT.final),
+}
 _PRIVATE_4 = [IPv4Network(one) for one in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16")]
 _PRIVATE_6 = [IPv6Network(one) for one in ("fc00::/7", "fe80::/10")]
 
@@ -95,6 +96,7 @@ class Psd2Judge(Judge):
 
     Args:
         report: counts broken rules.
+        interface: the rows of the bank.
         request_id: the header of request ids, lower case.
         authorities: the bank's intermediate authorities.
         monotonic: real seconds.
@@ -103,10 +105,11 @@ class Psd2Judge(Judge):
     hosts = ("psd2",)
 
     def __init__(
-        self, report: Conformance, *, request_id: str, authorities: Iterable[EidasCertificate] = (),
+        self, report: Conformance, interface: Interface, *, request_id: str, authorities: Iterable[EidasCertificate] = (),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._report, self._id_header, self._monotonic = report, request_id, monotonic
+        self._answers = {row.name: row.whole for row in interface.endpoints}
         self._authorities = frozenset(authority.subject for authority in authorities)
         # The hash of method and target, and the virtual time.
         self._ids: Cache[tuple[str, str], tuple[int, datetime]] = Cache(_KEPT)
@@ -177,10 +180,9 @@ class Psd2Judge(Judge):
             self._ids.put(key, (this, exchange.at))
 
     def _judge_poll(self, exchange: Exchange) -> None:
-        parameter, fields, final = _POLLED[exchange.row or ""]
+        parameter, name, final = _POLLED[exchange.row or ""]
         key = exchange.caller or "", parameter, (exchange.parameters or {})[parameter]
-        body = _object(exchange.answer_body)
-        state = next((body[name] for name in fields if name in body), None)
+        state = getattr(self._answer(exchange), name)
         earlier, repeated = self._polls.get(key), 0
         if earlier is not None and earlier.state == state:
             rule, limit_s = ("polled-after-end", _AFTER_END_S) if state in final else ("polled-too-fast", _POLL_S)
@@ -196,28 +198,25 @@ class Psd2Judge(Judge):
             self._report.broken("psu-ip-address-missing", exchange)
 
     def _keep_created(self, exchange: Exchange, *, has_address: bool) -> None:
-        body = _object(exchange.answer_body)
-        links = body.get("_links")
-        link = links.get("scaRedirect") if isinstance(links, dict) else None
-        href = link.get("href") if isinstance(link, dict) else None
-        if not isinstance(href, str):
+        try:
+            made = self._answer(exchange)
+        except FormatError:  # a requested fault
             return
-        consent_id = body.get("consentId") if exchange.row == CREATE_CONSENT.name else None
+        if made.links.sca_redirect is None:
+            return
+        consent_id = made.consent_id if isinstance(made, ConsentCreated) else None
         missing = None if has_address else example_of(exchange)
-        self._created.put(href.rpartition("/")[2], _Created(exchange.at, exchange.started_s, consent_id, missing))
+        token = made.links.sca_redirect.href.rpartition("/")[2]
+        self._created.put(token, _Created(exchange.at, exchange.started_s, consent_id, missing))
+
+    def _answer(self, exchange: Exchange) -> Any:
+        """Read an answer, which may be in the form of another bank than the document's."""
+        return self._answers[exchange.row or ""].read(exchange.answer_body, tolerant=True)
 
 
 def _within(seconds: float, at: datetime, begun_s: float, later: datetime, now_s: float) -> bool:
     """Whether less time has passed by both clocks: in tests the virtual clock moves alone, and it may be frozen."""
     return now_s - begun_s < seconds and (later - at).total_seconds() < seconds
-
-
-def _object(body: bytes) -> Mapping[str, Any]:
-    try:
-        value = parse_json(body, what="the answer", max_bytes=MAX_BODY_BYTES)
-    except FormatError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 @lru_cache(maxsize=1024)
