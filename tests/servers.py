@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -101,6 +102,33 @@ def relay_to(postgresql_url: str) -> Iterator[tuple[str, threading.Event]]:
                 ):  # the server waits for its clients at its end, and closing alone does not wake a reader
                     end.shutdown(socket.SHUT_RDWR)
                 end.close()
+
+
+@contextmanager
+def pages() -> Iterator[tuple[str, dict[str, bytes]]]:
+    """The address of a web server, and its pages by their paths without the first slash, to be filled."""
+    found: dict[str, bytes] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            page = found.get(self.path.lstrip("/"))
+            self.send_response(404 if page is None else 200)
+            self.send_header("Content-Length", str(len(page or b"")))
+            self.end_headers()
+            self.wfile.write(page or b"")
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", found
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def _program(name: str, package: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,11 +15,16 @@ from uuid import UUID
 
 import pytest
 
-from programs import needed
+from programs import TPPKIT, needed
+from servers import pages
+from tppkit._clock import utc_now
+from tppkit.client import Identity
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.sandbox import SandboxSettings, run_sandbox
 from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
-from tppkit.testpki import certificate_pem, make_pki
+from tppkit.testpki import Issued, Pki, certificate_pem, make_pki
+from tppkit.testpki.pem import key_pem
+from tppkit.testpki.trusted_lists import make_trusted_lists
 from tppkit.trust import PathVerifier, make_anchors
 
 pytestmark = pytest.mark.slow
@@ -101,18 +107,23 @@ def test_the_python_of_a_page_prints_what_the_page_says(
     assert [message.rpartition("[")[2].rstrip("]") for message in caplog.messages] == refusals
 
 
-def test_the_commands_of_the_audit_page_print_what_it_says(shell, tmp_path):
-    at = datetime(2026, 6, 1, 12, tzinfo=UTC)
-    pki = make_pki(at=at, seed=1)
-    (tmp_path / "authorities.pem").write_bytes(b"".join(certificate_pem(one) for one in pki.authorities))
+def keep_evidence(folder: Path, pki: Pki, *, at: datetime) -> None:
+    """Append three records of sealed requests."""
     policy = SealPolicy(PathVerifier(make_anchors(pki.authorities)))
     seal = Seal(pki.qseal.certificate, KeySigner(pki.qseal.key))
-    with EvidenceArchive(tmp_path / "evidence", stream_id="5a" * 16) as archive:
+    with EvidenceArchive(folder, stream_id="5a" * 16) as archive:
         for number in range(3):
             message = Message("POST", "/psd2/v1/consents", (("X-Request-ID", str(UUID(int=number))),), b"{}")
             sent = sign_request(message, seal=seal)
             verified = verify_request(sent, qwac=pki.qwac.certificate, at=at, policy=policy)
             archive.append(make_record(verified, http_status=201), *verified.chain, verified.qwac)
+
+
+def test_the_commands_of_the_audit_page_print_what_it_says(shell, tmp_path):
+    at = datetime(2026, 6, 1, 12, tzinfo=UTC)
+    pki = make_pki(at=at, seed=1)
+    (tmp_path / "authorities.pem").write_bytes(b"".join(certificate_pem(one) for one in pki.authorities))
+    keep_evidence(tmp_path / "evidence", pki, at=at)
     shell("tppkit audit log head evidence > head.txt")
     for block in blocks("audit", "console"):
         for command, *printed in (part.splitlines() for part in block.split("$ ")[1:]):
@@ -217,3 +228,101 @@ def test_the_client_of_the_page_about_containers_uses_the_token(run, tmp_path, m
         monkeypatch.setenv("SANDBOX_CONTROL", server.addresses.control_url)
         used = "before_each_test()\nprint(control.get('/requests').json())\ncontrol.close()\n"
         assert run(*blocks("in-ci-and-containers", "python"), used) == "[]\n"
+
+
+# The fields of a line in /etc/cron.d: five of the time, the account, the command.
+CRON = re.compile(r"(?:[\d*][\d,*/-]* +){5} *(\w+) +(.+)")
+
+
+class Machine:
+    """A machine as the guide for production has it, in a folder: its paths, and a web server with lists and CRLs."""
+
+    def __init__(self, root: Path, address: str, found: dict[str, bytes]) -> None:
+        self.root, self.pki = root, make_pki(at=utc_now(), seed=3, services_url=address)
+        etc, var = root / "etc/bank", root / "var/lib/bank"
+        for folder in (
+            etc / "anchors",
+            etc / "own",
+            var / "crls",
+            var / "heads",
+            var / "lists.2026/lotl-signers",
+            root / "var/backups",
+        ):
+            folder.mkdir(parents=True)
+        (var / "lists").symlink_to("lists.2026")
+        signer = certificate_pem(self.pki.members["lotl-signer"].certificate)
+        (var / "lists/lotl-signers/a.pem").write_bytes(signer)
+        found |= make_trusted_lists(self.pki, at=utc_now())
+        found |= {f"{issuer.label}.crl": self.pki.crl(issuer, at=utc_now()) for issuer in self.pki.issuers}
+        (etc / "crls.txt").write_text("".join(f"{one.label} {address}/{one.label}.crl\n" for one in self.pki.issuers))
+        (etc / "anchors/all.pem").write_bytes(b"".join(map(certificate_pem, self.pki.authorities)))
+        self.write(etc / "own", "qwac", self.pki.qwac)
+        self.write(etc / "own", "qseal", self.pki.qseal)
+        self.write(root, "new-qwac", self.pki.issue_qwac(self.pki.provider, label="new"))
+        keep_evidence(var / "archive", self.pki, at=utc_now())
+        self._lists = f"--url {address}/eu-lotl.xml --allow-private"
+
+    @staticmethod
+    def write(folder: Path, name: str, issued: Issued) -> None:
+        (folder / f"{name}.pem").write_bytes(certificate_pem(issued.certificate))
+        (folder / f"{name}.key").write_bytes(key_pem(issued.key))
+
+    def here(self, text: str) -> str:
+        """A text of the guide with the paths and addresses of this machine."""
+        for known in ("/etc/bank", "/var/lib/bank", "/var/backups", "/usr/local/bin"):
+            text = text.replace(known, f"{self.root}{known}")
+        return text.replace("tppkit trust fetch", f"tppkit trust fetch {self._lists}")
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    with pages() as (address, found):
+        yield Machine(tmp_path, address, found)
+
+
+def test_every_line_of_the_guide_for_production_does_what_it_says(machine, run, shell, tmp_path):
+    needed("curl")
+    var, (script,) = tmp_path / "var/lib/bank", blocks("run-in-production", "sh")
+    (tmp_path / "usr/local/bin").mkdir(parents=True)
+    (tmp_path / "usr/local/bin/fetch-crls").write_text(machine.here(script))
+    (table,) = blocks("run-in-production", "text")
+    lines = [line for line in table.splitlines() if line and "=" not in line.split()[0] and line[0] != "#"]
+    found = [CRON.fullmatch(line) for line in lines]
+    assert all(one is not None and one[1] == "bank" for one in found), lines
+    for line in filter(None, found):
+        shell(machine.here(line[2].replace("\\%", "%")))
+    assert sorted(one.name for one in (var / "lists").iterdir()) == ["EU-LOTL.xml", "LT.xml", "lotl-signers"]
+    assert sorted(one.name for one in (var / "crls").glob("*.crl")) == sorted(
+        f"{one.label}.crl" for one in machine.pki.issuers
+    )
+    assert (var / "heads" / f"{utc_now():%Y-%m-%d}").read_text().splitlines()[1] == "3"
+    own = machine.root / "etc/bank/own"
+    trusted = (
+        f"print(bool(material.verify_use(load_certificates({str(own / 'qwac.pem')!r})[0], as_=Use.QWAC, at=utc_now())))"
+    )
+    imports = "from tppkit._clock import utc_now\nfrom tppkit.certificates import Use, load_certificates"
+    assert (
+        run(*map(machine.here, blocks("run-in-production", "python")), imports, trusted, "with reloader: ...")
+        == "True\n"
+    )
+    identity = Identity.from_files(qwac=own / "qwac.pem", qwac_key=own / "qwac.key")
+    shutil.copytree(var / "archive", tmp_path / "var/backups/archive")
+    for block in blocks("run-in-production", "console"):
+        for command in re.split(r"^ *\$ ", block, flags=re.MULTILINE)[1:]:
+            if not command.startswith(("nginx", "tppkit doctor")):  # the soak reads nginx again
+                shell(machine.here(command))
+    assert identity.reload(at=utc_now())
+
+
+def test_the_units_of_systemd_fetch_the_lists(machine, shell, tmp_path):
+    needed("systemd-analyze", "systemd")
+    lists, (text,) = tmp_path / "var/lib/bank/lists", blocks("trusted-lists", "ini")
+    text = text.replace("/opt/tppkit/bin/tppkit", str(TPPKIT)).replace("/var/lib/tppkit", "/var/lib/bank")
+    units = re.split(r"^# /etc/systemd/system/(.+)$", text, flags=re.MULTILINE)[1:]
+    for name, content in zip(units[::2], units[1::2], strict=True):
+        (tmp_path / name).write_text(content)
+    assert shell(f"systemd-analyze verify --man=no {' '.join(units[::2])} 2>&1") == ""
+    before = lists.readlink()
+    (command,) = re.findall(r"^ExecStart=(.+)$", text, re.MULTILINE)
+    shell(machine.here(command))
+    assert lists.readlink() != before

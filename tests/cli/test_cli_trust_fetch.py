@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from servers import pages
 from tppkit.testpki import certificate_pem, make_pki
 from tppkit.testpki.trusted_lists import make_trusted_lists
 
@@ -78,20 +79,10 @@ def test_a_list_of_the_lists_that_fails_verification_fetches_nothing(tppkit, add
 @pytest.fixture
 def aged(tmp_path):
     """A link to a folder with the signer of a test PKI, and the address of its list of lists, which is 40 days old."""
-    pages: dict[str, bytes] = {}
-
-    class Pages(_Quiet):
-        def do_GET(self) -> None:
-            page = pages[self.path.lstrip("/")]
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(page)))
-            self.end_headers()
-            self.wfile.write(page)
-
-    with serving(Pages) as address:
+    with pages() as (address, found):
         issued = datetime.now(UTC) - timedelta(days=40)
         pki = make_pki(at=issued, services_url=address)
-        pages |= make_trusted_lists(pki, at=issued)
+        found |= make_trusted_lists(pki, at=issued)
         (tmp_path / "lists.20260101T000000Z" / "lotl-signers").mkdir(parents=True)
         signer = certificate_pem(pki.members["lotl-signer"].certificate)
         (tmp_path / "lists.20260101T000000Z" / "lotl-signers" / "a.pem").write_bytes(signer)
