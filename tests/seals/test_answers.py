@@ -49,7 +49,8 @@ BANK = make_provider(organization_identifier="PSDLT-BL-112233", name="Bank TEST"
 
 @pytest.fixture(scope="module")
 def bank(pki: Pki) -> Issued:
-    return pki.issue_qseal(BANK, label="bank-seal")
+    assert pki.bank_seal is not None
+    return pki.bank_seal
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +93,7 @@ def test_a_sealed_answer_proves_what_it_says(name, sign, verify, bank, sealed_re
     for _ in range(2):  # the second time from memory
         verified = verify(name, sign(name))
     assert (verified.body, verified.request) == (ANSWER.body, sealed_request)
-    assert verified.organization_identifier == "PSDLT-BL-112233"
+    assert verified.organization_identifier == "PSDLT-BL-LB900000"
     assert verified.seal == bank.certificate == verified.chain[0]
     assert (verified.covers_status, verified.covers_target) == ((True, True) if name == "rfc9421" else (False, False))
     covered = {"rfc9421": {"content-digest", "content-type"}, "cavage": {"digest", "x-request-id", "date"}}

@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import httpx
 
 from tppkit._encoding import shown
+from tppkit.client.answer_seals import AnswerRejected, AnswerSeals
 from tppkit.client.base_url import split_base_url
 from tppkit.errors import (  # fmt: skip
     FormatError,
@@ -23,6 +24,7 @@ from tppkit.errors import (  # fmt: skip
 from tppkit.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint, Interface
 from tppkit.protocol.reports import CsvReader
+from tppkit.seals import VerifiedAnswer
 
 MAX_PAGES = 10_000
 MAX_LINK = 4096
@@ -46,12 +48,14 @@ class ServerAnswer(NamedTuple):
         headers: by lower-case name.
         body: raw bytes.
         batches: the rows of a streamed success, open; None for any other answer.
+        verified: the answer with its verified seal, or None.
     """
 
     status: int
     headers: Mapping[str, str]
     body: bytes = b""
     batches: Any = None
+    verified: VerifiedAnswer | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.status}, {len(self.headers)} headers, {len(self.body)} bytes)"  # as of Message
@@ -203,9 +207,14 @@ class Calls:
         base_url: `https://host[:port]`, with a path prefix where a gateway needs one.
         credentials: authenticates the requests.
 
+    Attributes:
+        answer_seals: verifies the seals of answers; None verifies none.
+
     Raises:
         ConfigurationError: `client.base-url`.
     """
+
+    answer_seals: AnswerSeals | None = None
 
     def __init__(self, interface: Interface, base_url: str, *, credentials: Credentials) -> None:
         self.origin, self._prefix = split_base_url(base_url)
@@ -304,6 +313,28 @@ class Calls:
             return
         found = f"without {header}" if echoed is None else f"for the {header} {shown(echoed)}"
         raise _not_known("answer.request-id", f"was answered {answer.status} {found}", call, answer)
+
+    def sealed(self, call: Call[Any], answer: ServerAnswer, response: httpx.Response) -> ServerAnswer:
+        """Verify the seal of a whole answer by the client's policy, before its body is read.
+
+        Raises:
+            OutcomeUnknown: `answer.unsealed`, `answer.seal`.
+        """
+        if self.answer_seals is None:
+            return answer
+        try:
+            return answer._replace(verified=self.answer_seals.verify(response, answer.body))
+        except AnswerRejected as e:
+            raise _not_known(e.code, f"got {e}", call, answer) from e.__cause__
+
+    async def sealed_async(self, call: Call[Any], answer: ServerAnswer, response: httpx.Response) -> ServerAnswer:
+        """See `sealed`; does not block the event loop."""
+        if self.answer_seals is None:
+            return answer
+        try:
+            return answer._replace(verified=await self.answer_seals.verify_async(response, answer.body))
+        except AnswerRejected as e:
+            raise _not_known(e.code, f"got {e}", call, answer) from e.__cause__
 
     def proves_nothing(self, answer: ServerAnswer | None) -> bool:
         """Whether a 503 has no code of the interface, so that a gateway may have sent it after the request was carried out."""

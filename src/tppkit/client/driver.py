@@ -221,7 +221,10 @@ class SyncClient(_Client[C]):
         request = self._request(self._http, message)
         if reader is None:
             with closing(self._batches(call, request)) as whole:
-                return cast("ServerAnswer", next(whole))
+                answer = cast("ServerAnswer", next(whole))
+            if self.calls.answer_seals is not None:
+                self.calls.answer_seals.keep(answer.verified)
+            return answer
         batches = self._batches(call, request, reader())
         return cast("ServerAnswer", next(batches))._replace(batches=batches)
 
@@ -231,14 +234,14 @@ class SyncClient(_Client[C]):
         """Yield the answer once its first rows have arrived, then its rows."""
         with TransportErrors(), ExitStack() as opened:
             with deadline(self._timeout_s):
-                answer, chunks = opened.enter_context(
-                    opened_answer(self.calls, call, self._http.send(request, **PLAIN))
-                )
+                response = self._http.send(request, **PLAIN)
+                answer, chunks = opened.enter_context(opened_answer(self.calls, call, response))
                 body = AnswerBody(reader if self.calls.is_success(call, answer.status) else None)
                 rows = read_next(chunks, body)
+            answer = self.calls.sealed(call, answer._replace(body=bytes(body.raw)), response)
             if not rows:
                 opened.close()
-            yield answer._replace(body=bytes(body.raw))
+            yield answer
             while rows:
                 yield rows
                 with deadline(self._timeout_s):
@@ -307,7 +310,10 @@ class AsyncClient(_Client[C]):
         request = self._request(self._http, message)
         if reader is None:
             async with aclosing(self._batches(call, request)) as whole:
-                return cast("ServerAnswer", await anext(whole))
+                answer = cast("ServerAnswer", await anext(whole))
+            if self.calls.answer_seals is not None:
+                await self.calls.answer_seals.keep_async(answer.verified)
+            return answer
         batches = self._batches(call, request, reader())
         return cast("ServerAnswer", await anext(batches))._replace(batches=batches)
 
@@ -317,14 +323,14 @@ class AsyncClient(_Client[C]):
         with TransportErrors():
             async with AsyncExitStack() as opened:
                 async with asyncio.timeout(self._timeout_s):
-                    answer, chunks = await opened.enter_async_context(
-                        opened_answer_async(self.calls, call, await self._http.send(request, **PLAIN))
-                    )
+                    response = await self._http.send(request, **PLAIN)
+                    answer, chunks = await opened.enter_async_context(opened_answer_async(self.calls, call, response))
                     body = AnswerBody(reader if self.calls.is_success(call, answer.status) else None)
                     rows = await read_next_async(chunks, body)
+                answer = await self.calls.sealed_async(call, answer._replace(body=bytes(body.raw)), response)
                 if not rows:
                     await opened.aclose()
-                yield answer._replace(body=bytes(body.raw))
+                yield answer
                 while rows:
                     yield rows
                     async with asyncio.timeout(self._timeout_s):

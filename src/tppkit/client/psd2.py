@@ -21,6 +21,7 @@ import httpx
 from tppkit._clock import utc_now
 from tppkit._encoding import shown
 from tppkit._files import FilePath
+from tppkit.client.answer_seals import Answers, KeepAnswer, make_answer_seals
 from tppkit.client.base_url import split_base_url
 from tppkit.client.calls import Call, Calls, PagedCall, Polling
 from tppkit.client.connections import DEFAULT_TIMEOUT_S
@@ -70,7 +71,8 @@ from tppkit.protocol.psd2.endpoints import (
 )
 from tppkit.protocol.psd2.payment import PAYMENT
 from tppkit.protocol.psd2.rules import parse_consent_id, parse_psu_ip_address, parse_redirect_uri
-from tppkit.seals import PROFILES
+from tppkit.seals import PROFILES, Paths
+from tppkit.trust import Anchors
 
 DOCUMENT = "document"  # the persona
 MIN_POLL_INTERVAL_S = 2.0
@@ -104,16 +106,20 @@ class Psd2Calls(Calls):
         path_prefix: what the bank's paths have in place of the persona's prefix, for example `/v1` or nothing.
         persona: how the bank differs from the document: a `Persona`, the name of a shipped one, or the file of one.
         keep: called with each sealed request before it is sent.
+        answers: whether the seals of answers are verified: see `Psd2Client`.
+        answer_anchors: the banks whose seals are trusted.
+        keep_answer: called with each verified answer.
 
     Raises:
-        ConfigurationError: `client.base-url`, `seal.other-origin`; `seal.other-dialect`, the identity's seal is in another known
-            dialect than that of the persona; those of `load_persona`.
+        ConfigurationError: `client.base-url`, `client.answers`, `seal.other-origin`; `seal.other-dialect`, the identity's seal is in
+            another known dialect than that of the persona; those of `load_persona`.
     """
 
     def __init__(
         self, base_url: str, *, identity: Identity, new_request_id: Callable[[], UUID] = uuid4,
         now: Callable[[], datetime] = utc_now, path_prefix: str | None = None, persona: Persona | FilePath = DOCUMENT,
-        keep: KeepSent | None = None,
+        keep: KeepSent | None = None, answers: Answers = "off", answer_anchors: Anchors | Paths | None = None,
+        keep_answer: KeepAnswer | None = None,
     ) -> None:  # fmt: skip
         origin, bank = split_base_url(base_url)[0], load_persona(persona)
         found, prefix = split_base_url(origin + (bank.prefix if path_prefix is None else path_prefix))
@@ -124,6 +130,7 @@ class Psd2Calls(Calls):
         self._path_prefix = prefix
         credentials = SealCredentials(identity, origin=parse_origin(origin), now=now, keep=keep)
         super().__init__(bank.interface, base_url, credentials=credentials)
+        self.answer_seals = make_answer_seals(answers, answer_anchors, keep_answer, now)
         if identity.seal is not None and identity.seal.profile.request_id is not None:
             self._id_header = identity.seal.profile.request_id  # the bank may echo the header of its dialect only
         self._new_request_id = new_request_id
@@ -443,6 +450,13 @@ class Psd2Client(_Methods, SyncClient[Psd2Calls]):
         clock: monotonic seconds; by default `time.monotonic`.
         keep: called with each sealed request before it is sent, to keep it as evidence. If it raises, the request is not sent, and the
             exception reaches the caller.
+        answers: `required` verifies the seal of every answer before its body is read, refusals included, and rejects answers without one;
+            `if-present` accepts those, so whoever controls the connection can remove a seal; `off` ignores seals. An answer that is
+            rejected raises OutcomeUnknown: `answer.unsealed`, `answer.seal`.
+        answer_anchors: the authorities of the bank's seals, or a `PathVerifier` or `TrustMaterial`, which may check revocation. Every bank
+            with a seal of these anchors is trusted.
+        keep_answer: called with each verified answer before the result is returned, to keep it as evidence. If it raises, the exception
+            reaches the caller instead of the result.
 
     Example:
         with Psd2Client("https://psd2.bank.example", identity=identity) as client:
@@ -455,10 +469,11 @@ class Psd2Client(_Methods, SyncClient[Psd2Calls]):
         path_prefix: str | None = None, persona: Persona | FilePath = DOCUMENT,
         new_request_id: Callable[[], UUID] | None = None, http: httpx.Client | None = None,
         sleep: Callable[[float], None] | None = None, clock: Callable[[], float] | None = None, keep: KeepSent | None = None,
+        answers: Answers = "off", answer_anchors: Anchors | Paths | None = None, keep_answer: KeepAnswer | None = None,
     ) -> None:  # fmt: skip
         calls = Psd2Calls(
             base_url, identity=identity, new_request_id=new_request_id or uuid4, path_prefix=path_prefix, persona=persona,
-            keep=keep,
+            keep=keep, answers=answers, answer_anchors=answer_anchors, keep_answer=keep_answer,
         )  # fmt: skip
         super().__init__(calls, identity, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)
 
@@ -477,9 +492,10 @@ class AsyncPsd2Client(_Methods, AsyncClient[Psd2Calls]):
         path_prefix: str | None = None, persona: Persona | FilePath = DOCUMENT,
         new_request_id: Callable[[], UUID] | None = None, http: httpx.AsyncClient | None = None,
         sleep: Callable[[float], Awaitable[None]] | None = None, clock: Callable[[], float] | None = None, keep: KeepSent | None = None,
+        answers: Answers = "off", answer_anchors: Anchors | Paths | None = None, keep_answer: KeepAnswer | None = None,
     ) -> None:  # fmt: skip
         calls = Psd2Calls(
             base_url, identity=identity, new_request_id=new_request_id or uuid4, path_prefix=path_prefix, persona=persona,
-            keep=keep,
+            keep=keep, answers=answers, answer_anchors=answer_anchors, keep_answer=keep_answer,
         )  # fmt: skip
         super().__init__(calls, identity, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)

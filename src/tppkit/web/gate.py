@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -27,7 +28,8 @@ from tppkit.message import Answer, Message
 from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Route
 from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import Nothing
-from tppkit.seals import SealPolicy, VerifiedRequest, verify_request, verify_request_head
+from tppkit.seals import Seal, SealPolicy, VerifiedRequest, verify_request, verify_request_head
+from tppkit.web.answers import AnswerSeals
 from tppkit.web.caller import Caller, QwacPolicy, peer_certificate
 from tppkit.web.proxies import TrustedProxy
 from tppkit.web.replay import BODY_TIME, ReplayGuard
@@ -59,12 +61,16 @@ class SealGate:
         max_body_bytes: a longer body is rejected; a body up to this length is held in memory.
         brief: send only the code and its general meaning to the peer. False sends the full reason, which suits a sandbox.
         replay: detects sealed requests that were received before; used by the middlewares.
+        answers: the bank's seal, with one of `ANSWER_PROFILES`. The middlewares then hold each answer, at most 4 MiB, and seal it for its
+            request, refusals and repeated answers too. If that fails, they answer 500 without a seal. The refusal of a request that is too
+            malformed for a seal to name it is not sealed.
         allow_old_date: admit a seal whose covered Date is too old or too new, with the reason as `VerifiedRequest.date_fault`, because
             the application looks request ids up itself. The middlewares do so with `replay`, and need no permission.
 
     Raises:
         ConfigurationError: `replay.no-request-id`, a seal of this profile may cover no request id; `web.setting`, `max_body_bytes` is
-            negative, `mount` is malformed, or a seal outlives the window of `replay`.
+            negative, `mount` is malformed, or a seal outlives the window of `replay`; `seal.for-answers`, the profile of `answers` seals
+            requests.
 
     Example:
         gate = SealGate(PSD2, qwacs=QwacPolicy(paths), seals=SealPolicy(paths))
@@ -85,6 +91,7 @@ class SealGate:
         brief: bool = True,
         replay: ReplayGuard | None = None,
         allow_old_date: bool = False,
+        answers: Seal | None = None,
     ) -> None:
         if max_body_bytes < 0:
             raise ConfigurationError("web.setting", f"max_body_bytes is {max_body_bytes}")
@@ -108,6 +115,8 @@ class SealGate:
         self._mount = mount
         # Read now: at the first refusal the process may have no file descriptor left.
         self._explained = dict(CODES) if brief else {}
+        failure = partial(self.answer, refusal=_FAILURE)
+        self.answers = None if answers is None else AnswerSeals(answers, now=self.now, failure=failure)
         self._id_header = profile.request_id or interface.request_id or ""
         self._single = frozenset({_LENGTH, _ENCODING, _CODING, self._id_header})
         self._hyphenated = self._single | seals.demands.singletons | seals.demands.sealing

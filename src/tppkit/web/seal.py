@@ -12,6 +12,7 @@ from tppkit._encoding import shown
 from tppkit.errors import ConfigurationError
 from tppkit.message import Answer
 from tppkit.trust.revocation.fetched import FetchNeeded, without_fetching
+from tppkit.web.answers import MAX_SEALED_BYTES
 from tppkit.web.caller import KEY, Caller
 from tppkit.web.gate import SealGate, SealPending
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay
@@ -74,10 +75,10 @@ class SealMiddleware:
             replay = await self._claim(caller)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 500 without details
             # Answer a disconnected client too, because granian reports broken chunks of a connected client in the same way.
-            await send_answer(send, self._gate.refuse(source, e))
+            await self._send(source, self._gate.refuse(source, e), send, is_refusal=True)
             return
         if replay is not None and replay.answer is not None:
-            await send_answer(send, replay.answer)
+            await self._send(source, replay.answer, send)
             return
         if replay is not None and replay.repeated:
             caller = caller._replace(repeated=True)
@@ -88,10 +89,16 @@ class SealMiddleware:
             return {"type": "http.request", "body": unread.pop().getvalue(), "more_body": False}
 
         proven = {**scope, "headers": list(source.raw_headers), KEY: caller}
-        if replay is None:
+        if replay is None and self._gate.answers is None:
             await self._app(proven, replayed, send)
         else:
-            await self._keep_answer(replay, proven, replayed, send)
+            await self._hold_answer(replay, source, proven, replayed, send)
+
+    async def _send(self, source: AsgiSource, answer: Answer, send: Send, *, is_refusal: bool = False) -> None:
+        seals = self._gate.answers
+        await send_answer(
+            send, answer if seals is None else await seals.sign_async(source, answer, is_refusal=is_refusal)
+        )
 
     async def _claim(self, caller: Caller) -> Replay | None:
         guard = self._gate.replay
@@ -101,13 +108,17 @@ class SealMiddleware:
             return await asyncio.to_thread(guard.admit, caller.seal, at=self._gate.now())
         return guard.admit(caller.seal, at=self._gate.now())
 
-    async def _keep_answer(self, replay: Replay, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Call the application, and store its answer before it is sent.
+    async def _hold_answer(
+        self, replay: Replay | None, source: AsgiSource, scope: MutableMapping[str, Any], receive: Receive, send: Send
+    ) -> None:
+        """Call the application, and store its answer and seal it before it is sent.
 
         An application that stops because the client left keeps its claim until the lease is over.
         """
+        is_sealed = self._gate.answers is not None
+        limit = MAX_SEALED_BYTES if is_sealed else MAX_ANSWER_BYTES
         held: list[Event] = []
-        size, client_left, is_gone = 0, False, False
+        size, client_left, is_over = 0, False, False
 
         async def received() -> Any:
             nonlocal client_left
@@ -115,33 +126,45 @@ class SealMiddleware:
             client_left |= event["type"] == "http.disconnect"
             return event
 
+        async def settle(answer: Answer | None) -> None:
+            if replay is not None and not replay.is_settled:
+                await self._settle(replay, answer)
+
         async def sent(event: Event) -> None:
-            nonlocal size, is_gone
+            nonlocal size, is_over
+            if is_over:
+                return
             held.append(event)
             size += len(event.get("body", b""))
             is_last = event["type"] == "http.response.body" and not event.get("more_body", False)
-            if not is_last and size <= MAX_ANSWER_BYTES:
+            if not is_last and size <= limit:
                 return
-            if not replay.is_settled:
-                await self._settle(replay, _answer_of(held))
+            if is_sealed or (replay is not None and not replay.is_settled):
+                whole = _answer_of(held)
+                await settle(whole)
+                if is_sealed:
+                    is_over = True
+                    held.clear()
+                    await self._send(source, whole, send)
+                    return
             try:
-                for one in () if is_gone else held:
+                for one in held:
                     await send(one)
             except OSError:
-                is_gone = True
+                is_over = True
             held.clear()
 
-        # An answer that is not sent as bytes, for example a file by its path, could not be stored.
+        # An answer that is not sent as bytes, for example a file by its path, could not be stored or sealed.
         extensions = scope.get("extensions") or {}
         extensions = {name: value for name, value in extensions.items() if not name.startswith("http.response.")}
         try:
             await self._app({**scope, "extensions": extensions}, received, sent)
         except Exception:  # the application's own, raised again
-            if not replay.is_settled and not client_left:
-                await self._settle(replay, None)
+            if not client_left:
+                await settle(None)
             raise
-        if not replay.is_settled and not client_left:
-            await self._settle(replay, None)
+        if not client_left:
+            await settle(None)
 
     async def _settle(self, replay: Replay, answer: Answer | None) -> None:
         if self._gate.replay is not None and self._gate.replay.store.blocking:

@@ -12,6 +12,7 @@ from io import BytesIO
 from typing import Any
 
 from tppkit.message import Answer
+from tppkit.web.answers import MAX_SEALED_BYTES
 from tppkit.web.caller import KEY, Caller
 from tppkit.web.gate import SealGate
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay
@@ -48,30 +49,42 @@ class WsgiSealMiddleware:
             piece = body = b""  # tools that report errors show local variables
             replay = self._claim(caller)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 500 without details
-            return give_answer(start_response, self._gate.refuse(source, e), environ)
+            return self._give(source, self._gate.refuse(source, e), start_response, is_refusal=True)
         if replay is not None and replay.answer is not None:
-            return give_answer(start_response, replay.answer, environ)
+            return self._give(source, replay.answer, start_response)
         if replay is not None and replay.repeated:
             caller = caller._replace(repeated=True)
         proven = {
             **environ, KEY: caller, "wsgi.input": stream, "wsgi.input_terminated": True, "CONTENT_LENGTH": length,
         }  # fmt: skip
-        return (
-            self._app(proven, start_response) if replay is None else self._keep_answer(replay, proven, start_response)
-        )
+        if replay is None and self._gate.answers is None:
+            return self._app(proven, start_response)
+        return self._hold_answer(replay, source, proven, start_response)
+
+    def _give(
+        self, source: WsgiSource, answer: Answer, start_response: StartResponse, *, is_refusal: bool = False
+    ) -> list[bytes]:
+        seals = self._gate.answers
+        sent = answer if seals is None else seals.sign(source, answer, is_refusal=is_refusal)
+        return give_answer(start_response, sent, source.environ)
 
     def _claim(self, caller: Caller) -> Replay | None:
         guard = self._gate.replay
         return None if guard is None or caller.seal is None else guard.admit(caller.seal, at=self._gate.now())
 
-    def _keep_answer(self, replay: Replay, environ: Environ, start_response: StartResponse) -> Iterator[bytes]:
-        """Call the application, and store its answer before it is sent."""
+    def _hold_answer(
+        self, replay: Replay | None, source: WsgiSource, environ: Environ, start_response: StartResponse
+    ) -> Iterator[bytes]:
+        """Call the application, and store its answer and seal it before it is sent."""
+        is_sealed = self._gate.answers is not None
+        limit = MAX_SEALED_BYTES if is_sealed else MAX_ANSWER_BYTES
         started: list[Any] = []
         held = bytearray()
         chunks: Iterable[bytes] = ()
+        is_sent = False
 
         def start(*response: Any) -> Callable[[bytes], object]:
-            if replay.is_settled:
+            if is_sent:
                 return start_response(*response)  # raises the application's own error
             started[:] = response[:2]
             held.clear()
@@ -83,13 +96,19 @@ class WsgiSealMiddleware:
                 rest = iter(chunks)
                 for chunk in rest:
                     held += chunk
-                    if len(held) > MAX_ANSWER_BYTES:
+                    if len(held) > limit:
                         break
                 status, headers = started
             except Exception:  # the application's own, raised again
-                replay.settle(None)
+                if replay is not None:
+                    replay.settle(None)
                 raise
-            replay.settle(Answer(int(status.split(" ", 1)[0]), tuple(headers), bytes(held)))
+            answer, is_sent = Answer(int(status.split(" ", 1)[0]), tuple(headers), bytes(held)), True
+            if replay is not None:
+                replay.settle(answer)
+            if is_sealed:
+                yield from self._give(source, answer, start_response)
+                return
             start_response(status, headers)
             yield bytes(held)
             held.clear()
