@@ -25,6 +25,7 @@ _COMMANDS = {
     "callback": "Sign, verify, explain, send and receive callbacks, and test a receiver.",
     "cert": "Read, check and compare eIDAS certificates.",
     "demo": "Run the main task end to end, on this machine.",
+    "doctor": "Check what will break, and when.",
     "inbox": "List, release, discard, purge and handle stored callbacks and webhooks.",
     "pan": "Search files for card numbers.",
     "pki": "Make a test PKI and its certificates.",
@@ -98,7 +99,8 @@ def _report(cause: Exception) -> int:
     try:
         if isinstance(cause, click.ClickException):
             cause.show()
-        result = failure(error, exit_code_of(error), on_stderr=not is_usage)
+        exit_code = cause.exit_code if isinstance(cause, click.UsageError) else exit_code_of(error)
+        result = failure(error, exit_code, on_stderr=not is_usage)
         if _wants_json(sys.argv[1:]):
             print_json(result.value)
         sys.stdout.flush()

@@ -1,0 +1,96 @@
+"""Whether an archive of evidence is consistent at its end, in bounded time: `tppkit audit log verify` reads all of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from tppkit._files import regular_only
+from tppkit.cli.doctor_row import Row, Status
+from tppkit.errors import ArchiveError, Finding, Severity
+from tppkit.evidence.checks import unverified
+from tppkit.evidence.columns import MAX_LINE_BYTES
+from tppkit.evidence.segments import Segment, State, list_segments
+from tppkit.evidence.stream import Stream
+from tppkit.evidence.table import batches, entries, leaves
+
+_LINES = 1000
+_PAUSE_S = 0.2  # a writer completes a line in less
+
+
+def check_archive(folder: Path, now: datetime) -> Iterator[Row]:
+    """Check that the last records of an archive follow on from each other, also while another process writes it.
+
+    Raises:
+        ArchiveError: `archive.unreadable`.
+    """
+    stream, records, errors = _examine(folder, now)
+    if errors:  # the writer may have begun a new part meanwhile
+        time.sleep(_PAUSE_S)
+        stream, records, errors = _examine(folder, now)
+    todo = f"tppkit audit log verify {folder}"
+    if errors:
+        message = f"{len(errors)} faults in the last {records} records of {folder}: {errors[0].message} [{errors[0].code}]: {todo}"
+        yield Row("archive", Status.CRITICAL, message)
+    elif not stream.next_seq:
+        yield Row(
+            "archive", Status.WARNING, f"{folder} has no records: check that it is the archive of the application"
+        )
+    else:
+        yield Row(
+            "archive", Status.OK, f"{stream.next_seq} records, of which the last {records} follow on; {todo} checks all"
+        )
+
+
+def _examine(folder: Path, now: datetime) -> tuple[Stream, int, list[Finding]]:
+    """Return where the stream ends, how many records were read, and the errors among them."""
+    stream, records, errors = Stream(now=now, next_seq=None, previous=None), 0, list[Finding]()
+    for segment in list_segments(folder)[-2:]:
+        if segment.state is State.SEALED:
+            if segment.manifest is None:
+                errors.append(
+                    Finding("archive.damaged", Severity.ERROR, f"the manifest of {segment.name} is unreadable")
+                )
+            else:
+                end, leaf = segment.manifest.end, segment.manifest.leaf
+                stream = Stream(now=now, stream_id=segment.manifest.stream_id, next_seq=end, previous=leaf)
+            continue
+        lines, is_whole, is_torn = _last_lines(segment)
+        if not is_whole:
+            stream = Stream(now=now, next_seq=None, previous=None)
+        for columns in batches(lines):
+            for leaf_hash, entry in zip(leaves(columns), entries(columns), strict=True):
+                row = unverified(leaf_hash, entry)
+                records += row.seq is not None
+                misplaced = stream.add(row)
+                errors += [Finding(code, Severity.ERROR, message) for code, message in row.failures]
+                errors += [misplaced] if misplaced is not None and misplaced.severity is Severity.ERROR else []
+        if is_torn:
+            message = f"the last line of {segment.name} is incomplete: its writer ended, and repairs it when it starts"
+            errors.append(Finding("archive.damaged", Severity.ERROR, message))
+    return stream, records, errors
+
+
+def _last_lines(segment: Segment) -> tuple[list[tuple[int, bytes]], bool, bool]:
+    """Return the last lines of a part, whether these are all of its lines, and whether its last line is incomplete and stays so."""
+    text, start = _end_of(segment)
+    is_torn = text[-1:] not in (b"", b"\n")
+    if is_torn:
+        time.sleep(_PAUSE_S)
+        is_torn = _end_of(segment) == (text, start)
+    lines = text.split(b"\n")[:-1]
+    if start:
+        del lines[:1]  # its beginning was not read
+    return list(enumerate(lines[-_LINES:], 1)), not start and len(lines) <= _LINES, is_torn
+
+
+def _end_of(segment: Segment) -> tuple[bytes, int]:
+    try:
+        with open(segment.path, "rb", opener=regular_only) as file:
+            start = max(0, file.seek(0, 2) - MAX_LINE_BYTES)
+            file.seek(start)
+            return file.read(MAX_LINE_BYTES), start
+    except OSError as e:
+        raise ArchiveError("archive.unreadable", f"{segment.path} cannot be read: {e.strerror}") from e

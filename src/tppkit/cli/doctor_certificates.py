@@ -1,0 +1,384 @@
+"""What `tppkit doctor` checks of certificates, keys, CRLs and trusted lists, without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time, timedelta
+from itertools import product
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from tppkit._clock import format_time
+from tppkit.certificates import DistinguishedName, EidasCertificate, Use, check_certificate, check_pair, oids
+from tppkit.certificates.checks.key_usage import CLIENT_AUTH_WAY_OUT
+from tppkit.certificates.differences import public_key_info
+from tppkit.certificates.editions import CHROME_SERVER_ONLY
+from tppkit.certificates.pkcs12_files import certificates_of, is_pkcs12, open_pkcs12
+from tppkit.certificates.sources import MAX_SOURCE_BYTES, is_der, read_sources
+from tppkit.cli.doctor_row import Present, Row, Status
+from tppkit.cli.output import read_input, reading
+from tppkit.errors import CertificateRejected, Finding, FormatError, Severity, VerificationError
+from tppkit.evidence.algorithms import ALREADY, NEVER, end_of, end_of_stamp, scheme_of
+from tppkit.httpsig import load_private_key
+from tppkit.trust import Anchors, TrustMaterial, load_revocation
+from tppkit.trust.path.strength import is_signed_by, require_key, require_signature_algorithm
+from tppkit.trust.revocation.answers import State
+from tppkit.trust.revocation.crl import verify_crl
+from tppkit.trust.revocation.revocation_list import Crl
+from tppkit.trust.trusted_list.lists import TrustedLists
+from tppkit.trust.trusted_list.qualified_status import check_freshness
+
+_KEY = b"PRIVATE KEY-----"
+_USES = {"qwac": Use.QWAC, "qseal": Use.QSEALC}
+_NAMES = {"qwac": "the QWAC", "qseal": "the QSealC", "authority": "the authority", "certificate": "the certificate"}
+_VALIDITY = frozenset({"certificate.expired", "certificate.not-yet-valid"})
+_ELSEWHERE = _VALIDITY | {"certificate.client-auth-ends"}  # these have rows of their own
+_EARLY = 10  # what is issued again and again is late when a tenth of its period is left
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A certificate and the file that contains it."""
+
+    file: str
+    certificate: EidasCertificate
+
+    @property
+    def kind(self) -> str:
+        """`qwac`, `qseal`, `authority` or `certificate`."""
+        extensions, qc = self.certificate.extensions, self.certificate.qc
+        if extensions.is_ca:
+            return "authority"
+        if "web" in qc.types or (not qc.types and qc.psd2 and "serverAuth" in extensions.extended_key_usage):
+            return "qwac"
+        return "qseal" if "eseal" in qc.types else "certificate"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldKey:
+    """A private key and the file that contains it."""
+
+    file: str
+    key: PrivateKeyTypes = field(repr=False)
+
+    def is_of(self, certificate: EidasCertificate) -> bool:
+        """Whether a certificate is of this key."""
+        public = self.key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        return public_key_info(certificate) == public
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What the files contain.
+
+    Attributes:
+        certificates: each once.
+        keys: private keys.
+    """
+
+    certificates: tuple[Held, ...] = ()
+    keys: tuple[HeldKey, ...] = ()
+
+    @property
+    def leaves(self) -> tuple[Held, ...]:
+        """Certificates that are no authorities."""
+        return tuple(one for one in self.certificates if one.kind != "authority")
+
+    @property
+    def authorities(self) -> tuple[EidasCertificate, ...]:
+        """Certificates of authorities."""
+        return tuple(one.certificate for one in self.certificates if one.kind == "authority")
+
+    def of_kind(self, kind: str) -> list[EidasCertificate]:
+        """Return the certificates of a kind."""
+        return [one.certificate for one in self.certificates if one.kind == kind]
+
+    def key_of(self, certificate: EidasCertificate) -> PrivateKeyTypes | None:
+        """Return the private key of a certificate; None if no file contains it."""
+        return next((one.key for one in self.keys if one.is_of(certificate)), None)
+
+    def __add__(self, other: Own) -> Own:
+        """Both; the same certificate in several files counts once."""
+        known = {one.certificate.sha256 for one in self.certificates}
+        more = [one for one in other.certificates if one.certificate.sha256 not in known]
+        return Own((*self.certificates, *more), self.keys + other.keys)
+
+
+def read_own(name: str, password: bytes | None) -> Own:
+    """Read the certificates and the private key of a file, or of standard input for `-`.
+
+    Raises:
+        UnreadableFile: `file.*`, `certificate.*`, `pem.*`, `pkcs12.*`.
+        ConfigurationError: `key.unreadable`.
+    """
+    with reading(name):
+        data = read_input(name, max_bytes=MAX_SOURCE_BYTES)
+        if is_pkcs12(data):
+            opened = open_pkcs12(data, password)
+            key, ders = opened.key, list(certificates_of(opened))
+        else:
+            has_key = _KEY in data
+            try:
+                ders = [one.der for one in read_sources(data, password=password) if one.kind == "certificate"]
+            except FormatError as e:
+                has_key = has_key or is_der(data)
+                if not has_key or e.code != "certificate.not-found":
+                    raise
+                ders = []
+            key = load_private_key(data, password=password) if has_key else None
+            if not ders and not has_key:
+                raise FormatError("certificate.not-found", "this is a certificate request: give the issued certificate")
+        found = {der: Held(name, EidasCertificate.from_der(der)) for der in ders}
+        return Own(tuple(found.values()), () if key is None else (HeldKey(name, key),))
+
+
+def check_certificate_of(held: Held, present: Present) -> Iterator[Row]:
+    """Check a certificate by itself: validity, algorithms, and for a QWAC or QSealC the profile of its use."""
+    certificate, name = held.certificate, f"{held.kind}.validity"
+    what = f"{_NAMES[held.kind]} {_name(certificate.subject)} ({held.file})"
+    if present.at < certificate.not_before:
+        message = f"{what} is valid from {format_time(certificate.not_before)} on: use the one before until then, or correct the clock"
+        yield Row(name, Status.CRITICAL, message, (certificate.not_after - present.at).days)
+    else:
+        todo = "get the successor of the authority" if held.kind == "authority" else "order and install its successor"
+        yield present.row(name, what, certificate.not_after, todo=todo)
+    if held.kind != "authority":
+        yield _algorithms(held, certificate, present)
+    if held.kind in _USES:
+        yield _profile(held, certificate, present.at)
+    if held.kind == "qwac":
+        yield _client_auth(certificate, present.at)
+
+
+def check_pairs(own: Own) -> Iterator[Row]:
+    """Check that each QWAC and each QSealC are of one provider."""
+    for qwac, qseal in product(own.of_kind("qwac"), own.of_kind("qseal")):
+        yield _pair(qwac, qseal)
+
+
+def _profile(held: Held, certificate: EidasCertificate, at: datetime) -> Row:
+    use, name = _USES[held.kind], f"{held.kind}.profile"
+    findings = [one for one in check_certificate(certificate, as_=use, at=at) if one.code not in _ELSEWHERE]
+    essential = {one.code for one in check_certificate(certificate, as_=use, at=at, essential_only=True)}
+    errors = [one for one in findings if one.severity is Severity.ERROR]
+    command = f"tppkit cert check {held.file} --as {held.kind} explains it"
+    fatal = [one for one in errors if one.code in essential]
+    if fatal:
+        return Row(name, Status.CRITICAL, f"banks reject it: {_listed(fatal)}; {command}; order a correct one")
+    if errors:
+        return Row(name, Status.WARNING, f"strict banks may reject it: {_listed(errors)}; {command}")
+    warnings = sum(one.severity is Severity.WARNING for one in findings)
+    more = f"; {warnings} warnings, {command}" if warnings else ""
+    roles = ", ".join(certificate.roles) or "no roles"
+    return Row(name, Status.OK, f"{roles} of {certificate.organization_identifier}{more}")
+
+
+def _algorithms(held: Held, certificate: EidasCertificate, present: Present) -> Row:
+    name, key = f"{held.kind}.algorithms", certificate.key
+    size = "" if key.curve else f" {key.bits or 'of unknown size'}"
+    what = f"{key.name}{size}, signed with {certificate.signature_algorithm}"
+    try:
+        require_key(certificate)
+        require_signature_algorithm(certificate)
+    except CertificateRejected as e:
+        return Row(name, Status.CRITICAL, f"{e.message}: order a certificate with a key of P-256, or of RSA 3072")
+    # An RSA signature is as long as the issuer's modulus; the other schemes have no sizes that end.
+    end = end_of(scheme_of(certificate.signature_algorithm), len(certificate.x509.signature) * 8)
+    if held.kind == "qseal":
+        end = min(end, end_of_stamp(certificate))
+    todo = "order the next certificate with a key of P-256 from an authority that signs with ECDSA"
+    if end == ALREADY:
+        return Row(name, Status.CRITICAL, f"{what}: no longer accepted for signatures (ETSI TS 119 312): {todo}")
+    if end == NEVER:
+        return Row(name, Status.OK, f"{what}: no end is planned (ETSI TS 119 312)")
+    row = present.row(name, f"the acceptance of {what} (ETSI TS 119 312)", end, todo=todo)
+    if row.status is Status.OK and end < certificate.not_after:
+        return row._replace(status=Status.WARNING, message=f"{row.message}, before the certificate ends: {todo}")
+    return row
+
+
+def _client_auth(certificate: EidasCertificate, at: datetime) -> Row:
+    name, extensions = "qwac.client-auth", certificate.extensions
+    if not extensions.is_public_tls:
+        return Row(
+            name, Status.OK, "no policy of the CA/Browser Forum, so that rules of browsers do not end clientAuth"
+        )
+    begins = datetime.combine(CHROME_SERVER_ONLY.begins, time(), UTC)
+    source = f"{CHROME_SERVER_ONLY}, section 1.3.2"
+    if "clientAuth" not in extensions.extended_key_usage:
+        message = f"a public certificate without clientAuth ({source}), which cannot authenticate at a bank: {CLIENT_AUTH_WAY_OUT}"
+        return Row(name, Status.CRITICAL, message)
+    day = f"public authorities issue no clientAuth from {CHROME_SERVER_ONLY.begins} on ({source})"
+    days = (begins - at).days
+    if certificate.not_after < begins:
+        return Row(name, Status.OK, f"{day}: renew it before that day, and plan another authority", days)
+    return Row(name, Status.WARNING, f"{day}, so the successor of this QWAC has none: {CLIENT_AUTH_WAY_OUT}", days)
+
+
+def _pair(qwac: EidasCertificate, qseal: EidasCertificate) -> Row:
+    findings = check_pair(qwac, qseal)
+    for severity, status in ((Severity.ERROR, Status.CRITICAL), (Severity.WARNING, Status.WARNING)):
+        if found := [one for one in findings if one.severity is severity]:
+            return Row("pair", status, f"QWAC and QSealC do not fit: {_listed(found)}; tppkit cert pair explains it")
+    return Row("pair", Status.OK, f"QWAC and QSealC are of {qwac.organization_identifier}, with the same roles")
+
+
+def check_keys(own: Own) -> Iterator[Row]:
+    """Check that each private key belongs to a certificate."""
+    for held in own.keys:
+        belongs = [_name(one.certificate.subject) for one in own.leaves if held.is_of(one.certificate)]
+        what = f"the private key in {held.file}"
+        if belongs:
+            yield Row("key", Status.OK, f"{what} belongs to {' and '.join(belongs)}")
+        elif own.leaves:
+            yield Row(
+                "key", Status.CRITICAL, f"{what} belongs to no given certificate: find the key of the certificate"
+            )
+        else:
+            yield Row("key", Status.UNKNOWN, f"{what} cannot be compared: give its certificate too")
+
+
+def check_chains(own: Own, present: Present, anchors: Anchors | None, lists: TrustedLists | None) -> Iterator[Row]:
+    """Check the chain of each QWAC and QSealC: to the anchors or lists, or else that its issuer is in the files."""
+    above = own.authorities
+    material = TrustMaterial(anchors, lists=lists) if anchors or lists else None
+    for held in own.leaves:
+        certificate = held.certificate
+        if held.kind not in _USES:
+            continue
+        name = f"{held.kind}.chain"
+        is_sent = held.kind == "qwac" and own.key_of(certificate) is not None
+        if material is not None:
+            report = material.check_use(
+                certificate, as_=_USES[held.kind], at=present.at, intermediates=above, essential_only=True
+            )
+            if report.path is not None:
+                end = min(one.not_after for one in report.path.chain[1:] or report.path.chain)
+                names = ", ".join(_name(one.subject) for one in report.path.chain[1:])
+                yield present.row(
+                    name,
+                    f"the chain of {_NAMES[held.kind]} by {names or 'itself'}",
+                    end,
+                    todo="get the successor of the authority",
+                )
+            elif report.refusal is not None and report.refusal.code not in _VALIDITY:
+                code, message = report.refusal.code, report.refusal.message
+                yield Row(name, Status.CRITICAL, f"{message} [{code}]: {report.refusal.hint}")
+        is_missing = not any(is_signed_by(certificate, one) for one in (*above, certificate))
+        if is_missing and (is_sent or (material is None and above)):
+            message = (
+                f"no file contains {_name(certificate.issuer)}, which issued {_NAMES[held.kind]}: add its certificate"
+            )
+            message += ", because a bank expects it in the handshake" if is_sent else ""
+            yield Row(name, Status.WARNING, message)
+
+
+def check_anchors(path: Path, anchors: Anchors, present: Present) -> Iterator[Row]:
+    """Check which of the authorities that are trusted are valid."""
+    every = (*anchors.roots, *anchors.intermediates)
+    for finding in anchors.findings:
+        yield Row("anchors", Status.WARNING, f"{finding.message}: replace or remove the file")
+    soon = [one for one in every if one.not_after - present.at <= present.warn]
+    first = min(every, key=lambda one: one.not_after)
+    days = (first.not_after - present.at).days
+    if not any(one.is_valid_at(present.at) for one in anchors.roots):
+        yield Row("anchors", Status.CRITICAL, f"no authority of {path} is valid now: get current ones", days)
+    elif soon:
+        names = "; ".join(f"{_name(one.subject)} on {format_time(one.not_after)[:10]}" for one in soon[:_SHOWN])
+        message = f"{len(soon)} of {len(every)} authorities of {path} end or ended: {names}: get their successors, and remove what ended"
+        yield Row("anchors", Status.WARNING, message, days)
+    else:
+        message = (
+            f"{len(every)} authorities; the first, {_name(first.subject)}, ends on {format_time(first.not_after)[:10]}"
+        )
+        yield Row("anchors", Status.OK, message, days)
+
+
+def check_crl(path: Path, present: Present, certificates: Sequence[EidasCertificate]) -> Iterator[Row]:
+    """Check the CRLs of a file: their times, their issuers, and whether they revoke one of the certificates.
+
+    Raises:
+        UnreadableFile: `file.*`, `revocation.unreadable`.
+    """
+    with reading(path):
+        found = load_revocation([path])
+    if not found.crls:
+        yield Row("crl", Status.UNKNOWN, f"{path} contains an OCSP response, and no CRL: give the CRL of the authority")
+    for crl in found.crls:
+        what = f"the CRL of {_name(crl.issuer_name)} ({path})"
+        if crl.this_update > present.at + timedelta(minutes=5):
+            yield Row(
+                "crl",
+                Status.WARNING,
+                f"{what} is dated after the present, {format_time(crl.this_update)}: check the clock",
+            )
+        if crl.next_update is None:
+            yield Row("crl", Status.WARNING, f"{what} states no time of the next one: fetch it daily")
+        else:
+            period = (crl.next_update - crl.this_update) / _EARLY
+            age = f"{what} of {format_time(crl.this_update)[:10]}"
+            yield present.row("crl", age, crl.next_update, todo="fetch the current one", warn=min(period, present.warn))
+        yield from _revocation(crl, what, certificates)
+
+
+def _revocation(crl: Crl, what: str, certificates: Sequence[EidasCertificate]) -> Iterator[Row]:
+    below = [one for one in certificates if one.issuer.comparable == crl.issuer and not is_signed_by(one, one)]
+    if not below:
+        yield Row("crl", Status.WARNING, f"{what} is of no issuer of a given certificate: give the CRL of the issuer")
+    for one in below:
+        issuer = next((other for other in certificates if other.extensions.is_ca and is_signed_by(one, other)), None)
+        if issuer is None:
+            message = f"{what} was not checked, because the certificate of its issuer is not given: add it to the files, or give --trust"
+            yield Row("revocation", Status.UNKNOWN, message)
+            return
+        try:
+            answer = verify_crl(crl, certificate=one, issuer=issuer)
+        except VerificationError as e:
+            yield Row("revocation", Status.CRITICAL, f"{what} proves nothing: {e.message} [{e.code}]: {e.hint}")
+            continue
+        if answer.state is State.REVOKED:
+            since = "" if answer.revoked_at is None else f" since {format_time(answer.revoked_at)}"
+            message = f"{_name(one.subject)} is revoked{since} by {what}: stop using it, and order another one"
+            yield Row("revocation", Status.CRITICAL, message)
+        else:
+            yield Row("revocation", Status.OK, f"{_name(one.subject)} is not revoked by {what}")
+
+
+def check_lists(folder: Path, lists: TrustedLists, present: Present) -> Iterator[Row]:
+    """Check how long trusted lists are in force."""
+    todo = f"tppkit trust fetch {folder}"
+    every = (*([lists.list_of_lists] if lists.list_of_lists else []), *lists.lists)
+    known, in_force = {one.territory for one in every}, list[Row]()
+    for one in every:
+        if one.next_update is None:
+            continue  # closed for good: the chain of a certificate shows if it mattered
+        period = (one.next_update - one.issued) / _EARLY
+        what = f"the list of {one.territory}, issued on {format_time(one.issued)[:10]},"
+        row = present.row("trusted-list", what, one.next_update, todo=todo, warn=min(period, present.warn))
+        if row.status is not Status.CRITICAL and (finding := check_freshness(one, present.at)):
+            row = row._replace(status=Status.CRITICAL, message=f"{finding.message}: {todo}")
+        if row.status is Status.OK:
+            in_force.append(row)
+        else:
+            yield row
+    for failure in lists.failures:
+        status = Status.WARNING if failure.territory in known else Status.CRITICAL
+        name = failure.territory or failure.source
+        yield Row("trusted-list", status, f"{name}: {failure.message} [{failure.code}]: {todo}")
+    if in_force:
+        first = min(in_force, key=lambda row: row.days_left or 0)
+        yield first._replace(message=f"{len(in_force)} lists are in force; {first.message}")
+
+
+def _name(name: DistinguishedName) -> str:
+    """Return the common name, which is shorter than the whole name."""
+    return next(iter(name.values(oids.COMMON_NAME)), "") or str(name)
+
+
+def _listed(findings: Sequence[Finding]) -> str:
+    more = f" and {len(findings) - _SHOWN} more" if len(findings) > _SHOWN else ""
+    return "; ".join(f"{one.message} [{one.code}]" for one in findings[:_SHOWN]) + more

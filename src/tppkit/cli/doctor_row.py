@@ -1,0 +1,124 @@
+"""One line of `tppkit doctor`: what was checked, its state, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from enum import StrEnum
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import NamedTuple, TypeVar
+
+from tppkit._clock import format_time
+from tppkit.cli.output import UnreadableFile, as_tppkit_error
+from tppkit.errors import TransportError, VerificationError
+
+_T = TypeVar("_T")
+
+
+class Status(StrEnum):
+    """The states of monitoring plugins, the worst first."""
+
+    CRITICAL = "critical"
+    UNKNOWN = "unknown"
+    WARNING = "warning"
+    OK = "ok"
+
+    @property
+    def rank(self) -> int:
+        """The place in the order: 0 for the worst."""
+        return tuple(Status).index(self)
+
+
+class Row(NamedTuple):
+    """One result.
+
+    Attributes:
+        name: what was checked; the same for every object of a kind, so that a monitoring system can select it.
+        status: the state.
+        message: one sentence with the object, the values, and what to do unless the state is ok.
+        days_left: whole days until something ends, negative after the end; None if nothing ends.
+    """
+
+    name: str
+    status: Status
+    message: str
+    days_left: int | None = None
+
+
+class Present(NamedTuple):
+    """The time to judge at.
+
+    Attributes:
+        at: aware UTC.
+        warn: how long before an end a warning begins.
+    """
+
+    at: datetime
+    warn: timedelta
+
+    def row(self, name: str, what: str, end: datetime, *, todo: str, warn: timedelta | None = None) -> Row:
+        """Return the row of something that ends.
+
+        Args:
+            name: of the row.
+            what: the object, the subject of the sentence.
+            end: aware UTC.
+            todo: what to do before or after the end.
+            warn: another time for the warning.
+        """
+        left, day = end - self.at, format_time(end)[:10]
+        if left < timedelta(0):
+            return Row(name, Status.CRITICAL, f"{what} ended on {day}: {todo}", left.days)
+        message = f"{what} ends on {day}, in {left.days} days"
+        if left <= (self.warn if warn is None else warn):
+            return Row(name, Status.WARNING, f"{message}: {todo}", left.days)
+        return Row(name, Status.OK, message, left.days)
+
+
+def within(name: str, check: Callable[[], Iterable[Row]], *, limit_s: float) -> list[Row]:
+    """Return the rows of a check that uses the network, or that it took too long: no other limit covers the resolution of names."""
+    found, checkup = SimpleQueue[list[Row]](), Checkup()
+
+    def run() -> None:
+        checkup.add(name, check)
+        found.put(checkup.rows)
+
+    Thread(target=run, daemon=True).start()
+    try:
+        return found.get(timeout=limit_s)
+    except Empty:
+        return [
+            Row(name, Status.CRITICAL, f"no result within {limit_s:g} seconds: check address, resolver and firewall")
+        ]
+
+
+class Checkup:
+    """The rows of all checks. An error that ends one check is a row too, so that every other check still runs.
+
+    Example:
+        checkup = Checkup()
+        own = checkup.attempt("file", lambda: read_own("qwac.pem", None))
+    """
+
+    def __init__(self) -> None:
+        self.rows = list[Row]()
+
+    def attempt(self, name: str, read: Callable[[], _T]) -> _T | None:
+        """Return what a function returns; None after an error, which is critical if a verification or a connection failed.
+
+        After other errors, the state is unknown.
+        """
+        try:
+            return read()
+        except Exception as e:  # noqa: BLE001  # of any class: one check must not hide the others
+            error = as_tppkit_error(e)
+            file = f"{error.file}: " if isinstance(error, UnreadableFile) else ""
+            status = Status.CRITICAL if isinstance(error, VerificationError | TransportError) else Status.UNKNOWN
+            hint = f": {error.hint}" if error.hint else ""
+            self.rows.append(Row(name, status, f"{file}{error.message} [{error.code}]{hint}"))
+            return None
+
+    def add(self, name: str, check: Callable[[], Iterable[Row]]) -> None:
+        """Add the rows of a check."""
+        self.rows += self.attempt(name, lambda: list(check())) or ()
