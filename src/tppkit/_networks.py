@@ -38,6 +38,14 @@ def parse_networks(texts: Iterable[str]) -> tuple[IpNetwork, ...]:
     return tuple(networks)
 
 
+def is_loopback(host: str) -> bool:
+    """Whether a name or address, without brackets, is that of this machine for itself."""
+    try:
+        return host.lower() == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def is_in_networks(peer: str, networks: Sequence[IpNetwork]) -> bool:
     """Whether a text is an address in one of the networks."""
     try:

@@ -11,7 +11,7 @@ import pytest
 
 from tppkit.errors import FormatError
 from tppkit.sandbox.control import control_host
-from tppkit.sandbox.faults import FAULTS, INTERFACE_FAULTS, OF_TRANSPORT, Fault, Faults, parse_fault
+from tppkit.sandbox.faults import FAULTS, INTERFACE_FAULTS, MAX_WAITING, OF_TRANSPORT, Fault, Faults, parse_fault
 
 SENDER, OTHER = "legacy-test", "gateway"
 
@@ -56,6 +56,13 @@ def test_they_can_be_cleared(faults):
     ask(faults, "POST", {"name": "drop", "count": 5})
     assert ask(faults, "DELETE") == (200, [])
     assert faults.take("drop", sender=SENDER) is None
+
+
+def test_a_loop_that_asks_for_faults_fills_no_memory(faults):
+    answers = [ask(faults, "POST", {"name": "drop"})[0] for _ in range(MAX_WAITING)]
+    assert answers == [200] * MAX_WAITING
+    status, answer = ask(faults, "POST", {"name": "drop"})
+    assert (status, answer["error"]["code"]) == (400, "fault.too-many")
 
 
 def test_an_unknown_name_is_refused_with_the_list(faults):

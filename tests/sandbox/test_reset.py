@@ -27,7 +27,7 @@ from tppkit.evidence import EvidenceRecord, audit_archive
 from tppkit.evidence.archive import read_lines
 from tppkit.sandbox import Sandbox, SandboxSettings
 from tppkit.sandbox.bank.ledger import check
-from tppkit.sandbox.evidence import EARLIER
+from tppkit.sandbox.evidence import EARLIER, EARLIER_KEPT
 from tppkit.sandbox.reset import Gate
 from tppkit.sandbox.sandbox import ARCHIVE, SandboxHosts
 from tppkit.testpki import certificate_pem
@@ -102,6 +102,12 @@ def test_the_evidence_before_a_reset_is_set_aside_whole_and_an_empty_archive_sta
         bank.client().initiate_payment(PAYMENT)
         (record,) = bank.evidence()
         assert (record.seq, record.stream_id != stream) == (0, True)
+        for _ in range(EARLIER_KEPT):
+            bank.client().initiate_payment(PAYMENT)
+            record = bank.evidence()[-1]
+            bank.reset()
+        left = {one.name for one in (bank.directory / EARLIER).iterdir()}
+        assert (len(left), kept.name in left, record.stream_id in left) == (EARLIER_KEPT, False, True)
 
 
 def test_settings_of_the_start_hold_again(bank_pki_folder, tmp_path):

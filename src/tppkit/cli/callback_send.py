@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from datetime import datetime
-from ipaddress import ip_address
 from threading import Thread
 from types import MappingProxyType
 from typing import Any
@@ -19,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tppkit._clock import utc_now
 from tppkit._encoding import shown
+from tppkit._networks import is_loopback
 from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackRejected, RequestIds, sign_callback
 from tppkit.callbacks.attacks import ATTACKS, Target
 from tppkit.certificates import EidasCertificate, load_certificates
@@ -216,19 +216,12 @@ def require_target(url: str, *schemes: str) -> str:
     except (ValueError, httpx.InvalidURL):
         is_usable = False
     if not (is_usable and url.isascii() and url.isprintable() and " " not in url) or not (
-        parts.hostname and (parts.scheme == "https" or _is_here(parts.hostname))
+        parts.hostname and (parts.scheme == "https" or is_loopback(parts.hostname))
     ):
         where = " or ".join({"http": "http:// on this machine"}.get(scheme, f"{scheme}://") for scheme in schemes)
         raise ConfigurationError("callback.place", f"{shown(url)} is not {where}")
     query = f"?{parts.query}" if parts.query else ""
     return "" if parts.path in ("", "/") and not query else (parts.path or "/") + query
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _https_url(url: str, target: str) -> str:

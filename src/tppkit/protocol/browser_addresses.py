@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address
 from urllib.parse import urlsplit
+
+from tppkit._networks import is_loopback
 
 MAX_BROWSER_ADDRESS = 2048
 
@@ -65,8 +66,4 @@ def _has_authority_form(text: str) -> bool:
 def _is_loopback_http(text: str) -> bool:
     """Whether the address is on the customer's own machine, where a development server has no certificate."""
     match = _HTTP.match(text)
-    host = (match[1] or match[2]).lower() if match else ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return match is not None and is_loopback(match[1] or match[2])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from ipaddress import AddressValueError, IPv4Address
 from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
@@ -15,6 +14,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tppkit._encoding import parse_json
+from tppkit._networks import is_loopback
 from tppkit.errors import ConfigurationError, FormatError, RequestRefused, TppkitError, VerificationError
 from tppkit.protocol.refusals import Refusal, Refusals, find_error, write_error
 from tppkit.protocol.wire import require_media_type
@@ -150,21 +150,17 @@ async def _read(request: Request) -> Any:
 
 def is_loopback_name(host: str) -> bool:
     """Whether a Host header names loopback, with or without a port."""
-    name = _name_in(host)
-    try:
-        return name in ("localhost", "[::1]") or IPv4Address(name).is_loopback
-    except AddressValueError:
-        return False
+    return is_loopback(_name_in(host))
 
 
 def _name_in(host: str) -> str:
     fields = _HOST.fullmatch(host)
-    return fields["name"].lower() if fields else ""
+    return fields["name"].lower().strip("[]") if fields else ""
 
 
 def _is_named(host: str, names: Collection[str]) -> bool:
-    name = _name_in(host).strip("[]")
-    return is_loopback_name(host) or (name != "" and (name in names or f"*.{name.partition('.')[2]}" in names))
+    name = _name_in(host)
+    return is_loopback(name) or (name != "" and (name in names or f"*.{name.partition('.')[2]}" in names))
 
 
 def _has_token(request: Request, digest: bytes) -> bool:

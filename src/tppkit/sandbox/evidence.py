@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 import secrets
+import shutil
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ _RETRY_S = 1.0
 _BATCH = 64  # rows, whose deletion takes about a millisecond
 _GATHER_S = 0.25  # wait for more records, so that they share a sync and a commit; payments wait for these
 EARLIER = "earlier-archives"  # archives from before resets, by their streams
+EARLIER_KEPT = 10
 _STREAM_ID = "stream-id"
 _OUTBOX = "evidence_outbox"
 _LOGGER = logging.getLogger("tppkit.sandbox.evidence")
@@ -113,20 +115,26 @@ class Evidence:
     def begin_stream(self, stream_id: str) -> None:
         """Set the archive aside as `earlier-archives/STREAM` and begin a new one; does nothing if the archive has this stream.
 
+        The latest ten of those are kept, because tests reset a sandbox many times.
+
         Raises:
             ArchiveError: `archive.unusable`.
         """
         folder, ended = self.archive.folder, self.archive.stream_id
+        earlier = folder.parent / EARLIER
         if stream_id == ended:
             return
         self.archive.close()
         try:
-            make_folder(folder.parent / EARLIER)
-            folder.rename(folder.parent / EARLIER / ended)
+            make_folder(earlier)
+            folder.rename(earlier / ended)
         except OSError as e:
             raise ArchiveError("archive.unusable", f"the archive {folder} cannot be set aside: {e.strerror}") from e
         self.archive = EvidenceArchive(folder, stream_id=stream_id)
         self._outbox = Outbox(self.archive, MetaData(), name=_OUTBOX)
+        with suppress(OSError):
+            for old in sorted(earlier.iterdir(), key=lambda one: one.stat().st_mtime_ns)[:-EARLIER_KEPT]:
+                shutil.rmtree(old)
 
     def keep(
         self,

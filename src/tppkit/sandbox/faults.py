@@ -6,6 +6,7 @@ of answers. Faults are kept in memory, so a restart ends them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -48,11 +49,14 @@ INTERFACE_FAULTS: Mapping[str, str] = MappingProxyType(
         EXPIRED: "the server's certificate in the handshake has expired",
     }
 )
+MAX_WAITING = 100
 MAX_COUNT = 100_000
 MAX_DELAY_S = 10 * 366 * 86_400
 MAX_WAIT_S = 600  # of real time
 _TIMED = ("delay", "late", "slow-body")
 _DELAY_S = 60.0
+
+_COUNT = re.compile("[0-9]{1,6}")
 
 Interfaces = Mapping[str, Collection[str]]
 _NO_INTERFACES: Interfaces = MappingProxyType({})
@@ -108,7 +112,13 @@ class Faults:
         return not self._waiting
 
     def add(self, fault: Fault) -> None:
-        """Request a fault; it is used after earlier ones for the same deliveries, requests or handshakes."""
+        """Request a fault; it is used after earlier ones for the same deliveries, requests or handshakes.
+
+        Raises:
+            FormatError: `fault.too-many`, 100 faults wait.
+        """
+        if len(self._waiting) >= MAX_WAITING:
+            raise FormatError("fault.too-many", f"{MAX_WAITING} faults wait to be used")
         self._waiting.append(fault)
 
     def clear(self) -> None:
@@ -171,12 +181,7 @@ def parse_fault(text: str, interfaces: Interfaces) -> Fault:
     if not 2 <= len(words) <= 4:
         raise FormatError("model.invalid", f"{shown(text)} is not INTERFACE NAME [COUNT [ENDPOINT]]")
     fields: dict[str, Any] = dict(zip(("interface", "name", "count", "endpoint"), words, strict=False))
-    if (
-        "count" in fields
-        and fields["count"].isdecimal()
-        and fields["count"].isascii()
-        and len(fields["count"]) <= len(str(MAX_COUNT))
-    ):
+    if _COUNT.fullmatch(fields.get("count", "")):
         fields["count"] = int(fields["count"])
     return _read(fields, {}, interfaces)
 

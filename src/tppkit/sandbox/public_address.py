@@ -63,14 +63,6 @@ def local_address(host: str, bound: str, loopback: str) -> PublicAddress:
     return PublicAddress(loopback if is_local else host.lower())
 
 
-def is_loopback_address(host: str) -> bool:
-    """Whether an address is reachable from this machine only."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
 def parse_public_url(text: str) -> PublicAddress:
     """Read `--public-url`: https and the port of the PSD2 host, or http and that of the approval pages.
 

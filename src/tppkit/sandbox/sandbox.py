@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 
 from tppkit._clock import Clock, format_time, utc_now
 from tppkit._files import FilePath, as_path
-from tppkit._networks import parse_networks
+from tppkit._networks import is_loopback, parse_networks
 from tppkit.certificates import EidasCertificate, OrganizationPolicy
 from tppkit.errors import FormatError
 from tppkit.evidence import EvidenceArchive
@@ -62,7 +62,7 @@ from tppkit.sandbox.legacy.tables import set_callback_url
 from tppkit.sandbox.outgoing_http import OutgoingHttp, Receivers, receivers_tls
 from tppkit.sandbox.psd2.cell import psd2_cell
 from tppkit.sandbox.psd2.settings import Psd2Settings
-from tppkit.sandbox.public_address import is_loopback_address, parse_server_name, server_identity
+from tppkit.sandbox.public_address import parse_server_name, server_identity
 from tppkit.sandbox.queries import latest_time
 from tppkit.sandbox.request_view import SealDiagnoses
 from tppkit.sandbox.reset import Gate
@@ -177,7 +177,7 @@ class SandboxSettings:
 
         Behind a proxy, untrusted users reach the sandbox; their login codes must not make it call this machine.
         """
-        is_local = is_loopback_address(self.host) and self.public_url is None
+        is_local = is_loopback(self.host) and self.public_url is None
         return Receivers(parse_networks(self.allow_addresses), loopback=is_local)
 
 
