@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +26,7 @@ from tppkit.seals import (
     ANSWER_PROFILES,
     PROFILES,
     Answer,
+    EmptyBody,
     Message,
     Seal,
     SealPolicy,
@@ -336,3 +338,33 @@ def test_we_verify_answers_of_another_library(bank, sealed_request, verify):
     verified = verify("rfc9421", Answer(201, tuple(theirs.headers.items()), ANSWER.body), at=now)
     assert verified.covers_target
     assert verified.covers_status
+
+
+def test_a_dialect_of_answers_binds_them_to_their_requests():
+    rfc9421, cavage = ANSWER_PROFILES["rfc9421"], ANSWER_PROFILES["cavage"]
+    for row, change, code in (
+        (cavage, {"covered": ("digest", "date"), "request_id": None}, "profile.coverage"),
+        (cavage, {"required": ("digest", "date")}, "profile.coverage"),
+        (cavage, {"covered": ("digest", "x-request-id", "(request-target)")}, "profile.malformed"),
+        (cavage, {"empty_body": EmptyBody.BRACES}, "profile.malformed"),
+        (cavage, {"carrier": "Authorization"}, "profile.malformed"),
+        (rfc9421, {"covered": ("content-digest", "@method;req")}, "profile.coverage"),
+        (rfc9421, {"covered": ("content-digest", "@status")}, "profile.coverage"),
+        (rfc9421, {"covered": ("content-digest", "@status", "@method")}, "profile.malformed"),
+        (rfc9421, {"covered": ("content-digest", "@status", "@status;req")}, "profile.malformed"),
+        (rfc9421, {"for_answers": False}, "profile.malformed"),
+        (PROFILES["ukob"], {"for_answers": True}, "profile.malformed"),
+    ):
+        with refused(ConfigurationError, code, row=change):
+            replace(row, **change)
+
+
+def test_a_bank_may_name_the_request_id_otherwise(bank, pki):
+    row = replace(ANSWER_PROFILES["cavage"], covered=("digest", "date", "tpp-request-id"), request_id="tpp-request-id")
+    request = Message("GET", "/accounts", (("TPP-Request-ID", REQUEST_ID),))
+    seal = Seal.for_key(bank.certificate, bank.key, profile=row)
+    sealed = sign_answer(Answer(200, (), b"{}"), request=request, seal=seal, at=AT)
+    policy = SealPolicy(PathVerifier(make_anchors(pki.authorities)), profile=row)
+    assert verify_answer(sealed, request=request, policy=policy, at=AT).covered["tpp-request-id"] == REQUEST_ID
+    with refused(SignatureRejected, "answer.request-id"):
+        verify_answer(sealed, request=request._replace(headers=()), policy=policy, at=AT)

@@ -149,12 +149,13 @@ def prepare_answer(answer: Answer, *, request: Message, seal: Seal, at: datetime
     added: list[Header] = [*seal.certificate_headers]
     added.append((profile.digest_field, profile.digest_value(_content(answer, request))))
     if profile.format is Format.CAVAGE:
-        given = {"x-request-id": _request_id(request), "date": format_http_date(at)}
-        own = values.get("x-request-id")
-        if own is not None and own.lower() != given["x-request-id"].lower():
-            raise _other_request(own)
-        missing = [name for name in given if name in profile.covered_names and name not in values]
-        added += [("X-Request-ID" if name == "x-request-id" else "Date", given[name]) for name in missing]
+        name, request_id = _request_id(request, profile)
+        if values.get(name, request_id).lower() != request_id.lower():
+            raise _other_request(values[name])
+        given = (("X-Request-ID" if name == "x-request-id" else name, request_id), ("Date", format_http_date(at)))
+        added += [
+            field for field in given if field[0].lower() in profile.covered_names and field[0].lower() not in values
+        ]
         values |= {name.lower(): value for name, value in added}
         signing_string, write = prepare_cavage(profile.covered_in(values), values, seal, at)
         return PreparedAnswer(answer.with_headers(*added), seal, signing_string, write)
@@ -239,8 +240,10 @@ def verify_answer(answer: Answer, *, request: Message, policy: SealPolicy, at: d
     covered = read.parameters.headers
     if "date" in covered and (fault := find_date_fault(values["date"], at, policy)) is not None:  # 5
         raise fault
-    if profile.format is Format.CAVAGE and values["x-request-id"].lower() != _request_id(request).lower():
-        raise _other_request(values["x-request-id"])
+    if profile.format is Format.CAVAGE:
+        name, request_id = _request_id(request, profile)
+        if values[name].lower() != request_id.lower():
+            raise _other_request(values[name])
     if digest is None:  # a profile covers it always
         raise SignatureRejected("signature.uncovered", "the seal covers no digest")
     require_digests(read_digest(digest, profile), answer.body)  # 6
@@ -275,15 +278,17 @@ def _content(answer: Answer, request: Message) -> bytes:
     return b"" if request.method == "HEAD" or answer.status in _WITHOUT_CONTENT else answer.body
 
 
-def _request_id(request: Message) -> str:
-    values = request.values("x-request-id")
+def _request_id(request: Message, profile: SealProfile) -> tuple[str, str]:
+    """The lower-case name of the request id, which a profile in draft-cavage covers always, and its value in the request."""
+    name = profile.request_id or ""
+    values = request.values(name)
     if len(values) != 1:
-        raise SignatureRejected("answer.request-id", f"the request has {len(values) or 'no'} X-Request-ID headers")
-    return values[0].strip(" \t")
+        raise SignatureRejected("answer.request-id", f"the request has {len(values) or 'no'} {name} headers")
+    return name, values[0].strip(" \t")
 
 
 def _other_request(request_id: str) -> SignatureRejected:
-    return SignatureRejected("answer.request-id", f"the answer is for the X-Request-ID {shown(request_id)}")
+    return SignatureRejected("answer.request-id", f"the answer is for the request {shown(request_id)}")
 
 
 def _collect(answer: Answer, policy: SealPolicy) -> dict[str, str]:

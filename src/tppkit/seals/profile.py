@@ -14,7 +14,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.algorithms import ALGORITHMS, JWS, RFC9421, Algorithm, Names, Scheme, key_kind
 from tppkit.httpsig.cavage import CREATED, EXPIRES, TIMELESS, Reading
-from tppkit.httpsig.components import DERIVED, is_answer_component
+from tppkit.httpsig.components import DERIVED, OF_REQUEST, STATUS, is_answer_component
 from tppkit.httpsig.digest import make_content_digest, make_digest
 from tppkit.httpsig.jws import BODY, REGISTERED
 from tppkit.httpsig.signing_string import REQUEST_TARGET, is_covered_field, is_field_name
@@ -205,6 +205,8 @@ class SealProfile:
             raise self._malformed(f"the label {self.label[:40]!r} is invalid, or the format has no labels")
         if self.for_answers and (self.format is Format.JWS or self.carrier != "Signature"):
             raise self._malformed("answers are sealed in RFC 9421 or draft-cavage, in the Signature header")
+        if self.for_answers and (self.empty_body is not EmptyBody.HASHED or self.digest_of is not DigestOf.BODY):
+            raise self._malformed("the digest of an answer is of its whole body, also of an empty one")
         if self.sends_x5c and (self.format is not Format.JWS or self.certificate_header is not None):
             raise self._malformed("sends_x5c needs a JSON Web Signature and no certificate_header")
 
@@ -271,6 +273,18 @@ class SealProfile:
                 f"the profile {self.name!r} requires {', '.join(sorted(self.demanded))}; "
                 f"a seal must cover {self.digest_name} and {self.request_id or 'a time'}",
             )
+        if self.for_answers and not self._is_bound_to_request():
+            raise ConfigurationError(
+                "profile.coverage",
+                f"the profile {self.name!r}: the seal of an answer must cover {STATUS} and a part of its request, in draft-cavage the "
+                "request id",
+            )
+
+    def _is_bound_to_request(self) -> bool:
+        """Whether the seal of an answer fits one request only."""
+        if self.format is Format.CAVAGE:
+            return self.request_id in self.demanded
+        return STATUS in self.demanded and any(name.endswith(OF_REQUEST) for name in self.demanded)
 
     def _is_of_one_request(self) -> bool:
         """Whether a seal has a request id, or a time that limits replays; `(created)` alone limits nothing."""
