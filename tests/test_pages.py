@@ -169,6 +169,16 @@ def test_the_persona_of_the_page_about_another_bank_is_used(run, shell, tmp_path
     assert run(*blocks("another-bank", "python")) == "".join(blocks("another-bank", "text"))
 
 
+def test_the_commands_of_the_doctor_page_find_nothing_wrong(shell):
+    states = [
+        line.split()[0]
+        for line in shell("\n".join(blocks("doctor", "sh"))).splitlines()
+        if line.startswith(("ok", "warn"))
+    ]
+    assert len(states) > 20
+    assert set(states) == {"ok", "ok:"}
+
+
 @pytest.mark.parametrize("page", ["quickstart", "quickstart-legacy", "quickstart-gateway"])
 def test_a_quickstart_runs(page, run, shell):
     shell("\n".join(blocks(page, "sh")))

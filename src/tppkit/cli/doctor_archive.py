@@ -82,6 +82,7 @@ def _last_lines(segment: Segment) -> tuple[list[tuple[int, bytes]], bool, bool]:
         is_torn = _end_of(segment) == (text, start)
     lines = text.split(b"\n")[:-1]
     if start:
+        is_torn = is_torn or not lines  # one line that is longer than any record
         del lines[:1]  # its beginning was not read
     return list(enumerate(lines[-_LINES:], 1)), not start and len(lines) <= _LINES, is_torn
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit._clock import utc_now
+from tppkit._text import shortened
 from tppkit.certificates import EidasCertificate, der
 from tppkit.certificates.names import read_name
 from tppkit.cli.doctor_certificates import Own
@@ -36,7 +37,7 @@ _HANDSHAKE, _REQUEST, _DONE = 22, 13, 14  # RFC 5246 sections 6.2.1 and 7.4
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
 _DATE = re.compile(rb"\r\ndate:[ \t]*([^\r\n]{0,100}?)[ \t]*\r\n", re.IGNORECASE)
 _LATE, _MUCH_TOO_LATE = timedelta(seconds=30), timedelta(minutes=5)
-_SHOWN = 3
+_SHOWN, _LONGEST = 3, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ def _failure(error: OSError, client: Client) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {LIMIT_S:g} seconds: check address and firewall, or ask the bank"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is rejected: {error.verify_message}: give its authority by --trust, or ask the bank"
+        return f"its certificate is rejected: {error.verify_message}: ask the bank; if its authority is private, give that by --trust"
     if isinstance(error, ssl.SSLError):
         reason = (error.reason or "the connection ended").replace("_", " ").lower()
         if "alert" in reason or "ended" in reason:
@@ -244,7 +245,7 @@ def _listed(names: Sequence[bytes]) -> str:
     texts = []
     for name in names[:_SHOWN]:
         with suppress(FormatError):
-            texts.append(str(read_name(name, der.read_whole(name, tag=der.SEQUENCE))))
+            texts.append(shortened(str(read_name(name, der.read_whole(name, tag=der.SEQUENCE))), _LONGEST))
     more = f" and {len(names) - len(texts)} more" if len(names) > len(texts) else ""
     return "; ".join(texts) + more
 

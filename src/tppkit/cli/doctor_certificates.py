@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._clock import format_time
+from tppkit._text import shortened
 from tppkit.certificates import DistinguishedName, EidasCertificate, Use, check_certificate, check_pair, oids
 from tppkit.certificates.checks.key_usage import CLIENT_AUTH_WAY_OUT
 from tppkit.certificates.differences import public_key_info
@@ -37,7 +38,7 @@ _NAMES = {"qwac": "the QWAC", "qseal": "the QSealC", "authority": "the authority
 _VALIDITY = frozenset({"certificate.expired", "certificate.not-yet-valid"})
 _ELSEWHERE = _VALIDITY | {"certificate.client-auth-ends"}  # these have rows of their own
 _EARLY = 10  # what is issued again and again is late when a tenth of its period is left
-_SHOWN = 3
+_SHOWN, _LONGEST = 3, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,13 @@ class Held:
     @property
     def kind(self) -> str:
         """`qwac`, `qseal`, `authority` or `certificate`."""
-        extensions, qc = self.certificate.extensions, self.certificate.qc
+        extensions, types = self.certificate.extensions, self.certificate.qc.types
         if extensions.is_ca:
             return "authority"
-        if "web" in qc.types or (not qc.types and qc.psd2 and "serverAuth" in extensions.extended_key_usage):
+        # Without a type, only a client has clientAuth: a QWAC whose statements are missing or malformed.
+        if "web" in types or (not types and "clientAuth" in extensions.extended_key_usage):
             return "qwac"
-        return "qseal" if "eseal" in qc.types else "certificate"
+        return "qseal" if "eseal" in types else "certificate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ def check_pairs(own: Own) -> Iterator[Row]:
 def _profile(held: Held, certificate: EidasCertificate, at: datetime) -> Row:
     use, name = _USES[held.kind], f"{held.kind}.profile"
     findings = [one for one in check_certificate(certificate, as_=use, at=at) if one.code not in _ELSEWHERE]
-    essential = {one.code for one in check_certificate(certificate, as_=use, at=at, essential_only=True)}
+    essential = _own_faults(held, certificate, at)
     errors = [one for one in findings if one.severity is Severity.ERROR]
     command = f"tppkit cert check {held.file} --as {held.kind} explains it"
     fatal = [one for one in errors if one.code in essential]
@@ -175,6 +177,12 @@ def _profile(held: Held, certificate: EidasCertificate, at: datetime) -> Row:
     more = f"; {warnings} warnings, {command}" if warnings else ""
     roles = ", ".join(certificate.roles) or "no roles"
     return Row(name, Status.OK, f"{roles} of {certificate.organization_identifier}{more}")
+
+
+def _own_faults(held: Held, certificate: EidasCertificate, at: datetime) -> frozenset[str]:
+    """Return the codes for which banks reject the certificate itself, whatever its chain; they have rows of their own."""
+    findings = check_certificate(certificate, as_=_USES[held.kind], at=at, essential_only=True)
+    return frozenset(one.code for one in findings if one.severity is Severity.ERROR) | _VALIDITY
 
 
 def _algorithms(held: Held, certificate: EidasCertificate, present: Present) -> Row:
@@ -265,7 +273,7 @@ def check_chains(own: Own, present: Present, anchors: Anchors | None, lists: Tru
                     end,
                     todo="get the successor of the authority",
                 )
-            elif report.refusal is not None and report.refusal.code not in _VALIDITY:
+            elif report.refusal is not None and report.refusal.code not in _own_faults(held, certificate, present.at):
                 code, message = report.refusal.code, report.refusal.message
                 yield Row(name, Status.CRITICAL, f"{message} [{code}]: {report.refusal.hint}")
         is_missing = not any(is_signed_by(certificate, one) for one in (*above, certificate))
@@ -376,7 +384,7 @@ def check_lists(folder: Path, lists: TrustedLists, present: Present) -> Iterator
 
 def _name(name: DistinguishedName) -> str:
     """Return the common name, which is shorter than the whole name."""
-    return next(iter(name.values(oids.COMMON_NAME)), "") or str(name)
+    return shortened(next(iter(name.values(oids.COMMON_NAME)), "") or str(name), _LONGEST)
 
 
 def _listed(findings: Sequence[Finding]) -> str:
