@@ -4,14 +4,51 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from tppkit.errors import ConfigurationError
+from tppkit.metrics import Count
 
 Result = TypeVar("Result")
-Count = Callable[[str, str], object]  # called with an outcome and a code, for metrics
+
+
+def call_count(count: Count | None, log: logging.Logger, outcome: str, code: str, seconds: float) -> None:
+    """Call `count`, and log an exception that it raises.
+
+    Args:
+        count: the function of the application, or None.
+        log: the logger.
+        outcome: see `Count`.
+        code: see `Count`.
+        seconds: see `Count`.
+    """
+    if count is None:
+        return
+    try:
+        require_finished(count(outcome, code, seconds))
+    except (Exception, asyncio.CancelledError):  # the application's own: what was counted stays as it is
+        log.exception("count failed for %s %s", outcome, code)
+
+
+def require_run(*, awaited: bool, **functions: object) -> None:
+    """Reject a function whose call runs nothing and raises nothing, so that its effect would be missing.
+
+    Raises:
+        ConfigurationError: `callback.function`.
+    """
+    wrong: list[Callable[[Any], bool]] = [inspect.isgeneratorfunction, inspect.isasyncgenfunction]
+    if not awaited:
+        wrong.append(inspect.iscoroutinefunction)
+    for name, function in functions.items():
+        # A callable object is of the kind of its __call__.
+        if any(is_wrong(one) for is_wrong in wrong for one in (function, getattr(function, "__call__", None))):  # noqa: B004
+            advice = "" if name == "count" else ": use AsyncCallbackGate for coroutine functions"
+            raise ConfigurationError(
+                "callback.function", f"{name} is a generator, or a coroutine function that is not awaited{advice}"
+            )
 
 
 def require_finished(result: object) -> None:

@@ -41,7 +41,7 @@ def work(entry, db):
         raise LookupError("a secret")
     print("handled", entry.name)
 
-def count(outcome, code):
+def count(outcome, code, seconds):
     print("counted", outcome, code)
     1 / (code != "LookupError")
 
@@ -197,7 +197,7 @@ def test_an_unreadable_callback_is_listed_released_and_fails_again_until_it_can_
     store.accept(entry("a", source="webhook"))
     (tmp_path / "callbacks_worker.py").write_text("from test_cli_inbox import WORKERS\nwork = WORKERS.pop()\n")
     counted = []
-    WORKERS.append(inbox.worker(print, count=lambda *given: counted.append(given)))
+    WORKERS.append(inbox.worker(print, count=lambda *given: counted.append(given[:2])))
     worked = tppkit("inbox", "work", *DATABASE, "--handler", "callbacks_worker:work", "--json")
     assert [(one["name"], one["outcome"]) for one in worked.json] == [
         ("r-1", "failed")

@@ -229,7 +229,7 @@ def test_a_reloader_uses_new_files_and_passes_over_a_pair_that_does_not_fit(sour
     else:
         identity = Identity.from_environment({f"TPPKIT_{k.upper()}_FILE": str(v) for k, v in files(tmp_path).items()})
     counted: list[tuple[str, str]] = []
-    reloader = Reloader(identity, every=1, on_reload=lambda outcome, code, _: counted.append((outcome, code)))
+    reloader = Reloader(identity, every=1, count=lambda outcome, code, _: counted.append((outcome, code)))
     reloader.check()
     (tmp_path / "qwac.key").write_bytes(key_pem(new.key))
     reloader.check()

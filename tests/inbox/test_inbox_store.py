@@ -58,7 +58,8 @@ def generator(one: Any, db: Any) -> Any:
 def test_a_worker_counts_each_entry_and_an_error_of_its_count_is_logged(caplog):
     store, counted = ready(MemoryStore()), list[tuple[str, str]]()
 
-    def count(outcome: str, code: str) -> None:
+    def count(outcome: str, code: str, seconds: float) -> None:
+        assert 0 <= seconds < 60
         counted.append((outcome, code))
         raise ZeroDivisionError
 

@@ -59,7 +59,7 @@ class Shop:
         """Handle a confirmed login: the event, and the session that it belongs to."""
         self.events.append((event, self.codes.match(callback, connection)))
 
-    def count(self, outcome: str, code: str) -> None:
+    def count(self, outcome: str, code: str, seconds: float) -> None:
         self.counted[outcome, code] += 1
 
     def control(self, path: str, body: Any = None) -> Any:

@@ -111,7 +111,7 @@ def test_each_swap_counts_from_the_next_request_and_a_broken_file_never(tmp_path
     )  # fmt: skip
     counted: list[tuple[str, str]] = []
     reloader = Reloader(
-        material, every=0.02, on_reload=lambda outcome, code, _: counted.append((outcome, code)), now=lambda: LATER
+        material, every=0.02, count=lambda outcome, code, _: counted.append((outcome, code)), now=lambda: LATER
     )
     message = forwarded(sealed(Seal(pki.qseal.certificate, KeySigner(pki.qseal.key))), pki)
     caplog.set_level(logging.ERROR, "tppkit.trust")

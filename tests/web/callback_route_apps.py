@@ -37,7 +37,7 @@ counted: list[tuple[str, str]] = []
 guarded = {"peers": CallbackPeers(parse_networks(["203.0.113.0/28"]))}
 
 
-def count(outcome: str, code: str) -> None:
+def count(outcome: str, code: str, seconds: float) -> None:
     counted.append((outcome, code))
 
 

@@ -61,7 +61,11 @@ RECEIVER = CallbackReceiver(
 )
 SCANNED = CallbackReceiver([CallbackAddress("https://tpp.example/login/{token}", CallbackKind.LOGIN)], keys=KEYS)
 OTHER = CallbackReceiver([CallbackAddress("https://tpp.example/other", CallbackKind.OTHER)], keys=KEYS)
-LOCAL = AsgiSource({"type": "http", "headers": [], "client": ("127.0.0.1", 4711)})
+LOCAL = AsgiSource(
+    {
+        "type": "http", "method": "POST", "path": "/cb/", "raw_path": b"/cb/", "headers": [], "client": ("127.0.0.1", 4711),
+    }
+)  # fmt: skip
 
 
 def callback(request_id: str = "r-1", *, path: str = "/cb/", body: bytes = ACCESS, method: str = "POST") -> Message:
@@ -116,7 +120,7 @@ def test_outcomes_and_codes_are_counted_once_a_request_without_anything_of_the_r
         if verified.request_id == "r-2":
             raise LookupError("a phone number")
 
-    one, _ = gate(handler=handler, count=lambda *given: counted.append(given))
+    one, _ = gate(handler=handler, count=lambda *given: counted.append(given[:2]))
     for received in (
         callback(),
         callback(),
@@ -157,7 +161,7 @@ def test_a_refusal_can_be_explained_later_and_shows_no_body_when_it_is_printed()
     assert "abcdefghij" not in repr(refusals[0])
     with pytest.raises(VerificationError) as peer:  # a refused peer's callback is not read
         one.require_head(LOCAL)
-    assert (one.refuse(peer.value, LOCAL).status, refusals[1].received) == (403, None)
+    assert (one.refuse(peer.value, LOCAL, begin=0.0).status, refusals[1].received) == (403, None)
 
 
 def test_a_record_whose_version_came_with_other_content_is_acknowledged_kept_and_warned_of(caplog):
@@ -280,7 +284,7 @@ def test_an_on_refusal_or_a_counter_that_raises_changes_no_answer_and_is_logged(
 
     one, _ = gate(on_refusal=fails, peers=CallbackPeers(()))
     assert one.receive(callback()._replace(body=b"{}"), LOCAL).status == 400
-    assert one.refuse(CallbackRejected("callback.peer", "x"), LOCAL).status == 403
+    assert one.refuse(CallbackRejected("callback.peer", "x"), LOCAL, begin=0.0).status == 403
     assert caplog.messages[0].startswith("on_refusal failed for a callback that was answered 400: the signature ")
     assert [message.startswith("on_refusal failed") for message in caplog.messages] == [True, True]
     assert "ValueError: the disk is full" in caplog.text

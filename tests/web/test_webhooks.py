@@ -56,7 +56,7 @@ class Receiver:
     ) -> None:  # fmt: skip
         self.counted: list[tuple[str, str]] = []
         self.inbox = WebhookInbox(store or MemoryStore(), fetch, settings=WebhookSettings(max_waiting=max_waiting))
-        gate = WebhookGate(self.inbox, path=PATH, peers=peers, count=lambda *said: self.counted.append(said))
+        gate = WebhookGate(self.inbox, path=PATH, peers=peers, count=lambda *said: self.counted.append(said[:2]))
         self._app = WsgiCallbackMiddleware(rest, gate=gate)
 
     def post(self, sent: bytes, *, path: str = PATH, method: str = "POST", **environ: Any) -> int:

@@ -21,7 +21,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tppkit._encoding import shown
-from tppkit._handlers import Count
 from tppkit.callbacks.addresses import CallbackAddress, CallbackKind
 from tppkit.callbacks.entries import CallbackEntries, IncomingCallback
 from tppkit.callbacks.settings import DEFAULTS, InboxSettings
@@ -31,6 +30,7 @@ from tppkit.errors import ConfigurationError
 from tppkit.inbox import Entry, Failure, Outcome, Worked, Worker
 from tppkit.inbox.tasks import Tasks
 from tppkit.message import Message
+from tppkit.metrics import Count
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ class Inbox:
 
         Args:
             handler: called with the callback and SQLAlchemy's connection.
-            count: called with outcome and code of each handled entry, for metrics.
+            count: called with outcome and code of each handled entry, and the seconds that it took.
         """
         entries, settings = self._entries, self._settings
         return Worker(

@@ -225,9 +225,9 @@ def _worker_of(worker: Worker, source: str) -> Worker:
     if count is None:
         return replace(worker, source=source)
 
-    def counted(outcome: str, code: str) -> object:
+    def counted(outcome: str, code: str, seconds: float) -> object:
         try:
-            return count(outcome, code)
+            return count(outcome, code, seconds)
         except Exception as e:  # noqa: BLE001  # the application's code; the entry is complete
             say(f"error: count raised {type(e).__name__}")
             return None

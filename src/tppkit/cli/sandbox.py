@@ -186,10 +186,12 @@ def up(
     """
     from tppkit.sandbox import SandboxServer, SandboxSettings
     from tppkit.sandbox.control import TOKEN_VARIABLE
-    from tppkit.sandbox.request_log import LimitedHandler
+    from tppkit.sandbox.request_log import limited
 
     token = None if settings["control_host"] is None else os.environ.get(TOKEN_VARIABLE, "")
-    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[LimitedHandler(_Lines(sys.stderr))])
+    logging.basicConfig(
+        level=logging.INFO, format="%(message)s", handlers=[limited(logging.StreamHandler(_Lines(sys.stderr)))]
+    )
     for noisy in ("uvicorn", "uvicorn.error"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     server = SandboxServer(

@@ -380,6 +380,10 @@ class Calls:
         """Code and text of an error answer; None for each that it does not have."""
         return self._interface.refusals.read(answer.body)
 
+    def has_refusal(self, code: str) -> bool:
+        """Whether the error table of the interface has a code of the service."""
+        return any(row.peer_code == code for row in self._interface.refusals.rows)
+
     def refusal_class(self, status: int, code: str | None) -> type[RequestRefused]:
         """The class of the error for a refusal."""
         return RequestRefused

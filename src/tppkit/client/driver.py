@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import math
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
-from contextlib import AsyncExitStack, ExitStack, aclosing, closing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator
+from contextlib import AsyncExitStack, ExitStack, aclosing, closing, contextmanager
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, get_args, overload
 
 import httpx
 
+from tppkit._handlers import call_count, require_run
 from tppkit._locals import without_locals
 from tppkit.client.answers import (
     PASSING,
@@ -37,9 +39,20 @@ from tppkit.client.connections import DEFAULT_TIMEOUT_S, PLAIN, client_options
 from tppkit.client.identity import Identity
 from tppkit.client.tls_context import NoCertificate
 from tppkit.client.tls_deadline import deadline
-from tppkit.errors import LocalProtocolError, OutcomeUnknown, RemoteProtocolError, TppkitError, TransportError
+from tppkit.errors import (
+    LocalProtocolError,
+    OutcomeUnknown,
+    RemoteProtocolError,
+    RequestRefused,
+    TppkitError,
+    TransportError,
+    code_of,
+)
 from tppkit.message import Message
+from tppkit.metrics import Count
 from tppkit.protocol.reports import CsvReader
+
+_LOG = logging.getLogger("tppkit.client")
 
 C = TypeVar("C", bound=Calls)
 R = TypeVar("R")
@@ -57,8 +70,11 @@ class _Client(Generic[C]):
     _attempt: Callable[..., Any]
 
     def __init__(
-        self, calls: C, timeout_s: float, clock: Callable[[], float] | None, sleep: Callable[[float], Any], authorize: Callable[..., Any]
+        self, calls: C, timeout_s: float, clock: Callable[[], float] | None, sleep: Callable[[float], Any], authorize: Callable[..., Any],
+        count: Count | None,
     ) -> None:  # fmt: skip
+        require_run(awaited=False, count=count)
+        self._count = count
         self.calls, self._timeout_s, self._clock = calls, timeout_s, clock or time.monotonic
         self._sleep, self._authorize = sleep, authorize
 
@@ -77,7 +93,7 @@ class _Client(Generic[C]):
             return (yield from self._looked_up(call))
         end = self._clock() + polling.wait_s
         while True:
-            result = self.calls.read(call, (yield from self._once(call, floor_s=polling.interval_s, end=end)))
+            result = yield from self._read(call, floor_s=polling.interval_s, end=end)
             if polling.until(result):
                 return result
             if self._clock() + polling.interval_s > end:
@@ -88,16 +104,37 @@ class _Client(Generic[C]):
     def _looked_up(self, call: Call[R]) -> Generator[_Step, Any, R]:
         """Send a call; if its answer is lost, find out by its look-up what became of it."""
         try:
-            return self.calls.read(call, (yield from self._once(call)))
+            return (yield from self._read(call))
         except (OutcomeUnknown, TransportError) as e:
             lost, lookup, found = e, call.lookup, None
             if lookup is None or is_unsent(e):
                 raise
         try:
-            found = lookup.call and self.calls.read(lookup.call, (yield from self._once(lookup.call)))
+            found = lookup.call and (yield from self._read(lookup.call))
         except TppkitError as e:
             found = e
         raise lookup.conclude(lost, found) from lost
+
+    def _read(self, call: Call[R], *, floor_s: float = 0.0, end: float = math.inf) -> Generator[_Step, Any, R]:
+        """Send the request of a call, read its answer, and count it."""
+        with self._counted():
+            return self.calls.read(call, (yield from self._once(call, floor_s=floor_s, end=end)))
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        begin, outcome, code = self._clock(), "answered", ""
+        try:
+            yield
+        except GeneratorExit:  # the caller reads no more rows of a stream
+            raise
+        except BaseException as e:
+            outcome, code = "failed", code_of(e)
+            if isinstance(e, RequestRefused):
+                outcome = "refused"
+                code = e.peer_code if e.peer_code and self.calls.has_refusal(e.peer_code) else code
+            raise
+        finally:
+            call_count(self._count, _LOG, outcome, code, self._clock() - begin)
 
     def _once(
         self, call: Call[Any], reader: _Reader = None, *, floor_s: float = 0.0, end: float = math.inf
@@ -143,13 +180,17 @@ class SyncClient(_Client[C]):
         http: a client from `make_client` to use instead of a new one; it is not closed, and its own `auth` and redirects are not used.
         sleep: waits a number of seconds; by default `time.sleep`.
         clock: monotonic seconds; by default `time.monotonic`.
+        count: called once for each request, after its last repetition: `answered`; `refused` with the service's code if the interface
+            has it, otherwise `request.refused`; or `failed` with the code of the error, if it is not known what the service did. Each
+            poll, page and look-up after a lost answer is a request of its own. Seconds include pauses before repetitions, and for a
+            stream the time until its last row is read.
     """
 
     def __init__(
         self, calls: C, identity: Identity | NoCertificate, *, timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None,
-        sleep: Callable[[float], None] | None = None, clock: Callable[[], float] | None = None,
+        sleep: Callable[[float], None] | None = None, clock: Callable[[], float] | None = None, count: Count | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(calls, timeout_s, clock, sleep or time.sleep, calls.credentials.authorize)
+        super().__init__(calls, timeout_s, clock, sleep or time.sleep, calls.credentials.authorize, count)
         self._own = http is None
         self._http = httpx.Client(**client_options(identity, timeout_s=timeout_s)) if http is None else http
 
@@ -185,11 +226,12 @@ class SyncClient(_Client[C]):
             RemoteProtocolError, FormatError: the answer is not one of the interface; `csv.cut-off`, `answer.no-end`.
             TransportError: `transport.timeout`, `transport.failed`, also after some rows: discard them.
         """
-        answer = self._run(self._once(call.call, call.reader))
-        self.calls.check_success(call.call, answer)
-        with closing(answer.batches) as batches:
-            for batch in batches:
-                yield from batch
+        with self._counted():
+            answer = self._run(self._once(call.call, call.reader))
+            self.calls.check_success(call.call, answer)
+            with closing(answer.batches) as batches:
+                for batch in batches:
+                    yield from batch
 
     def _pages(self, paged: PagedCall[R]) -> Generator[R, None, None]:
         """Send the request of each page when its first row is asked for, and yield the rows.
@@ -210,7 +252,7 @@ class SyncClient(_Client[C]):
             while True:
                 try:
                     outcome = step()
-                except (TransportError, RemoteProtocolError) as e:
+                except BaseException as e:  # noqa: BLE001  # raised where the step was yielded
                     step = steps.throw(e)
                 else:
                     step = steps.send(outcome)
@@ -253,9 +295,9 @@ class AsyncClient(_Client[C]):
 
     def __init__(
         self, calls: C, identity: Identity | NoCertificate, *, timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.AsyncClient | None = None,
-        sleep: Callable[[float], Awaitable[None]] | None = None, clock: Callable[[], float] | None = None,
+        sleep: Callable[[float], Awaitable[None]] | None = None, clock: Callable[[], float] | None = None, count: Count | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(calls, timeout_s, clock, sleep or asyncio.sleep, calls.credentials.authorize_async)
+        super().__init__(calls, timeout_s, clock, sleep or asyncio.sleep, calls.credentials.authorize_async, count)
         self._own = http is None
         self._http = httpx.AsyncClient(**client_options(identity, timeout_s=timeout_s)) if http is None else http
 
@@ -276,12 +318,13 @@ class AsyncClient(_Client[C]):
 
     async def _stream(self, call: StreamCall[R]) -> AsyncGenerator[R, None]:
         """Send a call, and yield the rows of its answer; as `SyncClient._stream`, closed by `contextlib.aclosing`."""
-        answer = await self._run(self._once(call.call, call.reader))
-        self.calls.check_success(call.call, answer)
-        async with aclosing(answer.batches) as batches:
-            async for batch in batches:
-                for row in batch:
-                    yield row
+        with self._counted():
+            answer = await self._run(self._once(call.call, call.reader))
+            self.calls.check_success(call.call, answer)
+            async with aclosing(answer.batches) as batches:
+                async for batch in batches:
+                    for row in batch:
+                        yield row
 
     async def _pages(self, paged: PagedCall[R]) -> AsyncGenerator[R, None]:
         """Send the request of each page, and yield the rows; as `SyncClient._pages`."""
@@ -299,7 +342,7 @@ class AsyncClient(_Client[C]):
             while True:
                 try:
                     outcome = await step()
-                except (TransportError, RemoteProtocolError) as e:
+                except BaseException as e:  # noqa: BLE001  # raised where the step was yielded
                     step = steps.throw(e)
                 else:
                     step = steps.send(outcome)

@@ -24,6 +24,7 @@ from tppkit.client.connections import DEFAULT_TIMEOUT_S
 from tppkit.client.driver import AsyncClient, Method, StreamMethod, SyncClient
 from tppkit.client.gateway_calls import After, GatewayCalls, Start
 from tppkit.client.tls_context import NoCertificate
+from tppkit.metrics import Count
 from tppkit.protocol.gateway import Query
 from tppkit.protocol.gateway.payments import DeliveryState, delivery_state
 
@@ -60,6 +61,7 @@ class GatewayClient(_Methods, SyncClient[GatewayCalls]):
         http: a client from `make_client(NoCertificate())` to use instead of a new one; it is not closed.
         sleep: waits a number of seconds, before a read is repeated; by default `time.sleep`.
         clock: monotonic seconds; by default `time.monotonic`.
+        count: called after each request with `answered`, `refused` or `failed`, the code, and seconds, for metrics; see `SyncClient`.
 
     Raises:
         ConfigurationError, FormatError: `client.base-url`, `credentials.malformed`, `trust.no-anchors`, `certificate.*`, `file.*`.
@@ -73,11 +75,11 @@ class GatewayClient(_Methods, SyncClient[GatewayCalls]):
     def __init__(
         self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None, sleep: Callable[[float], None] | None = None,
-        clock: Callable[[], float] | None = None,
+        clock: Callable[[], float] | None = None, count: Count | None = None,
     ) -> None:  # fmt: skip
         tls = NoCertificate(server_anchors=server_anchors)
         calls = GatewayCalls(base_url, api_key=api_key)
-        super().__init__(calls, tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)
+        super().__init__(calls, tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock, count=count)
 
     def delivery_state(self, order_id: str, *, own_checkout: bool = False) -> DeliveryState:
         """Whether to deliver an order, by itself and the orders that were made from it. Each is fetched.
@@ -130,11 +132,11 @@ class AsyncGatewayClient(_Methods, AsyncClient[GatewayCalls]):
     def __init__(
         self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.AsyncClient | None = None,
-        sleep: Callable[[float], Awaitable[None]] | None = None, clock: Callable[[], float] | None = None,
+        sleep: Callable[[float], Awaitable[None]] | None = None, clock: Callable[[], float] | None = None, count: Count | None = None,
     ) -> None:  # fmt: skip
         tls = NoCertificate(server_anchors=server_anchors)
         calls = GatewayCalls(base_url, api_key=api_key)
-        super().__init__(calls, tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)
+        super().__init__(calls, tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock, count=count)
 
     async def delivery_state(self, order_id: str, *, own_checkout: bool = False) -> DeliveryState:
         """Whether to deliver an order; as `GatewayClient.delivery_state`."""

@@ -26,6 +26,7 @@ from tppkit.client.credentials import ApiKeyCredentials
 from tppkit.client.driver import AsyncClient, Method, SyncClient
 from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import RequestRefused
+from tppkit.metrics import Count
 from tppkit.protocol.legacy import PaymentOrder, Transaction
 from tppkit.protocol.legacy.endpoints import (
     BALANCE,
@@ -184,6 +185,7 @@ class LegacyClient(_Methods, SyncClient[LegacyCalls]):
         http: a client from `make_client(NoCertificate())` to use instead of a new one; it is not closed.
         sleep: waits a number of seconds, before a read is repeated; by default `time.sleep`.
         clock: monotonic seconds; by default `time.monotonic`.
+        count: called after each request with `answered`, `refused` or `failed`, the code, and seconds, for metrics; see `SyncClient`.
 
     Raises:
         ConfigurationError, FormatError: `client.base-url`, `credentials.malformed`, `trust.no-anchors`, `certificate.*`, `file.*`.
@@ -198,10 +200,11 @@ class LegacyClient(_Methods, SyncClient[LegacyCalls]):
         self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S, new_token: Callable[[], str] | None = None, http: httpx.Client | None = None,
         sleep: Callable[[float], None] | None = None, clock: Callable[[], float] | None = None,
+        count: Count | None = None,
     ) -> None:  # fmt: skip
         calls = LegacyCalls(base_url, api_key=api_key, new_token=new_token or make_token)
         tls = NoCertificate(server_anchors=server_anchors)
-        super().__init__(calls, tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)
+        super().__init__(calls, tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock, count=count)
 
 
 class AsyncLegacyClient(_Methods, AsyncClient[LegacyCalls]):
@@ -217,7 +220,8 @@ class AsyncLegacyClient(_Methods, AsyncClient[LegacyCalls]):
         self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S, new_token: Callable[[], str] | None = None, http: httpx.AsyncClient | None = None,
         sleep: Callable[[float], Awaitable[None]] | None = None, clock: Callable[[], float] | None = None,
+        count: Count | None = None,
     ) -> None:  # fmt: skip
         calls = LegacyCalls(base_url, api_key=api_key, new_token=new_token or make_token)
         tls = NoCertificate(server_anchors=server_anchors)
-        super().__init__(calls, tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)
+        super().__init__(calls, tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock, count=count)

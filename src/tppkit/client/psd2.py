@@ -31,6 +31,7 @@ from tppkit.client.identity import Identity
 from tppkit.errors import ConfigurationError, FormatError, TransportError
 from tppkit.httpsig.components import parse_origin
 from tppkit.message import Header
+from tppkit.metrics import Count
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import (
     AccountEntry,
@@ -457,6 +458,7 @@ class Psd2Client(_Methods, SyncClient[Psd2Calls]):
             with a seal of these anchors is trusted.
         keep_answer: called with each verified answer before the result is returned, to keep it as evidence. If it raises, the exception
             reaches the caller instead of the result.
+        count: called after each request with `answered`, `refused` or `failed`, the code, and seconds, for metrics; see `SyncClient`.
 
     Example:
         with Psd2Client("https://psd2.bank.example", identity=identity) as client:
@@ -470,12 +472,13 @@ class Psd2Client(_Methods, SyncClient[Psd2Calls]):
         new_request_id: Callable[[], UUID] | None = None, http: httpx.Client | None = None,
         sleep: Callable[[float], None] | None = None, clock: Callable[[], float] | None = None, keep: KeepSent | None = None,
         answers: Answers = "off", answer_anchors: Anchors | Paths | None = None, keep_answer: KeepAnswer | None = None,
+        count: Count | None = None,
     ) -> None:  # fmt: skip
         calls = Psd2Calls(
             base_url, identity=identity, new_request_id=new_request_id or uuid4, path_prefix=path_prefix, persona=persona,
             keep=keep, answers=answers, answer_anchors=answer_anchors, keep_answer=keep_answer,
         )  # fmt: skip
-        super().__init__(calls, identity, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)
+        super().__init__(calls, identity, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock, count=count)
 
 
 class AsyncPsd2Client(_Methods, AsyncClient[Psd2Calls]):
@@ -493,9 +496,10 @@ class AsyncPsd2Client(_Methods, AsyncClient[Psd2Calls]):
         new_request_id: Callable[[], UUID] | None = None, http: httpx.AsyncClient | None = None,
         sleep: Callable[[float], Awaitable[None]] | None = None, clock: Callable[[], float] | None = None, keep: KeepSent | None = None,
         answers: Answers = "off", answer_anchors: Anchors | Paths | None = None, keep_answer: KeepAnswer | None = None,
+        count: Count | None = None,
     ) -> None:  # fmt: skip
         calls = Psd2Calls(
             base_url, identity=identity, new_request_id=new_request_id or uuid4, path_prefix=path_prefix, persona=persona,
             keep=keep, answers=answers, answer_anchors=answer_anchors, keep_answer=keep_answer,
         )  # fmt: skip
-        super().__init__(calls, identity, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)
+        super().__init__(calls, identity, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock, count=count)

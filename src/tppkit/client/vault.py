@@ -23,6 +23,7 @@ from tppkit.client.connections import DEFAULT_TIMEOUT_S
 from tppkit.client.driver import AsyncClient, Method, SyncClient
 from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import Finding
+from tppkit.metrics import Count
 from tppkit.protocol.gateway import CardRequest, VaultCard
 from tppkit.protocol.gateway.endpoints import STORE_CARD, VAULT
 from tppkit.protocol.gateway.payments import check_card
@@ -78,6 +79,7 @@ class VaultClient(_Methods, SyncClient[VaultCalls]):
         server_anchors: path, PEM or DER bytes, or certificates of the server's authorities; None: the system's.
         timeout_s: for a call, in seconds, however slowly the answer comes.
         http: a client from `make_client(NoCertificate())` to use instead of a new one; it is not closed.
+        count: called after each request with `answered`, `refused` or `failed`, the code, and seconds, for metrics; see `SyncClient`.
 
     Raises:
         ConfigurationError, FormatError: `client.base-url`, `credentials.malformed`, `trust.no-anchors`, `certificate.*`, `file.*`.
@@ -91,10 +93,10 @@ class VaultClient(_Methods, SyncClient[VaultCalls]):
     @without_locals
     def __init__(
         self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
-        timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None, count: Count | None = None,
     ) -> None:  # fmt: skip
         tls = NoCertificate(server_anchors=server_anchors)
-        super().__init__(VaultCalls(base_url, api_key=api_key), tls, timeout_s=timeout_s, http=http)
+        super().__init__(VaultCalls(base_url, api_key=api_key), tls, timeout_s=timeout_s, http=http, count=count)
 
 
 class AsyncVaultClient(_Methods, AsyncClient[VaultCalls]):
@@ -108,7 +110,7 @@ class AsyncVaultClient(_Methods, AsyncClient[VaultCalls]):
     @without_locals
     def __init__(
         self, base_url: str, *, api_key: SecretStr | str, server_anchors: CertificateSource | None = None,
-        timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.AsyncClient | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.AsyncClient | None = None, count: Count | None = None,
     ) -> None:  # fmt: skip
         tls = NoCertificate(server_anchors=server_anchors)
-        super().__init__(VaultCalls(base_url, api_key=api_key), tls, timeout_s=timeout_s, http=http)
+        super().__init__(VaultCalls(base_url, api_key=api_key), tls, timeout_s=timeout_s, http=http, count=count)

@@ -7,10 +7,12 @@ to the archive, and deletes their rows when they are on disk. Each row has a ran
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections import deque
 from datetime import datetime
 from threading import Lock
+from time import monotonic
 from typing import Any
 from weakref import WeakSet
 
@@ -18,11 +20,13 @@ from tppkit._cache import Cache
 from tppkit._clock import utc_now
 from tppkit._extras import needs_extra
 from tppkit._files import FilePath
+from tppkit._handlers import call_count, require_run
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import ArchiveError, ConfigurationError, FormatError
+from tppkit.errors import ArchiveError, ConfigurationError, FormatError, code_of
 from tppkit.evidence.archive import EvidenceArchive
 from tppkit.evidence.files import KeptFiles
 from tppkit.evidence.record import EvidenceRecord
+from tppkit.metrics import Count
 
 with needs_extra("sqlalchemy"):
     from sqlalchemy import (  # fmt: skip
@@ -44,6 +48,7 @@ with needs_extra("sqlalchemy"):
     from tppkit.sql.statement import Statement
     from tppkit.sql.transaction import transaction_fault
 
+_LOG = logging.getLogger("tppkit.evidence")
 TABLE = "tppkit_evidence_outbox"
 MAX_BATCH = 500
 # Rows that were archived but not deleted are among the oldest MAX_BATCH, except if rows with lower numbers were committed later.
@@ -70,12 +75,18 @@ class Outbox:
         archive: the archive, or in processes that only add records the path of its folder.
         metadata: the table is added to it.
         name: the table's name.
+        count: called after each `drain` with `drained`, or with `failed` and the code of the error, and seconds, for metrics.
 
     Raises:
         ArchiveError: `archive.unusable`, `archive.damaged`.
+        ConfigurationError: `callback.function`, `count` is a coroutine function.
     """
 
-    def __init__(self, archive: EvidenceArchive | FilePath, metadata: MetaData, *, name: str = TABLE) -> None:
+    def __init__(
+        self, archive: EvidenceArchive | FilePath, metadata: MetaData, *, name: str = TABLE, count: Count | None = None
+    ) -> None:
+        require_run(awaited=False, count=count)
+        self._count = count
         if isinstance(archive, EvidenceArchive):
             self._archive: EvidenceArchive | None = archive
             self._files = archive.files
@@ -202,6 +213,16 @@ class Outbox:
             ArchiveError: see `archive`; the rows that are not archived stay.
             SQLAlchemyError: the database fails; the next call removes what was archived.
         """
+        begin = monotonic()
+        try:
+            total = self._drain(engine, now)
+        except Exception as e:
+            call_count(self._count, _LOG, "failed", code_of(e), monotonic() - begin)
+            raise
+        call_count(self._count, _LOG, "drained", "", monotonic() - begin)
+        return total
+
+    def _drain(self, engine: Engine, now: datetime | None) -> int:
         total = 0
         while True:
             with engine.connect() as db:

@@ -9,9 +9,9 @@ from itertools import accumulate
 from typing import Any
 
 from tppkit._clock import shift
-from tppkit._handlers import Count
 from tppkit.errors import ConfigurationError
 from tppkit.inbox.entries import Entry
+from tppkit.metrics import Count
 
 LEASE = timedelta(minutes=1)
 LONGEST_SPAN = timedelta(days=36525)  # keeps sums within the range of datetime
@@ -134,7 +134,7 @@ class Worker:
         retries: when a failed entry is tried again.
         prepare: called with the entry and the time before the transaction. Returns the entry to handle, or None to end it without
             effect (DROPPED). Its exceptions are failures of the handler.
-        count: called with outcome and code of each handled entry, for metrics. What it raises is logged (`tppkit.inbox`).
+        count: called with outcome and code of each handled entry, and the seconds that it took. What it raises is logged (`tppkit.inbox`).
 
     Example:
         store.work(Worker("webhook:test", lambda entry, db: db.execute(INSERT, {"id": entry.key})), at=utc_now())

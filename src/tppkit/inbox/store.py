@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tppkit._clock import as_utc, shift, to_microseconds
-from tppkit._handlers import Count, require_finished
+from tppkit._handlers import call_count, require_finished
 from tppkit._locals import without_locals
 from tppkit.errors import code_of
 from tppkit.inbox.database import Database, EffectFailed, Savepoint, effect, reason_of
@@ -204,10 +204,11 @@ class InboxStore:
             for _ in range(require_limit(limit)):
                 if (taken := self._take(worker.source, at, until)) is None:
                     break
+                begin = time.monotonic()
                 worked.append(self._work_one(*taken, worker, at))
-                if worker.count is not None:
-                    _count(worker.count, worked[-1])
-                until = shift(shift(at, worker.lease), timedelta(seconds=time.monotonic() - began))
+                end = time.monotonic()
+                call_count(worker.count, _LOGGER, worked[-1].outcome.value, worked[-1].code, end - begin)
+                until = shift(shift(at, worker.lease), timedelta(seconds=end - began))
         except InboxError:
             if not worked:  # else return the handled entries; a lasting failure is raised by the next call
                 raise
@@ -336,13 +337,6 @@ class InboxStore:
     def _rows(self, statement: Any, values: dict[str, Any], *, reads: bool = False) -> Sequence[Any]:
         with self.database.transaction(reads=reads) as db:
             return statement.all(db, values)  # type: ignore[no-any-return]  # its type needs SQLAlchemy, which may be absent
-
-
-def _count(count: Count, worked: Worked) -> None:
-    try:
-        require_finished(count(worked.outcome.value, worked.code))
-    except Exception:  # the application's own: logged, and the entry is complete
-        _LOGGER.exception("count failed for %s %s", worked.outcome, worked.code)
 
 
 def _ends(entry: Entry, attempt: int) -> Parameters:

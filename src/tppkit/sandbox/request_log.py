@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from copy import copy
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from tppkit._iban import is_iban
+from tppkit.web.log import LimitedHandler
 
 if TYPE_CHECKING:
     from tppkit.sandbox.exchange import Exchange, Observer
@@ -150,44 +149,11 @@ def line_writer(log: Callable[[str], object]) -> Observer:
     return write
 
 
-class LimitedHandler(logging.StreamHandler[Any]):
-    """Writes fewer lines about connections than come, and the traceback of an error only once in a period.
-
-    Args:
-        stream: as of `logging.StreamHandler`.
-        most: lines about connections in a period. The next line after it says how many were left out.
-        period_s: seconds of a period.
-    """
-
-    def __init__(self, stream: Any = None, *, most: int = 20, period_s: float = 30.0) -> None:
-        super().__init__(stream)
-        self._most, self._period_s, self._left_out = most, period_s, 0
-        self._times: dict[object, deque[float]] = {}
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write a record; its own time decides. Other handlers get it unchanged."""
-        record = copy(record)
-        error = record.exc_info[1] if record.exc_info else None
-        if error is not None and not self._allows((type(error), getattr(error, "code", "")), record.created, most=1):
-            record.exc_info = record.exc_text = None
-        if record.name in _CONNECTIONS:
-            if not self._allows(_CONNECTIONS, record.created, most=self._most):
-                self._left_out += 1
-                return
-            if self._left_out:
-                record.msg, record.args = (
-                    f"{record.getMessage()} ({self._left_out} lines about connections left out)",
-                    (),
-                )
-                self._left_out = 0
-        super().emit(record)
-
-    def _allows(self, kind: object, at: float, *, most: int) -> bool:
-        times = self._times.setdefault(kind, deque(maxlen=most))
-        if len(times) == most and at - times[0] < self._period_s:
-            return False
-        times.append(at)
-        return True
+def limited(handler: logging.Handler) -> LimitedHandler:
+    """Return a handler that writes at most 20 lines about connections in 30 seconds, and each traceback only once."""
+    return LimitedHandler(
+        handler, key=lambda record: record.name in _CONNECTIONS or None, most=20, period_s=30.0
+    )  # fmt: skip
 
 
 def shown_target(exchange: Exchange) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from threading import Event, Thread
@@ -17,12 +16,13 @@ from types import TracebackType
 from typing import NoReturn, Protocol, Self
 
 from tppkit._clock import Clock, utc_now
-from tppkit.errors import ConfigurationError, TppkitError
+from tppkit._handlers import call_count, require_run
+from tppkit.errors import ConfigurationError, TppkitError, code_of
+from tppkit.metrics import Count
 
 _LOG = logging.getLogger("tppkit.trust")
 _DAY_S = 86_400
 RELOADED, UNCHANGED, REFUSED = "reloaded", "unchanged", "refused"
-OnReload = Callable[[str, str, float], object]  # called with an outcome, a code or "", and seconds, for metrics
 
 
 class Reloadable(Protocol):
@@ -71,24 +71,23 @@ class Reloader:
     Args:
         sources: looked at in this order.
         every: seconds between two looks at the files.
-        on_reload: called after each attempt with the outcome (`reloaded`, `unchanged`: the files changed, but not what they contain;
+        count: called after each attempt with the outcome (`reloaded`, `unchanged`: the files changed, but not what they contain;
             `refused`), the code of the failure or "", and the seconds that it took.
         now: the clock.
 
     Raises:
-        ConfigurationError: `reload.every`, it is not above 0 and at most a day.
+        ConfigurationError: `reload.every`, it is not above 0 and at most a day; `callback.function`, `count` is a coroutine function.
     """
 
-    def __init__(
-        self, *sources: Reloadable, every: float, on_reload: OnReload | None = None, now: Clock = utc_now
-    ) -> None:
+    def __init__(self, *sources: Reloadable, every: float, count: Count | None = None, now: Clock = utc_now) -> None:
         if not 0 < every <= _DAY_S:
             raise ConfigurationError(
                 "reload.every", f"every={every} is not a number of seconds above 0 and up to a day"
             )
+        require_run(awaited=False, count=count)
         self._watched = [_Watched(source) for source in sources]
         self._every = every
-        self._on_reload = on_reload
+        self._count = count
         self._now = now
         self._stopping = Event()
         self._thread: Thread | None = None
@@ -146,7 +145,7 @@ class Reloader:
                 return
             outcome = RELOADED if watched.source.reload(at=self._now()) else UNCHANGED
         except Exception as e:  # noqa: BLE001  # an error of one source must not end the others
-            outcome, code = REFUSED, e.code if isinstance(e, TppkitError) else "internal.unexpected"
+            outcome, code = REFUSED, code_of(e)
             message = e.message if isinstance(e, TppkitError) else type(e).__name__
             if watched.reported != (code, message):
                 watched.reported = code, message
@@ -154,8 +153,4 @@ class Reloader:
         else:
             watched.reported = None
             _LOG.info("%s: %s", name, outcome)
-        if self._on_reload is not None:
-            try:
-                self._on_reload(outcome, code, monotonic() - begin)
-            except Exception:  # noqa: BLE001  # a counter must not end the thread
-                _LOG.exception("on_reload failed")
+        call_count(self._count, _LOG, outcome, code, monotonic() - begin)

@@ -12,15 +12,18 @@ async def granted(callback: Callback) -> Response: ...
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
+from time import monotonic
 from typing import Annotated, Any
 
 from tppkit._clock import Clock, utc_now
 from tppkit._extras import needs_extra
-from tppkit._handlers import Count
 from tppkit.callbacks import CallbackReceiver, CallbackRejected, VerifiedCallback, verify_callback
 from tppkit.errors import FormatError, TransportError
+from tppkit.metrics import Count
 from tppkit.seals import VerifiedRequest
 from tppkit.web.caller import verified_request
+from tppkit.web.receiving.callbacks import shown_target
 from tppkit.web.receiving.gate import OnRefusal, RequestGate, log_refused_callback
 from tppkit.web.receiving.peers import CallbackPeers
 from tppkit.web.receiving.routes import read_asgi_callback
@@ -63,16 +66,19 @@ def verified_callback(
     Example:
         Callback = Annotated[VerifiedCallback, Depends(verified_callback(receiver))]
     """
-    gate = RequestGate(receiver.max_body, peers=peers, on_refusal=on_refusal, count=count, now=now)
+    gate = RequestGate(
+        receiver.max_body, interface="legacy", show=partial(shown_target, receiver.book), peers=peers, on_refusal=on_refusal, count=count,
+        now=now,
+    )  # fmt: skip
 
     async def verify(request: Request) -> VerifiedCallback:
-        received = None
+        received, begin = None, monotonic()
         try:
             received = await read_asgi_callback(request, receiver=receiver, peers=peers)
             verified = verify_callback(received, at=gate.now(), receiver=receiver)
         except (CallbackRejected, FormatError, TransportError) as e:
-            raise HTTPException(gate.refuse(e, AsgiSource(request.scope), received).status) from e
-        gate.count("verified")
+            raise HTTPException(gate.refuse(e, AsgiSource(request.scope), received, begin=begin).status) from e
+        gate.admit(AsgiSource(request.scope), begin=begin)
         return verified
 
     return verify

@@ -12,15 +12,17 @@ def granted(verified: VerifiedCallback) -> Response: ...
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
+from time import monotonic
 from typing import Any, TypeVar
 
 from tppkit._clock import Clock, utc_now
 from tppkit._extras import needs_extra
-from tppkit._handlers import Count
 from tppkit.callbacks import CallbackReceiver, CallbackRejected, verify_callback
 from tppkit.errors import FormatError, TransportError
+from tppkit.metrics import Count
 from tppkit.web.caller import verified_request
+from tppkit.web.receiving.callbacks import shown_target
 from tppkit.web.receiving.gate import OnRefusal, RequestGate, log_refused_callback
 from tppkit.web.receiving.peers import CallbackPeers
 from tppkit.web.receiving.routes import read_wsgi_callback
@@ -70,18 +72,21 @@ def verified_callback(
         @verified_callback(receiver)
         def granted(verified): ...
     """
-    gate = RequestGate(receiver.max_body, peers=peers, on_refusal=on_refusal, count=count, now=now)
+    gate = RequestGate(
+        receiver.max_body, interface="legacy", show=partial(shown_target, receiver.book), peers=peers, on_refusal=on_refusal, count=count,
+        now=now,
+    )  # fmt: skip
 
     def decorate(view: Callable[..., R]) -> Callable[..., R]:
         @wraps(view)
         def proven(*args: Any, **kwargs: Any) -> R:
-            received = None
+            received, begin = None, monotonic()
             try:
                 received = read_wsgi_callback(request, receiver=receiver, peers=peers)
                 verified = verify_callback(received, at=gate.now(), receiver=receiver)
             except (CallbackRejected, FormatError, TransportError) as e:
-                abort(Response(status=gate.refuse(e, WsgiSource(request.environ), received).status))
-            gate.count("verified")
+                abort(Response(status=gate.refuse(e, WsgiSource(request.environ), received, begin=begin).status))
+            gate.admit(WsgiSource(request.environ), begin=begin)
             run: Callable[..., R] = current_app.ensure_sync(view)
             return run(*args, verified=verified, **kwargs)
 

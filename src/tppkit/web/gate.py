@@ -13,31 +13,34 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import datetime
 from functools import partial
+from time import monotonic
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from tppkit._clock import Clock, as_utc, utc_now
 from tppkit._encoding import shown
+from tppkit._handlers import call_count, require_run
 from tppkit._text import printable
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.rules import first_error
 from tppkit.codes import CODES
-from tppkit.errors import CertificateRejected, ConfigurationError, FormatError, TppkitError, TransportError
+from tppkit.errors import CertificateRejected, ConfigurationError, FormatError, TppkitError, TransportError, code_of
 from tppkit.httpsig.signing_string import message_components
 from tppkit.message import Answer, Message
+from tppkit.metrics import Count
 from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Route
 from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import Nothing
 from tppkit.seals import Seal, SealPolicy, VerifiedRequest, verify_request, verify_request_head
 from tppkit.web.answers import AnswerSeals
 from tppkit.web.caller import Caller, QwacPolicy, peer_certificate
-from tppkit.web.proxies import TrustedProxy
+from tppkit.web.log import LOG, Fields, make_fields, write_line
+from tppkit.web.proxies import TrustedProxy, client_address
 from tppkit.web.replay import BODY_TIME, ReplayGuard
 from tppkit.web.sources import Source, too_large
 
 MAX_BODY_BYTES = 64 * 1024
 
-_LOG = logging.getLogger("tppkit.web")
 _LENGTH, _ENCODING, _CODING = "content-length", "content-encoding", "transfer-encoding"
 # gunicorn takes the mount from the first, and a WSGI application may mistake both for values of its server about the path.
 _ROUTE_HEADERS = frozenset({"script-name", "path-info"})
@@ -64,13 +67,15 @@ class SealGate:
         answers: the bank's seal, with one of `ANSWER_PROFILES`. The middlewares then hold each answer, at most 4 MiB, and seal it for its
             request, refusals and repeated answers too. If that fails, they answer 500 without a seal. The refusal of a request that is too
             malformed for a seal to name it is not sealed.
+        count: called with the verdict about each request of the middlewares: `admitted`, `refused` (4xx) or `failed` (5xx), the code of
+            the error, and the seconds of the gate's own work, without waiting for the body and without the application.
         allow_old_date: admit a seal whose covered Date is too old or too new, with the reason as `VerifiedRequest.date_fault`, because
             the application looks request ids up itself. The middlewares do so with `replay`, and need no permission.
 
     Raises:
         ConfigurationError: `replay.no-request-id`, a seal of this profile may cover no request id; `web.setting`, `max_body_bytes` is
             negative, `mount` is malformed, or a seal outlives the window of `replay`; `seal.for-answers`, the profile of `answers` seals
-            requests.
+            requests; `callback.function`, `count` is a coroutine function.
 
     Example:
         gate = SealGate(PSD2, qwacs=QwacPolicy(paths), seals=SealPolicy(paths))
@@ -92,7 +97,9 @@ class SealGate:
         replay: ReplayGuard | None = None,
         allow_old_date: bool = False,
         answers: Seal | None = None,
+        count: Count | None = None,
     ) -> None:
+        require_run(awaited=False, count=count)
         if max_body_bytes < 0:
             raise ConfigurationError("web.setting", f"max_body_bytes is {max_body_bytes}")
         if mount and (not mount.startswith("/") or mount.endswith("/") or not mount.isascii()):
@@ -106,6 +113,7 @@ class SealGate:
         self.max_body_bytes = max_body_bytes
         self.replay = replay
         self._allow_old_date = allow_old_date
+        self._count = count
         self._interface = interface
         self._qwacs = qwacs
         self._seals = seals
@@ -125,7 +133,9 @@ class SealGate:
         """The time, aware UTC."""
         return as_utc(self._clock())
 
-    def enter(self, source: Source, *, allow_old_date: bool = False) -> tuple[Route, SealPending]:
+    def enter(
+        self, source: Source, *, allow_old_date: bool = False, visit: Visit | None = None
+    ) -> tuple[Route, SealPending]:
         """Route a request and verify its head; see `open`. Unauthenticated callers do not learn which paths exist.
 
         Raises:
@@ -135,9 +145,10 @@ class SealGate:
             route = self.route(source)
         except TppkitError as e:
             path = _target(source).removeprefix(self._mount)
-            self.open(source, self._interface.row_of(source.method, path) if e.code.startswith("query.") else None)
+            row = self._interface.row_of(source.method, path) if e.code.startswith("query.") else None
+            self.open(source, row, visit=visit)
             raise
-        return route, self.open(source, route.row, allow_old_date=allow_old_date)
+        return route, self.open(source, route.row, allow_old_date=allow_old_date, visit=visit)
 
     def route(self, source: Source) -> Route:
         """Find the endpoint of a request, and check that the application will route it by the same target.
@@ -166,13 +177,21 @@ class SealGate:
             raise FormatError("message.rerouted", f"{shown(target)} is not below the mount {shown(self._mount)}")
         return self._interface.find(source.method, target.removeprefix(self._mount))
 
-    def open(self, source: Source, row: Endpoint[Any, Any] | None, *, allow_old_date: bool = False) -> SealPending:
+    def open(
+        self,
+        source: Source,
+        row: Endpoint[Any, Any] | None,
+        *,
+        allow_old_date: bool = False,
+        visit: Visit | None = None,
+    ) -> SealPending:
         """Judge the head of a request.
 
         Args:
             source: the request as the server passes it.
             row: the endpoint; None to authenticate the caller only.
             allow_old_date: as that of the gate, for this request; pass it to `ReplayGuard.admit`.
+            visit: learns the organisation of the QWAC.
 
         Raises:
             TppkitError: see `peer_certificate`, `QwacPolicy.verify`, `require_role` and `verify_request_head`;
@@ -184,6 +203,8 @@ class SealGate:
         # 3. No header has a misleading name. The request id is present once and well-formed; the body is framed once and within the limit.
         # 4. The body is not encoded, and the seal is valid for the head, unless the dialect signs the body alone.
         caller = self._caller(source, self.now())  # 1
+        if visit is not None:
+            visit.organisation = caller.id
         if row is None:
             return SealPending(caller, None, self.max_body_bytes, None, now=self.now)
         if row.auth not in (Auth.QWAC, Auth.SEAL):
@@ -201,7 +222,16 @@ class SealGate:
         body = self._open_seal(head, values, caller, allow_old_date) if row.auth is Auth.SEAL else None  # 4
         return SealPending(caller, body, self.max_body_bytes, length, now=self.now)
 
-    def refuse(self, source: Source, error: Exception) -> Answer:
+    def admit(self, visit: Visit) -> None:
+        """Log an admitted request (`tppkit.web`, DEBUG), and count it."""
+        if LOG.isEnabledFor(logging.DEBUG):
+            fields = self._fields(visit.source, "", visit.organisation)
+            write_line(
+                logging.DEBUG, fields, "%s %s from %s: admitted", fields["method"], fields["target"], fields["peer"]
+            )
+        call_count(self._count, LOG, "admitted", "", visit.seconds)
+
+    def refuse(self, source: Source, error: Exception, *, visit: Visit | None = None) -> Answer:
         """Log a rejected request, and return the answer to it.
 
         The logger is `tppkit.web`: WARNING for faults of the caller, ERROR with the traceback for our own.
@@ -209,28 +239,44 @@ class SealGate:
         Args:
             source: the request as the server passes it.
             error: the reason; any other exception than a `TppkitError` gives 500 without details.
+            visit: the request is counted too; None if the gate has admitted it, and the application refuses it.
         """
-        refusal = self._refusal(error)
+        refusal, code = self._refusal(error), code_of(error)
         failed = refusal.status >= 500
-        _LOG.log(
-            logging.ERROR if failed else logging.WARNING, "%s %s from %s: %d %s: %s", printable(source.method),
-            printable(_target(source)[:_MAX_SHOWN]), source.address(), refusal.status, refusal.code, error,
-            exc_info=error if failed else None,
-        )  # fmt: skip
+        if LOG.isEnabledFor(level := logging.ERROR if failed else logging.WARNING):
+            write_line(
+                level, self._fields(source, code, visit.organisation if visit else ""), "%s %s from %s: %d %s: %s",
+                printable(source.method), printable(_target(source)[:_MAX_SHOWN]), printable(str(source.address())), refusal.status,
+                refusal.code, error, error=error if failed else None,
+            )  # fmt: skip
+        if visit is not None:
+            call_count(self._count, LOG, "failed" if failed else "refused", code, visit.seconds)
         return self.answer(source, refusal)
 
     def answer(self, source: Source, refusal: Refusal) -> Answer:
         """A refusal in the form of the interface, with the request id if it is well-formed."""
         headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
-        ids = source.header_values(self._id_header)
-        with suppress(FormatError):
-            if len(ids) == 1 and self._interface.parse_request_id(ids[0]):
-                headers.append((_header_case(self._id_header), ids[0]))
+        if request_id := self._request_id(source):
+            headers.append((_header_case(self._id_header), request_id))
         if refusal.status == 405:  # RFC 9110 section 15.5.6
             path = _target(source).partition("?")[0].removeprefix(self._mount)
             headers.append(("Allow", ", ".join(self._interface.methods(path))))
         body = self._interface.refusals.write(refusal)
         return Answer(refusal.status, (*headers, ("Content-Length", str(len(body)))), body)
+
+    def _request_id(self, source: Source) -> str:
+        """Return the request id if it is well-formed, otherwise an empty text."""
+        ids = source.header_values(self._id_header)
+        with suppress(FormatError):
+            if len(ids) == 1 and self._interface.parse_request_id(ids[0]):
+                return ids[0]
+        return ""
+
+    def _fields(self, source: Source, code: str, organisation: str) -> Fields:
+        return make_fields(
+            interface=self._interface.name, method=source.method, target=_target(source), code=code, organisation=organisation,
+            peer=client_address(source, self._proxies, address_is_raw=self._address_is_raw), request_id=self._request_id(source),
+        )  # fmt: skip
 
     def _refusal(self, error: Exception) -> Refusal:
         if not isinstance(error, TppkitError):
@@ -244,7 +290,8 @@ class SealGate:
     def _caller(self, source: Source, at: datetime) -> Caller:
         peer = peer_certificate(source, trusted_proxies=self._proxies, address_is_raw=self._address_is_raw)
         if peer.ignored:
-            _LOG.warning("ignored from %s: %s", source.address(), ", ".join(peer.ignored))
+            ignored = ", ".join(peer.ignored)
+            write_line(logging.WARNING, self._fields(source, "", ""), "ignored from %s: %s", source.address(), ignored)
         try:
             path = self._qwacs.verify(peer, at=at)
         except CertificateRejected as e:
@@ -289,6 +336,38 @@ class SealGate:
         if seals.profile.covers_body:  # then nothing of the seal can be verified before
             return lambda body: verify_request(head._replace(body=body), qwac=qwac, at=at, policy=seals)
         return verify_request_head(head, qwac=qwac, at=at, policy=seals, allow_old_date=allow_old_date).verify_body
+
+
+class Visit:
+    """A request on its way through a gate.
+
+    Args:
+        source: the request as the server passes it.
+
+    Attributes:
+        source: as given.
+        organisation: organizationIdentifier of the QWAC of its connection; empty until that is verified.
+    """
+
+    __slots__ = ("_begin", "_paused", "organisation", "source")
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.organisation = source, ""
+        self._begin, self._paused = monotonic(), 0.0
+
+    def pause(self) -> None:
+        """Stop the time, because the gate waits for the client."""
+        self._paused = monotonic()
+
+    def resume(self) -> None:
+        """Let the time run again."""
+        self._begin += monotonic() - self._paused
+        self._paused = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """How long the gate has worked for the request."""
+        return (self._paused or monotonic()) - self._begin
 
 
 class SealPending:

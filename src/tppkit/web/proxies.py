@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from hashlib import sha256
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from urllib.parse import unquote_to_bytes
 
 from tppkit._encoding import decode_base64, shown
-from tppkit.errors import ConfigurationError, FormatError
+from tppkit._networks import real_peer, without_port
+from tppkit.errors import ConfigurationError, FormatError, VerificationError
 from tppkit.web.sources import UNIX, Source
 
 MAX_HEADER = 64 * 1024
 # Servers can be configured to replace the address of the connection with one from these headers.
 FORWARDED = ("x-forwarded-for", "forwarded", "x-real-ip")
+_MAX_HOPS = 16
 
 _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----\s*")
 _URL_ENCODED = re.compile(r"(?:[!-$&-~]|%[0-9A-Fa-f]{2})+")
@@ -75,6 +78,7 @@ class TrustedProxy:
         header: the header; by default the usual one of the format.
         http2: it speaks HTTP/2 with the server, and lets no client upgrade a connection to HTTP/2 (h2c). Without it, requests by HTTP/2
             do not count as the proxy's, because behind an upgrade the client writes the headers.
+        forwarded_for: it adds the address of its client to X-Forwarded-For, in every request. Log lines then have that address.
 
     Raises:
         ConfigurationError: `proxy.network`.
@@ -83,9 +87,17 @@ class TrustedProxy:
         TrustedProxy("10.0.0.0/28", form=ProxyForm.NGINX)
     """
 
-    def __init__(self, *networks: str, form: ProxyForm, header: str | None = None, http2: bool = False) -> None:
+    def __init__(
+        self,
+        *networks: str,
+        form: ProxyForm,
+        header: str | None = None,
+        http2: bool = False,
+        forwarded_for: bool = False,
+    ) -> None:
         self.form = form
         self._http2 = http2
+        self.forwarded_for = forwarded_for
         self.header = (header or _USUAL[form]).lower()
         self._unix = UNIX in networks
         try:
@@ -136,6 +148,29 @@ class TrustedProxy:
 def address_headers(source: Source) -> tuple[str, ...]:
     """Return the headers from which the server may have taken the connection's address, lower case."""
     return tuple(name for name in FORWARDED if source.header_values(name))
+
+
+def client_address(source: Source, proxies: Sequence[TrustedProxy], *, address_is_raw: bool) -> str:
+    """Return the address of the client behind trusted proxies, for log lines.
+
+    It is the address of the connection if X-Forwarded-For may be the client's own, or cannot be read; empty if that is unknown.
+
+    Args:
+        source: the request as the server passes it.
+        proxies: the configured proxies.
+        address_is_raw: see `peer_certificate`.
+    """
+    address, adding = source.address() or "", [proxy for proxy in proxies if proxy.forwarded_for]
+    is_added = (address_is_raw or address == UNIX) and any(proxy.forwards(source) for proxy in adding)
+    if not is_added or source.header_values("transfer-encoding"):  # it may be a trailer: see `require_length_announced`
+        return address
+    hops = [hop.strip(" \t") for value in source.header_values("x-forwarded-for") for hop in value.split(",")]
+    with suppress(VerificationError):
+        for hop in reversed(hops[-_MAX_HOPS:]):
+            client = str(real_peer(without_port(hop)))
+            if not any(proxy.has(client) for proxy in adding):
+                return client
+    return address
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:

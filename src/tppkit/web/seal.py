@@ -14,7 +14,7 @@ from tppkit.message import Answer
 from tppkit.trust.revocation.fetched import FetchNeeded, without_fetching
 from tppkit.web.answers import MAX_SEALED_BYTES
 from tppkit.web.caller import KEY, Caller
-from tppkit.web.gate import SealGate, SealPending
+from tppkit.web.gate import SealGate, SealPending, Visit
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay
 from tppkit.web.sources import AsgiApp, AsgiSource, Event, Receive, Send, receive_chunk, send_answer
 from tppkit.web.threads import THREADS, DaemonThreads
@@ -57,15 +57,19 @@ class SealMiddleware:
 
     async def _http(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         source = AsgiSource(scope)
+        visit = Visit(source)
+        enter = partial(self._enter, visit=visit)
         try:
             try:
-                _, pending = without_fetching(self._enter, source)
+                _, pending = without_fetching(enter, source)
             except FetchNeeded:
-                _, pending = await self._threads.run(partial(self._enter, source))
+                _, pending = await self._threads.run(partial(enter, source))
             more = True
+            visit.pause()
             while more:
                 chunk, more = await receive_chunk(receive)
                 pending.update(chunk)
+            visit.resume()
             try:
                 caller, body = without_fetching(SealPending.finish, pending)
             except FetchNeeded:  # the seal of a dialect that signs the body alone is verified only now
@@ -75,8 +79,9 @@ class SealMiddleware:
             replay = await self._claim(caller)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 500 without details
             # Answer a disconnected client too, because granian reports broken chunks of a connected client in the same way.
-            await self._send(source, self._gate.refuse(source, e), send, is_refusal=True)
+            await self._send(source, self._gate.refuse(source, e, visit=visit), send, is_refusal=True)
             return
+        self._gate.admit(visit)
         if replay is not None and replay.answer is not None:
             await self._send(source, replay.answer, send)
             return

@@ -14,7 +14,7 @@ from typing import Any
 from tppkit.message import Answer
 from tppkit.web.answers import MAX_SEALED_BYTES
 from tppkit.web.caller import KEY, Caller
-from tppkit.web.gate import SealGate
+from tppkit.web.gate import SealGate, Visit
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay
 from tppkit.web.sources import Environ, StartResponse, WsgiApp, WsgiSource, give_answer, read_pieces
 
@@ -39,17 +39,21 @@ class WsgiSealMiddleware:
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Handle one request."""
         source = WsgiSource(environ)
+        visit = Visit(source)
         environ = source.environ
         try:
-            _, pending = self._gate.enter(source, allow_old_date=self._gate.replay is not None)
+            _, pending = self._gate.enter(source, allow_old_date=self._gate.replay is not None, visit=visit)
+            visit.pause()
             for piece in read_pieces(environ, max_bytes=self._gate.max_body_bytes):
                 pending.update(piece)
+            visit.resume()
             caller, body = pending.finish()
             stream, length = BytesIO(body), str(len(body))
             piece = body = b""  # tools that report errors show local variables
             replay = self._claim(caller)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 500 without details
-            return self._give(source, self._gate.refuse(source, e), start_response, is_refusal=True)
+            return self._give(source, self._gate.refuse(source, e, visit=visit), start_response, is_refusal=True)
+        self._gate.admit(visit)
         if replay is not None and replay.answer is not None:
             return self._give(source, replay.answer, start_response)
         if replay is not None and replay.repeated:

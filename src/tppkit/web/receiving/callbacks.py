@@ -9,12 +9,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from tppkit._clock import Clock, utc_now
 from tppkit._encoding import shown
-from tppkit._handlers import Count, awaited, require_finished
+from tppkit._handlers import awaited, require_finished, require_run
 from tppkit.callbacks import (
     AsyncInbox,
     CallbackKind,
@@ -25,15 +26,17 @@ from tppkit.callbacks import (
     VerifiedCallback,
     handler_by_kind,
 )
+from tppkit.callbacks.addresses import AddressBook
 from tppkit.callbacks.inbox import AsyncHandler, AsyncTransaction, EventHandler, Handler, OpenTransaction, manager_of
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.inbox import Outcome
 from tppkit.message import Message
+from tppkit.metrics import Count
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginRequest, Transaction
+from tppkit.web.log import LOG
 from tppkit.web.receiving.gate import (
     ACKNOWLEDGED,
     AGAIN,
-    LOG,
     AwaitingGate,
     BlockingGate,
     OnRefusal,
@@ -42,7 +45,6 @@ from tppkit.web.receiving.gate import (
     application,
     log_refused_callback,
     make_answer,
-    require_run,
 )
 from tppkit.web.receiving.peers import CallbackPeers
 from tppkit.web.sources import Source
@@ -60,7 +62,9 @@ class _CallbackGate(ReceivingGate):
     def __init__(
         self, inbox: Any, handlers: Mapping[str, Any], *, awaited: bool, within: Any, login: Any, keep: Any, **settings: Any
     ) -> None:  # fmt: skip
-        super().__init__(inbox.receiver.max_body, **settings)
+        super().__init__(
+            inbox.receiver.max_body, interface="legacy", show=partial(shown_target, inbox.receiver.book), **settings
+        )
         require_run(awaited=awaited, login=login, keep=keep, **handlers)
         self._book = inbox.receiver.book
         scanned = [address.url for address in self._book.addresses if address.kind is CallbackKind.LOGIN]
@@ -215,6 +219,13 @@ class AsyncCallbackGate(_CallbackGate, AwaitingGate):
         if within is None:
             return await inbox.handle(received, effect, at=self.now())
         return await inbox.handle_within(received, effect, at=self.now(), within=transaction)
+
+
+def shown_target(book: AddressBook, source: Source) -> str:
+    """Return the path of a request as its address is configured; of another request, without its last segment, which may be a token."""
+    target = read_target(source) or "/"
+    match = book.find(target)
+    return urlsplit(match.address.url).path if match else target.partition("?")[0].rpartition("/")[0] + "/***"
 
 
 def read_target(source: Source) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 from abc import abstractmethod
 from asyncio import timeout
 from collections.abc import Callable, Generator, Iterable, Iterator, MutableMapping
@@ -18,10 +19,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from math import inf
+from time import monotonic
 from typing import Any, NamedTuple
 
 from tppkit._clock import Clock, utc_now
-from tppkit._handlers import Count, own_cancellation, require_finished
+from tppkit._handlers import call_count, own_cancellation, require_finished, require_run
+from tppkit._text import printable
 from tppkit.errors import (
     ConfigurationError,
     FormatError,
@@ -31,6 +34,8 @@ from tppkit.errors import (
     code_of,
 )
 from tppkit.message import Answer, Message
+from tppkit.metrics import Count
+from tppkit.web.log import LOG, Fields, make_fields, write_line
 from tppkit.web.receiving.peers import CallbackPeers
 from tppkit.web.sources import (
     AsgiApp,
@@ -51,7 +56,6 @@ from tppkit.web.sources import (
 )
 from tppkit.web.threads import THREADS, DaemonThreads
 
-LOG = logging.getLogger("tppkit.web")
 # Not documented for these callbacks; the payment gateway waits 4 seconds for a first answer (assumption callback-answers).
 TIMEOUT_S = 4.0
 
@@ -71,6 +75,7 @@ _BY_CODE = {
     "message.too-large": make_answer(413),
     "message.no-length": make_answer(411),
 }
+_ID_HEADER, _ID = "requestid", re.compile("[!-~]{1,255}")
 _OF_REQUEST = {"callback.login-code"}  # the request is at fault, although a function of the application raises it
 
 
@@ -84,6 +89,7 @@ class RefusedCallback:
         at: the time of the answer, aware UTC.
         peer: the address of the connection, or None.
         received: the request, for `explain_callback`; None if its body was not read.
+        fields: structured fields for a log line, without secrets: see [log lines](../web.md#log-lines).
 
     Example:
         CallbackGate(inbox, handler=handle, on_refusal=lambda refused: print(refused.status, refused.error))
@@ -94,6 +100,7 @@ class RefusedCallback:
     at: datetime
     peer: str | None
     received: Message | None = field(default=None, repr=False)
+    fields: Fields = field(default_factory=dict, repr=False)
 
 
 OnRefusal = Callable[[RefusedCallback], object]
@@ -102,10 +109,10 @@ OnRefusal = Callable[[RefusedCallback], object]
 def log_refused_callback(refused: RefusedCallback) -> None:
     """Write a refusal to the logger `tppkit.web`: WARNING for faults of the sender, ERROR with the traceback for our own."""
     failed, error = refused.status >= 500, refused.error
-    LOG.log(
-        logging.ERROR if failed else logging.WARNING, "callback from %s: %d: %s",
-        refused.peer, refused.status, error if isinstance(error, TppkitError) else f"{error} [{type(error).__name__}]",
-        exc_info=error if failed else None,
+    write_line(
+        logging.ERROR if failed else logging.WARNING, refused.fields, "callback from %s: %d: %s", printable(str(refused.peer)),
+        refused.status, error if isinstance(error, TppkitError) else f"{error} [{type(error).__name__}]",
+        error=error if failed else None,
     )  # fmt: skip
 
 
@@ -114,6 +121,8 @@ class RequestGate:
 
     Args:
         max_body: longest body in bytes.
+        interface: name of the interface, for log lines.
+        show: returns the path of a request without its secrets, for log lines.
         peers: see `CallbackGate`.
         on_refusal: see `CallbackGate`; a plain function.
         count: see `CallbackGate`; a plain function.
@@ -124,10 +133,11 @@ class RequestGate:
     """
 
     def __init__(
-        self, max_body: int, *, peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback,
-        count: Count | None = None, now: Clock = utc_now,
+        self, max_body: int, *, interface: str, show: Callable[[Source], str], peers: CallbackPeers | None = None,
+        on_refusal: OnRefusal = log_refused_callback, count: Count | None = None, now: Clock = utc_now,
     ) -> None:  # fmt: skip
         self.max_body, self.now = max_body, now
+        self._interface, self._show = interface, show
         self._peers, self._on_refusal, self._count = peers, on_refusal, count
         require_run(awaited=False, on_refusal=on_refusal, count=count)
 
@@ -142,16 +152,30 @@ class RequestGate:
             self._peers.require(source)
         require_length(source, max_bytes=self.max_body)
 
-    def count(self, outcome: str, code: str = "") -> None:
-        """Call `count`, and log an exception that it raises."""
-        if self._count is not None:
-            try:
-                require_finished(self._count(outcome, code))
-            except Exception:  # the application's own: logged, and the answer stays
-                LOG.exception("count failed for %s %s", outcome, code)
+    def admit(self, source: Source, *, begin: float, outcome: str = "verified", code: str = "") -> None:
+        """Log a request that needs no refusal (DEBUG), and count it.
+
+        Args:
+            source: the request as the server passes it.
+            begin: when its work began, by `time.monotonic`.
+            outcome: for `count`.
+            code: for `count`.
+        """
+        if LOG.isEnabledFor(logging.DEBUG):
+            fields = self._fields(source, code)
+            write_line(logging.DEBUG, fields, "callback from %s: %s", fields["peer"], outcome)
+        call_count(self._count, LOG, outcome, code, monotonic() - begin)
+
+    def _fields(self, source: Source, code: str) -> Fields:
+        ids = source.header_values(_ID_HEADER)
+        return make_fields(
+            interface=self._interface, method=source.method, target=self._show(source), code=code,
+            peer=self._peers.client(source) if self._peers else source.address() or "",
+            request_id=ids[0] if len(ids) == 1 and _ID.fullmatch(ids[0]) else "",
+        )  # fmt: skip
 
     def refuse(
-        self, error: Exception, source: Source, received: Message | None = None, *, again: bool = False
+        self, error: Exception, source: Source, received: Message | None = None, *, begin: float, again: bool = False
     ) -> Answer:
         """Call `on_refusal` for a request that is not acknowledged, and return the answer to it.
 
@@ -159,18 +183,20 @@ class RequestGate:
             error: the reason. Errors of the store, of settings, and exceptions that are not TppkitErrors are answered with 503.
             source: the request as the server passes it.
             received: the request, if its body was read.
+            begin: when its work began, by `time.monotonic`.
             again: always answer 503, because the request is not at fault.
         """
         answer = AGAIN
         if not again and isinstance(error, VerificationError | FormatError | TransportError):
             answer = _BY_CODE.get(error.code, _REJECTED)
+        code = code_of(error)
         try:
-            require_finished(
-                self._on_refusal(RefusedCallback(error, answer.status, self.now(), source.address(), received))
-            )
-        except Exception:  # the application's own: logged, and the answer stays
+            fields = self._fields(source, code)
+            refused = RefusedCallback(error, answer.status, self.now(), source.address(), received, fields)
+            require_finished(self._on_refusal(refused))
+        except Exception:  # noqa: BLE001  # the application's own: logged, and the answer stays
             LOG.exception("on_refusal failed for a callback that was answered %d: %s", answer.status, error)
-        self.count("failed" if answer is AGAIN else "refused", code_of(error))
+        call_count(self._count, LOG, "failed" if answer is AGAIN else "refused", code, monotonic() - begin)
         return answer
 
 
@@ -214,12 +240,13 @@ class ReceivingGate(RequestGate):
         """Store or handle a request. Functions of the application run in `application(raised)`."""
 
     def _steps(self, received: Message, source: Source) -> Generator[Any, Any, Answer]:
-        raised = list[Exception]()
+        raised, begin = list[Exception](), monotonic()
         try:
             taken = yield from self._take(received, raised)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered without details
-            return self.refuse(e, source, received, again=e in raised and code_of(e) not in _OF_REQUEST)
-        self.count(taken.outcome, taken.code)
+            again = e in raised and code_of(e) not in _OF_REQUEST
+            return self.refuse(e, source, received, begin=begin, again=again)
+        self.admit(source, begin=begin, outcome=taken.outcome, code=taken.code)
         return taken.answer
 
 
@@ -267,24 +294,6 @@ class AwaitingGate(ReceivingGate):
             return answer
 
 
-def require_run(*, awaited: bool, **functions: object) -> None:
-    """Reject a function whose call runs nothing and raises nothing: its callbacks would be acknowledged without their effect.
-
-    Raises:
-        ConfigurationError: `callback.function`.
-    """
-    wrong: list[Callable[[Any], bool]] = [inspect.isgeneratorfunction, inspect.isasyncgenfunction]
-    if not awaited:
-        wrong.append(inspect.iscoroutinefunction)
-    for name, function in functions.items():
-        # A callable object is of the kind of its __call__.
-        if any(is_wrong(one) for is_wrong in wrong for one in (function, getattr(function, "__call__", None))):  # noqa: B004
-            raise ConfigurationError(
-                "callback.function",
-                f"{name} is a generator, or a coroutine function that is not awaited: use AsyncCallbackGate for coroutine functions",
-            )
-
-
 class CallbackMiddleware:
     """Receive callbacks, or webhooks of the payment gateway, before an ASGI application, on asyncio.
 
@@ -330,7 +339,7 @@ class CallbackMiddleware:
             await send_answer(send, await self._answer(source, receive, target))
 
     async def _answer(self, source: AsgiSource, receive: Receive, target: str) -> Answer:
-        received = None
+        received, begin = None, monotonic()
         try:
             async with timeout(self._timeout_s):
                 self._gate.require_head(source)
@@ -343,9 +352,9 @@ class CallbackMiddleware:
             what = "the body did not arrive" if received is None else "the callback was not received"
             late = TransportError("transport.timeout", f"{what} within {self._timeout_s:g} seconds")
             late.__cause__ = e
-            return self._gate.refuse(late, source, received, again=received is not None)
+            return self._gate.refuse(late, source, received, begin=begin, again=received is not None)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with a bare status
-            return self._gate.refuse(e, source, received)
+            return self._gate.refuse(e, source, received, begin=begin)
 
 
 class WsgiCallbackMiddleware:
@@ -373,10 +382,11 @@ class WsgiCallbackMiddleware:
         return give_answer(start_response, self._answer(source, environ, target), environ)
 
     def _answer(self, source: WsgiSource, environ: Environ, target: str) -> Answer:
+        begin = monotonic()
         try:
             self._gate.require_head(source)
             body = b"".join(read_pieces(environ, max_bytes=self._gate.max_body))
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with a bare status
-            return self._gate.refuse(e, source)
+            return self._gate.refuse(e, source, begin=begin)
         received = Message(source.method, target, source.headers(), body)
         return self._gate.receive(received, source)

@@ -9,7 +9,7 @@ from ipaddress import IPv4Network, IPv6Network
 
 from tppkit._encoding import shown
 from tppkit._networks import IpAddress, IpNetwork, is_in_networks, parse_networks, real_peer, verify_peer, without_port
-from tppkit.errors import ConfigurationError, VerificationError
+from tppkit.errors import ConfigurationError, FormatError, VerificationError
 from tppkit.web.proxies import address_headers
 from tppkit.web.sources import UNIX, Source, require_length_announced
 
@@ -64,6 +64,19 @@ class CallbackPeers:
             VerificationError: `callback.peer`.
             FormatError: `message.no-length`, X-Forwarded-For may be a trailer of the sender.
         """
+        peer, proxies, forwarded = self._way(source)
+        verify_peer(peer, allowed=self.allowed, trusted_proxies=proxies, forwarded_for=forwarded)
+
+    def client(self, source: Source) -> str:
+        """Return the address of the sender behind trusted proxies, for log lines; if it is uncertain, that of the connection."""
+        try:
+            peer, proxies, forwarded = self._way(source)
+            return str(real_peer(peer, trusted_proxies=proxies, forwarded_for=forwarded))
+        except (VerificationError, FormatError):
+            return source.address() or ""
+
+    def _way(self, source: Source) -> tuple[str, tuple[IpNetwork, ...], tuple[str, ...]]:
+        """Return the address of the connection, the trusted proxies, and the values of X-Forwarded-For."""
         peer, proxies = source.address() or "", tuple(self.trusted_proxies)
         if peer == UNIX and self.unix_socket:
             peer, proxies = "127.0.0.1", (*proxies, *_LOCAL)
@@ -84,7 +97,7 @@ class CallbackPeers:
         forwarded = source.header_values("x-forwarded-for") if proxies else ()
         if forwarded:
             require_length_announced(source)
-        verify_peer(peer, allowed=self.allowed, trusted_proxies=proxies, forwarded_for=forwarded)
+        return peer, proxies, forwarded
 
 
 def _may_come_from_header(peer: str, source: Source, names: Sequence[str]) -> bool:

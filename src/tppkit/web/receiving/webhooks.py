@@ -20,12 +20,12 @@ from hmac import compare_digest
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tppkit._clock import Clock, as_utc, shift, to_microseconds, utc_now
-from tppkit._handlers import Count
 from tppkit.errors import ConfigurationError, RemoteProtocolError, RequestRefused, TransportError
 from tppkit.inbox import Entry, Outcome, Retries, Version, Worked, Worker
 from tppkit.inbox.settings import require_environment, require_span
 from tppkit.inbox.tasks import Tasks
 from tppkit.message import Message
+from tppkit.metrics import Count
 from tppkit.protocol.gateway import Order
 from tppkit.protocol.gateway.states import ORDER, TRANSACTION
 from tppkit.protocol.gateway.values import read_timestamp
@@ -172,7 +172,7 @@ class WebhookInbox:
 
         Args:
             handler: called with the order and SQLAlchemy's connection.
-            count: called with outcome and code of each handled entry, for metrics.
+            count: called with outcome and code of each handled entry, and the seconds that it took.
         """
         return Worker(
             self.source, lambda entry, db: handler(entry.prepared, db), lease=self._settings.lease, retries=self._settings.retries,
@@ -266,7 +266,16 @@ class _WebhookGate(ReceivingGate, Generic[OneInbox]):
         self, inbox: OneInbox, *, path: str, peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback,
         count: Count | None = None, now: Clock = utc_now,
     ) -> None:  # fmt: skip
-        super().__init__(MAX_BODY, peers=peers, on_refusal=on_refusal, count=count, now=now)
+        shown = path.rpartition("/")[0] + "/***"
+        super().__init__(
+            MAX_BODY,
+            interface="gateway",
+            show=lambda _: shown,
+            peers=peers,
+            on_refusal=on_refusal,
+            count=count,
+            now=now,
+        )
         if not _UNGUESSABLE.fullmatch(path):  # not shown: it is a secret
             raise ConfigurationError(
                 "webhook.path",
