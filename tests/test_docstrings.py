@@ -47,6 +47,7 @@ NOT_OFFERED = {
         Attribute Control KeySource Receivers Refusal SandboxHosts SandboxTransport SealOptions
     """,
     "rows of a bank's own table, from `tppkit.protocol.endpoint`": "Endpoint Interface",
+    "made by the middlewares": "Visit",
     "protocols and bases of classes that are offered": "AwaitingGate BlockingGate Bounds ReplayStore Secret UseVerifier",
 }
 

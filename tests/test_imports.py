@@ -60,6 +60,8 @@ NEEDS = {
     "import tppkit.testing": "testing",
     "import tppkit.web.fastapi": "fastapi",
     "import tppkit.web.flask": "flask",
+    "import tppkit.web.opentelemetry": "opentelemetry",
+    "import tppkit.web.prometheus": "prometheus",
     "import tppkit.web.replay_stores.table": "sqlalchemy",
     "from tppkit.callbacks import AsyncInbox; AsyncInbox(None, None)": "sqlalchemy",
     "from tppkit.httpsig import KmsSigner; KmsSigner('alias/seal')": "kms",
@@ -83,7 +85,7 @@ for line in lines:
 
 
 def test_what_needs_an_extra_names_it():
-    hidden = "boto3,fastapi,flask,lxml,pkcs11,pytest,segno,sqlalchemy,uvicorn,zxingcpp"
+    hidden = "boto3,fastapi,flask,lxml,opentelemetry,pkcs11,prometheus_client,pytest,segno,sqlalchemy,uvicorn,zxingcpp"
     command = [sys.executable, "-c", RUN_EACH, hidden, *NEEDS]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     for (line, extra), shown in zip(NEEDS.items(), done.stdout.splitlines(), strict=True):

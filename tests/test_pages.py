@@ -103,7 +103,7 @@ def test_the_python_of_a_page_prints_what_the_page_says(
     monkeypatch.chdir(tmp_path)
     shown = run(*blocks(page, "python", behind=behind))
     assert shown == ("".join(blocks(page, "text", behind=behind)) if printed is None else printed)
-    refusals = ["digest.mismatch", "certificate.missing"] if page == "web" else []
+    refusals = ["digest.mismatch", "certificate.missing", "digest.mismatch"] if page == "web" else []
     assert [message.rpartition("[")[2].rstrip("]") for message in caplog.messages] == refusals
 
 

@@ -109,6 +109,45 @@ def test_a_refusal_after_attempts_that_the_service_itself_refused_is_one_and_no_
         assert result.peer_text == ("locked" if status == 503 else None)
 
 
+OWN_CODE = as_json(401, {"tppMessages": [{"category": "ERROR", "code": "of 4711", "text": "no"}]})
+
+
+@pytest.mark.parametrize(
+    ("step", "answers", "counted"),
+    [
+        ("initiate", [CUT_OFF, http(503), as_json(201, INITIATED)], ("answered", "")),
+        ("status", [FAILED] * 3, ("refused", "INTERNAL_SERVER_ERROR")),
+        ("status", [OWN_CODE], ("refused", "request.refused")),
+        ("status", [http(200, b"{}")], ("failed", "model.invalid")),
+        ("initiate", [CUT_OFF] * 3, ("failed", "transport.failed")),
+        ("initiate", [CUT_OFF, OWN_CODE], ("failed", "answer.after-lost")),
+    ],
+)  # fmt: skip
+def test_a_request_is_counted_once_with_its_final_outcome_and_a_code_of_a_fixed_set(
+    step, answers, counted, driver, ask
+):
+    seen: list[Any] = []
+
+    def count(*given: Any) -> None:
+        seen.append(given)
+        raise ZeroDivisionError
+
+    left, sleep = iter(answers), driver.waiting(lambda _: None)
+    ask(lambda request: next(left)(request), STEPS[step], then_close=True, sleep=sleep, count=count)
+    assert [(outcome, code) for outcome, code, seconds in seen if 0 < seconds < 60] == [counted]
+
+
+def test_an_error_before_a_request_is_sent_is_counted(ask):
+    seen: list[Any] = []
+
+    def keep(*_: Any) -> None:
+        raise OSError("disk")
+
+    with pytest.raises(OSError, match="disk"):
+        ask(STATUS, STEPS["initiate"], keep=keep, count=lambda *given: seen.append(given[:2]))
+    assert seen == [("failed", "OSError")]
+
+
 @pytest.mark.parametrize(
     ("retry_after", "pause_s"),
     [("7", 7.0), ("60", 60.0), ("61", None), ("99999999999", None), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.5), ("-1", 0.5), ("\u0663", 0.5)],

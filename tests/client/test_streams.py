@@ -14,6 +14,7 @@ from tppkit.client.credentials import BasicCredentials
 from tppkit.client.driver import AsyncClient, StreamMethod, SyncClient
 from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import ConfigurationError, TppkitError
+from tppkit.metrics import Count
 from tppkit.protocol.endpoint import Auth, Endpoint, Interface
 from tppkit.protocol.refusals import Refusals
 from tppkit.protocol.reports import CsvRows
@@ -45,12 +46,12 @@ class AsyncFeeClient(AsyncClient[FeeCalls]):
     fees = StreamMethod(FeeCalls.fees)
 
 
-def fetch(kind: str, url: str, tls: NoCertificate) -> tuple[list[str], str | None]:
+def fetch(kind: str, url: str, tls: NoCertificate, count: Count | None = None) -> tuple[list[str], str | None]:
     """The rows that came, and the code of the error behind them."""
     calls, rows = FeeCalls(BANK, url, credentials=BasicCredentials("key")), []
 
     async def fetch_async() -> None:
-        async with AsyncFeeClient(calls, tls, sleep=lambda _: asyncio.sleep(0)) as client:
+        async with AsyncFeeClient(calls, tls, sleep=lambda _: asyncio.sleep(0), count=count) as client:
             async for row in client.fees():
                 rows.append(row.id)  # noqa: PERF401  # an error comes after rows
 
@@ -58,7 +59,7 @@ def fetch(kind: str, url: str, tls: NoCertificate) -> tuple[list[str], str | Non
         if kind == "async":
             asyncio.run(fetch_async())
         else:
-            with Client(calls, tls, sleep=lambda _: None) as client:
+            with Client(calls, tls, sleep=lambda _: None, count=count) as client:
                 for row in client.fees():
                     rows.append(row.id)  # noqa: PERF401  # an error comes after rows
     except TppkitError as e:
@@ -94,9 +95,11 @@ CASES: dict[str, tuple[list[Answer], list[str], str | None, int]] = {
 def test_rows_are_whole_or_an_error(
     answers: list[Answer], rows: list[str], code: str | None, requests: int, kind: str, bank_pki_folder: Path, tls: NoCertificate
 ) -> None:  # fmt: skip
-    left = iter(answers)
+    left, counted = iter(answers), list[object]()
     with rogue_bank(server_context(bank_pki_folder), lambda request: next(left)(request), then_close=True) as bank:
-        assert fetch(kind, bank.url, tls) == (rows, code)
+        assert fetch(kind, bank.url, tls, lambda *given: counted.append(given[:2])) == (rows, code)
+    outcome = "answered" if code is None else "refused" if code == "request.refused" else "failed"
+    assert counted == [(outcome, code or "")]
     assert len(bank.requests) == requests
 
 

@@ -18,7 +18,7 @@ from uuid import uuid4
 import pytest
 from audits import VERIFIED, audit_of
 from sqlalchemy import Column, Engine, ForeignKey, MetaData, String, Table, create_engine, event, insert, select, text
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
@@ -119,6 +119,18 @@ def test_committed_records_are_moved_to_the_archive_in_order(bank, paths):
     assert len({record.outbox_id for record in kept}) == 3
     assert kept[0] == bank.record("a", stream_id="5a" * 16, outbox_id=kept[0].outbox_id)
     assert audit_of(bank.folder, paths).exit_code == 0
+
+
+def test_each_drain_is_counted(bank):
+    counted: list[object] = []
+    metadata = MetaData()
+    outbox = Outbox(bank.archive, metadata, name="counted_outbox", count=lambda *given: counted.append(given[:2]))
+    with pytest.raises(SQLAlchemyError) as failed:  # there is no such table
+        outbox.drain(bank.engine)
+    metadata.create_all(bank.engine)
+    assert outbox.drain(bank.engine) == 0
+    metadata.drop_all(bank.engine)
+    assert counted == [("failed", type(failed.value).__name__), ("drained", "")]
 
 
 def test_more_rows_than_a_batch_are_drained(bank):

@@ -17,12 +17,11 @@ import pytest
 from raw_provider import PAYMENTS, OpenBank, advance, approval_link, decide
 
 from tppkit._clock import utc_now
-from tppkit.errors import TransportError
 from tppkit.protocol.refusals import Refusals
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.control import CONTROL_REFUSALS
 from tppkit.sandbox.exchange import Exchange, Observed
-from tppkit.sandbox.request_log import LimitedHandler, line_writer, shown_target, without_secrets
+from tppkit.sandbox.request_log import limited, line_writer, shown_target, without_secrets
 from tppkit.web.sources import RAW_TARGET
 
 UUID = "12345678-1234-1234-1234-123456789012"
@@ -232,39 +231,17 @@ def test_the_latest_requests_are_listed_with_verdict_and_code(logged, connect):
     assert "signature.missing" in answer[0]["text"]
 
 
-REFUSED = TransportError("transport.busy", "too many")
-
-
-def passed(limit: LimitedHandler, at: float, **fields: Any) -> str:
-    stream = limit.setStream(io.StringIO()) and limit.stream
-    record = logging.makeLogRecord(
-        {"created": at, "name": "tppkit.sandbox.tls", "msg": "%s ended", "args": ("it",), **fields}
+def test_of_lines_about_connections_twenty_are_written_in_thirty_seconds():
+    stream = io.StringIO()
+    limit = limited(logging.StreamHandler(stream))
+    for name, at in (("tls", 0.0), ("http", 1.0), ("host", 2.0), ("tls", 30.0)):
+        for _ in range(15):
+            limit.handle(
+                logging.makeLogRecord(
+                    {"created": at, "levelno": 30, "name": f"tppkit.sandbox.{name}", "msg": f"{name} ended"}
+                )
+            )
+    held = "10 more lines such as this were held back: http ended\n"
+    assert (
+        stream.getvalue() == "tls ended\n" * 15 + "http ended\n" * 5 + "host ended\n" * 15 + held + "tls ended\n" * 15
     )
-    limit.handle(record)
-    assert record.exc_info == fields.get("exc_info")  # for other handlers
-    return stream.getvalue()
-
-
-def test_lines_about_connections_are_limited():
-    limit = LimitedHandler(io.StringIO(), most=2, period_s=10)
-    shown = [passed(limit, at) for at in (0.0, 1.0, 2.0, 9.9, 10.0, 10.5, 11.0)]
-    left_out = [
-        "it ended (2 lines about connections left out)\n",
-        "",
-        "it ended (1 lines about connections left out)\n",
-    ]
-    assert shown == ["it ended\n", "it ended\n", "", "", *left_out]
-    assert [passed(limit, 11.0, name="tppkit.sandbox.host") for _ in range(5)] == ["it ended\n"] * 5
-
-
-def test_an_error_has_one_traceback_in_a_period_and_each_line():
-    limit = LimitedHandler(io.StringIO(), period_s=10)
-
-    def shown(at: float, error: Exception) -> bool:
-        text = passed(limit, at, name="tppkit.sandbox.host", exc_info=(type(error), error, None))
-        assert text.startswith("it ended\n")
-        return type(error).__name__ in text
-
-    assert [shown(at, REFUSED) for at in (0.0, 1.0, 9.9, 10.0)] == [True, False, False, True]
-    assert shown(11.0, TransportError("archive.unusable", "full"))
-    assert shown(11.0, OSError("full"))

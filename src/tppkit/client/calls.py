@@ -381,8 +381,8 @@ class Calls:
         return self._interface.refusals.read(answer.body)
 
     def has_refusal(self, code: str) -> bool:
-        """Whether the error table of the interface has a code of the service."""
-        return any(row.peer_code == code for row in self._interface.refusals.rows)
+        """Whether the interface has a code of the service, which can otherwise be any text."""
+        return self._interface.refusals.has(code)
 
     def refusal_class(self, status: int, code: str | None) -> type[RequestRefused]:
         """The class of the error for a refusal."""

@@ -61,6 +61,9 @@ class RefusalRow(NamedTuple):
         return code == self.code or (self.code.endswith(".") and code.startswith(self.code))
 
 
+FAILURE = Refusal(500, "INTERNAL_SERVER_ERROR", "the request could not be handled")
+
+
 @dataclass(frozen=True, slots=True)
 class Refusals:
     """The error table of an interface and the form of its error body.
@@ -85,11 +88,15 @@ class Refusals:
         """
         fits = [row for row in self.rows if row.fits(error.code)]
         if not fits or isinstance(error, ConfigurationError):
-            return Refusal(500, "INTERNAL_SERVER_ERROR", "the request could not be handled")
+            return FAILURE
         row = max(fits, key=lambda row: len(row.code))
         if row.status >= 500:
             return Refusal(row.status, row.peer_code, "the request cannot be handled now")
         return Refusal(row.status, row.peer_code, f"{error.message} ({error.code})")
+
+    def has(self, peer_code: str) -> bool:
+        """Whether the table has a code of the interface, or it is that of a failure without a row."""
+        return peer_code == FAILURE.code or any(row.peer_code == peer_code for row in self.rows)
 
     @staticmethod
     def is_error(raw: bytes) -> bool:

@@ -29,7 +29,7 @@ from tppkit.httpsig.signing_string import message_components
 from tppkit.message import Answer, Message
 from tppkit.metrics import Count
 from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Route
-from tppkit.protocol.refusals import Refusal
+from tppkit.protocol.refusals import FAILURE, Refusal
 from tppkit.protocol.wire import Nothing
 from tppkit.seals import Seal, SealPolicy, VerifiedRequest, verify_request, verify_request_head
 from tppkit.web.answers import AnswerSeals
@@ -46,7 +46,6 @@ _LENGTH, _ENCODING, _CODING = "content-length", "content-encoding", "transfer-en
 _ROUTE_HEADERS = frozenset({"script-name", "path-info"})
 _MAX_SHOWN = 2048
 VerifyBody = Callable[[bytes], VerifiedRequest]
-_FAILURE = Refusal(500, "INTERNAL_SERVER_ERROR", "the request could not be handled")
 
 
 class SealGate:
@@ -280,7 +279,7 @@ class SealGate:
 
     def _refusal(self, error: Exception) -> Refusal:
         if not isinstance(error, TppkitError):
-            return _FAILURE
+            return FAILURE
         refusal = self._interface.refusals.refusal_for(error)
         row = self._explained.get(error.code)
         if refusal.status >= 500 or row is None:

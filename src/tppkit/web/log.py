@@ -37,11 +37,15 @@ def make_fields(
         "request_id": request_id,
         "organisation": printable(organisation),
         "code": code,
-        "method": printable(method[:_MAX_METHOD]),
-        "target": printable(target.partition("?")[0][:_MAX_TARGET]),
-        "peer": printable(peer[:_MAX_PEER]),
+        "method": _safe(method, _MAX_METHOD),
+        "target": _safe(target.partition("?")[0], _MAX_TARGET),
+        "peer": _safe(peer, _MAX_PEER),
         "interface": interface,
     }
+
+
+def _safe(text: str, limit: int) -> str:
+    return printable(text[:limit])[:limit]
 
 
 def write_line(level: int, fields: Fields, text: str, *args: object, error: BaseException | None = None) -> None:
