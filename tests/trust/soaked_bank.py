@@ -63,8 +63,8 @@ def main(folder: Path) -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=uvicorn.Server(config).run, args=([listening],), daemon=True).start()
     with (
-        Reloader(material, every=EVERY_S, on_reload=reports("material")),
-        Reloader(identity, every=EVERY_S, on_reload=reports("identity")),
+        Reloader(material, every=EVERY_S, count=reports("material")),
+        Reloader(identity, every=EVERY_S, count=reports("identity")),
         make_client(identity) as client,
     ):
         report(port=listening.getsockname()[1])

@@ -122,7 +122,7 @@ class SealGate:
         self._mount = mount
         # Read now: at the first refusal the process may have no file descriptor left.
         self._explained = dict(CODES) if brief else {}
-        failure = partial(self.answer, refusal=_FAILURE)
+        failure = partial(self.answer, refusal=FAILURE)
         self.answers = None if answers is None else AnswerSeals(answers, now=self.now, failure=failure)
         self._id_header = profile.request_id or interface.request_id or ""
         self._single = frozenset({_LENGTH, _ENCODING, _CODING, self._id_header})
