@@ -103,6 +103,7 @@ FAULTS = [
     ('prefix = "/../v1"', 4, "prefix"),
     ('profile = "berlin-grop"', 4, "did you mean berlin-group?"),
     ('approval_link = "scaPush"', 4, "scaRedirect, scaOAuth, startAuthorisation"),
+    ('answers = "rfc9412"', 4, "did you mean rfc9421?"),
     ("rules = 1", 4, "rules is not a table"),
     ("[rules]\npage_size = 0", 5, "from 1 to 1000"),
     ("[rules]\ntechnical_validation = 1", 5, "not true or false"),

@@ -146,6 +146,9 @@ def sandbox() -> None:
     callback=parsed(partial(read_profile, files=False)),
     help=f"The accepted dialect of seals, instead of the persona's: {', '.join(PROFILES)}.",
 )
+@click.option(
+    "--sign-answers", is_flag=True, help="Sign the answers of the PSD2 host: as the persona has it, else by RFC 9421."
+)
 @click.option("--pages-tls", is_flag=True, help="Serve the approval pages over HTTPS.")
 @click.option(
     "--callback-url",
@@ -270,6 +273,8 @@ def _announce(server: Any, ready_file: Path | None, as_json: bool) -> None:
         print_json(addresses)
     facts["persona"] = f"{server.sandbox.settings.bank.name}; choose another bank with --persona NAME"
     facts["seals"] = f"{profile.name} only; choose another dialect with --profile NAME"
+    if (signed := server.sandbox.settings.bank).signs_answers:
+        facts["answers"] = f"signed in the form {signed.answers} with {server.sandbox.pki}/bank-seal.pem"
     if server.sandbox.settings.has_inspector:
         facts["inspector"] = f"{server.addresses.control_url}/inspector"
     facts["new order"] = order_line(server)

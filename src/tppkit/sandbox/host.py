@@ -6,7 +6,7 @@
 4. Receive the body, bounded, and verify digest and seal.
 5. In one transaction: claim the request id, check a covered Date of a new request, run the handler, store its answer, and add the
    evidence to the outbox. A handler that does not write runs on a snapshot; then `Answer.before` runs in a separate transaction.
-6. After the commit, send the answer.
+6. After the commit, sign the answer if the bank does so, and send it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tppkit._clock import to_microseconds
 from tppkit._encoding import decode_base64, encode_base64
 from tppkit._text import printable
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, TppkitError
-from tppkit.message import Header, Message
+from tppkit.message import Answer, Header, Message
 from tppkit.protocol.adapted import filled
 from tppkit.protocol.endpoint import Auth, Interface, Route, is_streamed
 from tppkit.protocol.refusals import Refusal
@@ -35,6 +35,7 @@ from tppkit.protocol.wire import require_media_type, safe_name, unknown_fields_o
 from tppkit.sandbox.cell import Handler, HostCall, Services, StreamHandler
 from tppkit.sandbox.exchange import Exchange, exchange_of
 from tppkit.sandbox.request_log import without_secrets
+from tppkit.sandbox.signed_answers import SignAnswer
 from tppkit.sandbox.stream import Send, Stream
 from tppkit.web.caller import Authenticator, Caller, Pending
 from tppkit.web.replay import Bounds, Verdict
@@ -72,6 +73,7 @@ class Host:
         services: the services of the bank.
         settings: the settings of this bank for the interface.
         request_id: the header of the request's id, if it differs from the interface's.
+        sign: signs each answer, also refusals and repeated answers; None leaves them unsigned.
 
     Raises:
         ConfigurationError: `host.handlers`, a row has no handler or authenticator; `endpoint.streamed`, a handler of the wrong kind.
@@ -83,6 +85,7 @@ class Host:
     services: Services
     settings: Any = None
     request_id: str | None = None
+    sign: SignAnswer | None = None
     _by_row: Mapping[str, Handler[Any, Any] | StreamHandler[Any, Any]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -120,6 +123,8 @@ class Host:
             sent = await self._answer(source, receive)
         except Exception as e:  # noqa: BLE001  # logged, and answered with status 500 without details
             sent = self._refuse(source, e)
+        if self.sign is not None:
+            sent = self._signed(sent, source, self.sign)  # 6
         headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in sent.headers]
         if sent.stream is None and sent.status != 204:  # RFC 9110 section 8.6
             headers.append((b"content-length", str(len(sent.body)).encode()))
@@ -129,6 +134,16 @@ class Host:
                 await sent.stream.send(receive, send)
             else:
                 await send({"type": "http.response.body", "body": sent.body})
+
+    def _signed(self, sent: _Sent, source: Source, sign: SignAnswer) -> _Sent:
+        """Return the answer with its signature, over the request as received. Without one, nothing but a refusal is sent."""
+        try:
+            request = source.head()
+            body = b"" if request.method == "HEAD" else sent.body
+            return sent._replace(headers=sign(Answer(sent.status, sent.headers, body), request).headers)
+        except TppkitError as e:  # what it would cover of the request is malformed
+            _LOGGER.warning("  the answer is not signed: %s", without_secrets(printable(str(e))))
+            return sent if sent.status >= 400 else self._refuse(source, TppkitError("host.failed", ""))
 
     async def _answer(self, source: Source, receive: Receive) -> _Sent:
         head, route, exchange = source.head(), None, exchange_of(source.extensions)

@@ -66,6 +66,8 @@ class Sandbox:
         rules: the bank's rules, for example its instant cap and how long an execution takes; by default those of the persona.
         profile: the dialect of seals or its name in `PROFILES`; by default that of the persona.
         prefix: what the paths of the PSD2 interface begin with; by default what the persona has.
+        sign_answers: the bank signs its answers, as the persona has it, else in the form `rfc9421`. If it signs them, the clients of
+            this object require it.
 
     Attributes:
         pki: issues certificates.
@@ -84,6 +86,7 @@ class Sandbox:
     def __init__(
         self, *, pki: Pki | None = None, seed: int | None = None, persona: Persona | FilePath = "document",
         rules: BankRules | None = None, profile: SealProfile | str | None = None, prefix: str | None = None,
+        sign_answers: bool = False,
     ) -> None:  # fmt: skip
         self.pki = _process_pki() if pki is None else pki
         self._identities: dict[tuple[tuple[str, ...], str | None], Identity] = {}
@@ -93,8 +96,9 @@ class Sandbox:
             folder = self.directory / "pki"
             _write_pki(self.pki, folder)
             settings = SandboxSettings(
-                self.directory, pki=folder, seed=seed, persona=persona, rules=rules, profile=profile, prefix=prefix
-            )
+                self.directory, pki=folder, seed=seed, persona=persona, rules=rules, profile=profile, prefix=prefix,
+                sign_answers=sign_answers,
+            )  # fmt: skip
             urls = {row.name: _url(row.offset, tls=row.tls(settings) is not None) for row in LISTENERS}
             self._hosts = opened.enter_context(
                 SandboxHosts(
@@ -452,7 +456,7 @@ def _url(offset: int, *, tls: bool) -> str:
 def _write_pki(pki: Pki, folder: Path) -> None:
     """Write only the files that a bank reads; writing the whole PKI takes three times as long."""
     make_folder(folder)
-    for issued in (*pki.issuers, pki.server):
+    for issued in filter(None, (*pki.issuers, pki.server, pki.bank_seal)):
         write_files(folder, files_of(pki, issued))
     write_files(folder, (file for _, file in revocation_lists(pki, pki.issuers, at=pki.not_before)))
 

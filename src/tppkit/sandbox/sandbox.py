@@ -67,6 +67,7 @@ from tppkit.sandbox.queries import latest_time
 from tppkit.sandbox.request_view import SealDiagnoses
 from tppkit.sandbox.reset import Gate
 from tppkit.sandbox.revocations import CurrentQwacs, FolderRevocations
+from tppkit.sandbox.signed_answers import answer_signer
 from tppkit.sandbox.tls import ServerTls
 from tppkit.seals import PROFILES, SealPolicy, SealProfile
 from tppkit.seals.profiles import find_profile
@@ -100,6 +101,7 @@ class SandboxSettings:
         rules: the settings of this bank; None: those of the persona.
         profile: the dialect of seals or its name in `PROFILES`; None: that of the persona.
         prefix: what the paths begin with, for example `/v1`; None: what the persona has.
+        sign_answers: the PSD2 host signs its answers: as the persona has it, else in the form `rfc9421`.
         public_url: the address of the PSD2 host (https) or the approval pages (http) for clients; the other is on the adjacent port.
         dns: further names in the server certificate.
         roots_only: trust roots only, so that a client must send its intermediates.
@@ -111,7 +113,7 @@ class SandboxSettings:
         control_host: address that the control host listens on, with `control_token`; None: loopback.
         control_token: each control call must have it as `Authorization: Bearer`; at least 16 characters.
         faults: faults of interfaces from the start, each as `INTERFACE NAME [COUNT [ENDPOINT]]`.
-        bank: the persona with `rules`, `profile` and `prefix`.
+        bank: the persona with `rules`, `profile`, `prefix` and `sign_answers`.
         dialect: the dialect of seals, of `profile` or the persona.
 
     Raises:
@@ -135,6 +137,7 @@ class SandboxSettings:
     rules: BankRules | None = None
     profile: SealProfile | str | None = None
     prefix: str | None = None
+    sign_answers: bool = False
     public_url: str | None = None
     dns: tuple[str, ...] = ()
     roots_only: bool = False
@@ -157,6 +160,8 @@ class SandboxSettings:
         persona = load_persona(self.persona, dialects=PROFILES)
         dialect = find_profile(self.profile or persona.profile)
         bank = replace(persona, profile=dialect.name).changed(rules=self.rules, prefix=self.prefix)
+        if self.sign_answers and not bank.signs_answers:
+            bank = replace(bank, answers="rfc9421")
         object.__setattr__(self, "bank", bank)
         object.__setattr__(self, "dialect", dialect)
         object.__setattr__(self, "dns", tuple(map(parse_server_name, self.dns)))
@@ -208,7 +213,8 @@ class SandboxHosts:
         known_seals: `seals_by_id`, to which certificates may be added.
 
     Raises:
-        ConfigurationError: `pki.unusable`, `database.unusable`, `callback.networks`, `vault.key`, `gateway.key`, `trust.*`, `file.*`.
+        ConfigurationError: `pki.unusable`, `database.unusable`, `callback.networks`, `vault.key`, `gateway.key`, `trust.*`, `file.*`;
+            `sandbox.bank-seal`, `seal.*`, with `sign_answers`.
         FormatError: `file.unreadable`, `file.too-large`.
         ArchiveError: `archive.*`.
     """
@@ -259,10 +265,11 @@ class SandboxHosts:
         # Created on demand, because reading the system's authorities takes as long as the rest of the setup.
         http = cache(lambda: OutgoingHttp(receivers_tls(*roots), receivers))
         self.conformance = report = Conformance(now=lambda: self.clock.now())
+        sign = answer_signer(self.pki, bank.answers if bank.signs_answers else None, now=base_clock)
         cells = (
             psd2_cell(
                 Psd2Settings(bank.rules, approval_url, bank.interface), qwacs=qwacs, seals=seals, now=base_clock,
-                report=report, authorities=anchors.intermediates,
+                report=report, authorities=anchors.intermediates, sign=sign,
             ),
             legacy_cell(self.legacy, http=http, receivers=receivers, faults=self.faults, report=report),
             gateway_cell(gateway, http=http, report=report),

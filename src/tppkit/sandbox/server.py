@@ -234,7 +234,9 @@ class SandboxServer:
             tls, app = replace(self.sandbox.tls, mode=mode), row.app(self.sandbox)
             faulty = partial(self._expired_tls, tls, app.interface.name) if isinstance(app, Host) else None
             http = make_http_protocol(tls, instead=faulty)
-        return QuietServer(make_config(observed_app(row, self.sandbox, others=lines), http=http))
+        signs_date = row.name == "psd2" and self.settings.bank.answers == "cavage"
+        observed = observed_app(row, self.sandbox, others=lines)
+        return QuietServer(make_config(observed, http=http, date_header=not signs_date))
 
     def _expired_tls(self, tls: ServerTls, interface: str) -> ServerTls | None:
         """Return what a handshake with an expired certificate shows, if this fault is requested."""

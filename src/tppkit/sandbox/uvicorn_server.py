@@ -79,8 +79,8 @@ async def serve_until_stopped(
     await serve(servers, on_ready=on_ready)
 
 
-def make_config(app: Any, *, http: Any = BoundedHttp) -> uvicorn.Config:
-    """Make the server configuration of a host."""
+def make_config(app: Any, *, http: Any = BoundedHttp, date_header: bool = True) -> uvicorn.Config:
+    """Make the server configuration of a host; `date_header`: the server adds Date, not the application."""
     return uvicorn.Config(
         app,
         http=http,
@@ -89,6 +89,7 @@ def make_config(app: Any, *, http: Any = BoundedHttp) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
+        date_header=date_header,
         proxy_headers=False,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=2,

@@ -25,7 +25,7 @@ from tppkit._files import FilePath, read_bounded
 from tppkit._text import did_you_mean
 from tppkit.errors import ConfigurationError
 from tppkit.protocol.endpoint import Interface, RequiredHeader
-from tppkit.protocol.psd2.persona_file import MAX_PERSONA_BYTES, PREFIX_FORM, PersonaFault, read_persona
+from tppkit.protocol.psd2.persona_file import ANSWERS, MAX_PERSONA_BYTES, PREFIX_FORM, PersonaFault, read_persona
 from tppkit.protocol.psd2.persona_rows import adapted_interface
 from tppkit.protocol.psd2.rules import BankRules
 
@@ -43,6 +43,7 @@ class Persona:
         source: where the bank's documents show them.
         profile: the name of its dialect of seals.
         prefix: what its paths begin with, for example `/psd2/v1`.
+        answers: how the bank signs its answers: `none`, `rfc9421` or `cavage`.
         rules: what the bank decides by itself.
         interface: its endpoints and errors.
 
@@ -57,6 +58,12 @@ class Persona:
     prefix: str
     rules: BankRules
     interface: Interface
+    answers: str = ANSWERS[0]
+
+    @property
+    def signs_answers(self) -> bool:
+        """Whether the bank signs its answers."""
+        return self.answers != ANSWERS[0]
 
     def changed(self, *, rules: BankRules | None = None, prefix: str | None = None) -> Persona:
         """Return the persona with other rules, or with another beginning of its paths.
@@ -125,7 +132,7 @@ def parse_persona(raw: bytes, *, dialects: Collection[str] = ()) -> Persona:
         raise ConfigurationError("persona.invalid", f"the persona has {count}: {'; '.join(map(str, faults))}")
     return Persona(
         name=found.name, source=found.source, profile=found.profile, prefix=found.prefix, rules=found.rules,
-        interface=adapted_interface(found),
+        interface=adapted_interface(found), answers=found.answers,
     )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ _MAX_DEPTH = 8
 
 APPROVAL_LINKS = ("scaRedirect", "scaOAuth", "startAuthorisation")
 CONSENT_FIELDS = ("status", "consentStatus")
+ANSWERS = ("none", "rfc9421", "cavage")  # how the bank signs its answers; the first by default
 # What the handler of a row knows in addition to the fields of the document.
 FACTS: Mapping[str, frozenset[str]] = {
     "initiate_payment": frozenset({"self", "status", "approval"}),
@@ -68,7 +69,7 @@ _FORMS = {
 _Form = re.Pattern[str] | Collection[str]
 _TOP: Mapping[str, _Form] = {
     "name": _SLUG, "source": _ANY, "profile": _SLUG, "prefix": PREFIX_FORM, "approval_link": APPROVAL_LINKS,
-    "consent_field": CONSENT_FIELDS,
+    "consent_field": CONSENT_FIELDS, "answers": ANSWERS,
 }  # fmt: skip
 # Headers with a meaning of their own for the seal, the connection or the interface.
 _OWN = frozenset(
@@ -132,6 +133,7 @@ class PersonaFile:
     prefix: str
     approval_link: str
     consent_field: str
+    answers: str
     rules: BankRules
     refusals: Mapping[str, tuple[int, str]]
     payment_states: States
@@ -200,7 +202,7 @@ class _Reader:
         """Read the whole file; the value is used only if there are no faults."""
         tables = ("rules", "refusals", "payment_status", "consent_status", "endpoints")
         self.known((), table, (*_TOP, *tables))
-        texts = dict.fromkeys(_TOP, "")
+        texts, table = dict.fromkeys(_TOP, ""), {"answers": ANSWERS[0], **table}
         for name, form in {**_TOP, "profile": self._dialects or _TOP["profile"]}.items():
             if name in table:
                 texts[name] = self.text((name,), table[name], form)

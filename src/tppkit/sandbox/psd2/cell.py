@@ -24,6 +24,7 @@ from tppkit.sandbox.psd2.payments import execute_payments
 from tppkit.sandbox.psd2.settings import Psd2Settings
 from tppkit.sandbox.queries import LatestTime
 from tppkit.sandbox.second_payment import WINDOW, SecondPayments
+from tppkit.sandbox.signed_answers import SignAnswer
 from tppkit.seals import SealPolicy
 from tppkit.web import SealGate
 from tppkit.web.caller import QwacPolicy
@@ -41,7 +42,7 @@ _DECISIONS = tuple(
 
 def psd2_cell(
     settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, now: Clock, report: Conformance,
-    authorities: Iterable[EidasCertificate] = (),
+    authorities: Iterable[EidasCertificate] = (), sign: SignAnswer | None = None,
 ) -> Cell:  # fmt: skip
     """Make the cell: the PSD2 host, the approval pages, and the control routes for payments and consents.
 
@@ -52,6 +53,7 @@ def psd2_cell(
         now: the real time, at which both are verified.
         report: counts the rules that clients break.
         authorities: the bank's intermediate authorities.
+        sign: signs each answer; None leaves them unsigned.
     """
     id_header = seals.profile.request_id or settings.interface.request_id or ""
     judge = Psd2Judge(report, settings.interface, request_id=id_header, authorities=authorities)
@@ -67,7 +69,7 @@ def psd2_cell(
     def hosts(services: Services) -> Mapping[str, Host]:
         host = Host(
             interface=settings.interface, handlers=_HANDLERS, authenticators={Auth.QWAC: gate, Auth.SEAL: gate}, services=services,
-            settings=settings, request_id=seals.profile.request_id,
+            settings=settings, request_id=seals.profile.request_id, sign=sign,
         )  # fmt: skip
         return {"psd2": host}
 
