@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +22,7 @@ from tppkit.trust import PathVerifier, RevocationChecker, RevocationEvidence, ma
 RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 NEXT_DAY = RECEIVED + timedelta(days=1)
 STREAM = "5a" * 16
+TOOLS = ("bash", "openssl", "cat", "cp", "date", "mktemp", "od", "rm", "tr")
 TARGET = "/psd2/v1/payments/sepa-credit-transfers"
 
 
@@ -83,12 +85,17 @@ def sealed(sealed_once: tuple[Path, Head], tmp_path: Path) -> tuple[Path, Head]:
 
 
 @pytest.fixture(scope="session")
-def received(pki: Pki, seal: Seal) -> Callable[..., EvidenceRecord]:
-    """Makes the record of a number as a bank does that checks revocation."""
+def checked(pki: Pki) -> PathVerifier:
+    """Trust with a revocation list of every authority."""
     answers = sum(
         (parse_revocation(pki.crl(one, at=RECEIVED), name="crl") for one in pki.issuers), RevocationEvidence()
     )
-    checked = PathVerifier(make_anchors(pki.authorities), revocation=RevocationChecker(evidence=answers))
+    return PathVerifier(make_anchors(pki.authorities), revocation=RevocationChecker(evidence=answers))
+
+
+@pytest.fixture(scope="session")
+def received(pki: Pki, seal: Seal, checked: PathVerifier) -> Callable[..., EvidenceRecord]:
+    """Makes the record of a number as a bank does that checks revocation."""
     policy = SealPolicy(checked)
 
     def receive(number: int, **columns: str) -> EvidenceRecord:
@@ -100,3 +107,19 @@ def received(pki: Pki, seal: Seal) -> Callable[..., EvidenceRecord]:
         return make_record(verified, http_status=201, qwac_path=path, **columns)
 
     return receive
+
+
+@pytest.fixture
+def verify(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], tuple[int, str]]:
+    """Runs `verify.sh` where there is nothing but bash, openssl and a few commands of coreutils."""
+    tools = tmp_path_factory.mktemp("tools")
+    for name in TOOLS:
+        (tools / name).symlink_to(str(shutil.which(name)))
+
+    def run(folder: Path) -> tuple[int, str]:
+        command = ["env", "-i", f"PATH={tools}", "bash", str(folder / "verify.sh")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.stderr == ""
+        return done.returncode, done.stdout
+
+    return run

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
 from datetime import UTC, datetime
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -22,7 +20,6 @@ from tppkit.evidence.sealing import seal_archive
 
 AT, NEXT_DAY = datetime(2026, 6, 1, 12, 0, tzinfo=UTC), datetime(2026, 6, 2, 12, 0, tzinfo=UTC)
 STREAM = "5a" * 16
-TOOLS = ("bash", "openssl", "cat", "cp", "date", "mktemp", "od", "rm", "tr")
 
 
 @pytest.fixture(scope="module")
@@ -38,22 +35,6 @@ def sealed(tmp_path_factory, pki, received):
 
     assert len(list(stamp_archive(folder, TSA, fetch=authority(pki)))) == 1
     return folder
-
-
-@pytest.fixture
-def verify(tmp_path_factory):
-    """Runs `verify.sh` where there is nothing but bash, openssl and a few commands of coreutils."""
-    tools = tmp_path_factory.mktemp("tools")
-    for name in TOOLS:
-        (tools / name).symlink_to(str(shutil.which(name)))
-
-    def run(folder: Path) -> tuple[int, str]:
-        command = ["env", "-i", f"PATH={tools}", "bash", str(folder / "verify.sh")]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        assert done.stderr == ""
-        return done.returncode, done.stdout
-
-    return run
 
 
 @pytest.fixture

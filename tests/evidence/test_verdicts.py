@@ -21,8 +21,8 @@ NOT_OF_RECORDS = """
 """
 # What breaks a rule, is malformed or is disproved.
 DISPROVING = """
-    callback certificate der digest form-data header json jws key key-id name organization-identifier profile qcstatements record role seal
-    signature structured revocation trust
+    answer callback certificate der digest form-data header json jws key key-id name organization-identifier profile qcstatements record
+    role seal signature structured revocation trust
 """
 
 

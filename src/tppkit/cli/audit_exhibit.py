@@ -23,6 +23,7 @@ from tppkit.errors import ArchiveError, ConfigurationError, FormatError, Verific
 from tppkit.evidence.exhibit import FAILS, HOLDS, Exhibit, examine, write_bundle
 from tppkit.evidence.heads import head_object
 from tppkit.evidence.lookup import find_record
+from tppkit.evidence.record import Kind
 from tppkit.evidence.results import row_object
 from tppkit.evidence.runner import Endpoints
 from tppkit.evidence.verdicts import Verdict
@@ -127,7 +128,7 @@ def _lines(exhibit: Exhibit) -> Iterator[str]:
     yield Raw(colored(f"record {record.seq}: {state}", holds=verdict.code is None))
     yield f"received {format_time(record.received_at)} (clock: {record.clock_source}), connection {record.session_id or 'unknown'}"
     yield f"  {record.method} {record.target}"
-    yield from (f"  {line}" for line in record.header_block.decode("latin-1").split("\r\n") if line)
+    yield from (f"  {line}" for line in record.header_block.decode("latin-1").split("\r\n")[:-1])
     yield f"  signature: {record.signature_raw.decode('latin-1')}"
     yield from ("", *(f"  {line}" for line in _body(exhibit)), "")
     yield f"answered {record.http_status or 'unknown'} {record.error_code or ''}".rstrip()
@@ -135,7 +136,8 @@ def _lines(exhibit: Exhibit) -> Iterator[str]:
     if exhibit.verdict.key is not None:
         yield from ("key of the service", f"  {exhibit.verdict.key}")
     else:
-        yield from (*_certificate("seal", exhibit.seal), *_certificate("connection", exhibit.qwac))
+        yield from _certificate("seal", exhibit.seal)
+        yield from _certificate("connection", exhibit.qwac) if record.kind != Kind.ANSWER else ()
     yield "checks"
     for number, step in enumerate(exhibit.steps, 1):
         line = f"  {number} {step.state:11}  {step.name}{f': {step.why}' if step.why else ''}"

@@ -5,6 +5,7 @@ with EvidenceArchive(folder, stream_id=uuid4().hex) as archive:
 for row in audit_archive(folder, paths=PathVerifier(anchors)): ...
 """
 
+from tppkit.evidence.answers import make_answer_record
 from tppkit.evidence.archive import EvidenceArchive
 from tppkit.evidence.audit import audit_archive, audit_archives
 from tppkit.evidence.checks import RecordVerdict
@@ -16,5 +17,5 @@ from tppkit.evidence.verdicts import Verdict
 
 __all__ = [
     "AuditPlan", "AuditResult", "EvidenceArchive", "EvidenceRecord", "Head", "RecordVerdict", "Shard", "Verdict", "audit_archive",
-    "audit_archives", "make_record", "make_sent_record", "parse_head",
+    "audit_archives", "make_answer_record", "make_record", "make_sent_record", "parse_head",
 ]  # fmt: skip

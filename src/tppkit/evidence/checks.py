@@ -21,14 +21,23 @@ from tppkit._files import FilePath
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import Finding, FormatError, SignatureRejected, TppkitError
 from tppkit.evidence.algorithms import ALREADY, NEVER, Proof, end_of_seal, ended_message
+from tppkit.evidence.answers import read_answer, read_answer_seal, verify_answer_record
 from tppkit.evidence.columns import UNCERTIFIED
 from tppkit.evidence.material import NO_QWAC, REMEMBERED, Certificates, Failure, Material
-from tppkit.evidence.record import KINDS, BodyState, EvidenceRecord, read_header_block
+from tppkit.evidence.record import KINDS, BodyState, EvidenceRecord, Kind, read_header_block
 from tppkit.evidence.table import Columns, Entry, entries, leaves
 from tppkit.evidence.verdicts import Verdict, verdict_of
 from tppkit.httpsig.signing_string import message_components
 from tppkit.message import Header, Message
-from tppkit.seals import PROFILES, SealPolicy, SealProfile, VerifiedHead, verify_request, verify_request_head
+from tppkit.seals import (
+    ANSWER_PROFILES,
+    PROFILES,
+    SealPolicy,
+    SealProfile,
+    VerifiedHead,
+    verify_request,
+    verify_request_head,
+)
 from tppkit.seals.policy import Paths
 from tppkit.seals.verify import read_seal
 from tppkit.trust import TrustedPath, Window
@@ -73,6 +82,7 @@ class RecordVerdict(NamedTuple):
         key: name and SHA-256 of the key of a callback or login GET, which have no certificate; None for others.
         end: when the proof ends, because an algorithm of the signatures ends and no stamp of a later one proves the record.
         clock_source: the clock of the time of receipt.
+        kind: the kind of the signed message; see `record.Kind`.
         signed: the signed string, if the record does not hold, and is the first that this process finds to fail so.
     """
 
@@ -103,11 +113,14 @@ class RecordVerdict(NamedTuple):
     key: str | None = None
     end: datetime = NEVER
     clock_source: str | None = None
+    kind: int | None = None
     signed: str | None = None
 
     @property
     def owner(self) -> str | None:
-        """Within what the request id is unique, if the record passed: the organisation, or the address of a callback."""
+        """Within what the request id is unique, if the record passed: the organisation, or the address of a callback. None for answers."""
+        if self.kind == Kind.ANSWER:  # a bank may answer one request twice
+            return None
         if self.key is None:
             return self.organization_identifier
         return self.target if self.verdict is Verdict.PASSED else None
@@ -137,7 +150,7 @@ def _examined(leaf: str | None, entry: Entry, at: datetime, failures: Sequence[F
         entry.line, verdict, deciding, tuple(dict.fromkeys(failures)), entry.seq, entry.stream_id, entry.received_at, at,
         entry.x_request_id, entry.payment_ref, entry.method, entry.target, entry.http_status, entry.profile, previous=entry.previous,
         leaf=leaf, is_intact=entry.leaf in (None, leaf), content=f"{entry.method} {entry.target} {entry.body_sha256}",
-        clock_source=entry.clock_source, **found,
+        clock_source=entry.clock_source, kind=entry.kind, **found,
     )  # fmt: skip
 
 
@@ -246,9 +259,9 @@ class Checks:
         material = self._certificates.judge(entry, at, proof)  # 3
         failures += material.failures
         end = material.end
-        dialect = PROFILES.get(entry.profile)
-        if dialect is None or entry.kind != KINDS[dialect.format]:
-            failures.append(_unknown_dialect(entry, dialect))
+        dialect = dialect_of(entry)
+        if dialect is None:
+            failures.append(_unknown_dialect(entry))
         elif material.seal is not None:
             try:  # 4, 5
                 _require_verdict(entry)
@@ -298,14 +311,18 @@ class Checks:
     def _verify_seal(self, entry: Entry, dialect: SealProfile, material: Material, at: datetime) -> datetime:
         """Verify the seal, and return when its algorithm ends."""
         policy, seal = self._policy(dialect), cast("EidasCertificate", material.seal)
-        message, block = self._message(entry, policy.profile, seal)
-        verify = verify_request_head if _is_redacted(entry) else verify_request
-        verified = verify(message, qwac=material.qwac, at=at, policy=policy)
-        verify_agreement(entry, verified, block)
-        key = dialect.name, seal.sha256, verified.parameters.algorithm
+        if entry.kind == Kind.ANSWER:
+            parameters = verify_answer_record(entry, seal, policy=policy, at=at, has_body=not _is_redacted(entry))
+        else:
+            message, block = self._message(entry, policy.profile, seal)
+            verify = verify_request_head if _is_redacted(entry) else verify_request
+            verified = verify(message, qwac=material.qwac, at=at, policy=policy)
+            verify_agreement(entry, verified, block)
+            parameters = verified.parameters
+        key = dialect.name, seal.sha256, parameters.algorithm
         end = self._ends.get(key)
         if end is None:
-            end = end_of_seal(policy.profile, verified.parameters.algorithm, seal)
+            end = end_of_seal(policy.profile, parameters.algorithm, seal)
             self._ends.put(key, end)
         return end
 
@@ -331,8 +348,11 @@ class Checks:
     def _signed_string(self, entry: Entry, dialect: SealProfile, seal: EidasCertificate) -> str | None:
         policy = self._policy(dialect)
         with suppress(TppkitError, KeyError):  # a field of the seal is missing
-            message, _ = self._message(entry, policy.profile, seal)
-            signed = read_seal(message, message_components(message)[0], policy).signing_string
+            if entry.kind == Kind.ANSWER:
+                signed = read_answer_seal(*read_answer(entry, seal, dialect), policy).signing_string
+            else:
+                message, _ = self._message(entry, policy.profile, seal)
+                signed = read_seal(message, message_components(message)[0], policy).signing_string
             return signed[:_MAX_SIGNED_SHOWN].decode("utf-8", "replace")
         return None
 
@@ -353,8 +373,14 @@ class Checks:
         return "role.missing", f"the request needs the role {role}, but the QWAC has {has}"
 
 
+def dialect_of(record: Entry | EvidenceRecord) -> SealProfile | None:
+    """Return the dialect of a sealed message; None if the record is of another kind, or its dialect is unknown."""
+    dialect = (ANSWER_PROFILES if record.kind == Kind.ANSWER else PROFILES).get(record.profile)
+    return dialect if dialect is not None and record.kind in (Kind.ANSWER, KINDS[dialect.format]) else None
+
+
 def verify_columns(record: EvidenceRecord) -> SealProfile:
-    """Check what a single record shows without its seal: steps 1 and 2, and that its kind and dialect are known.
+    """Check what the record of a request shows without its seal: steps 1 and 2, and that its kind and dialect are known.
 
     Returns:
         The dialect of its seal.
@@ -365,9 +391,9 @@ def verify_columns(record: EvidenceRecord) -> SealProfile:
     """
     if record.kept_leaf not in (None, record.leaf):
         raise SignatureRejected(*CHANGED)
-    dialect = PROFILES.get(record.profile)
-    if dialect is None or record.kind != KINDS[dialect.format]:
-        raise FormatError(*_unknown_dialect(record, dialect))
+    dialect = dialect_of(record)
+    if dialect is None or dialect.for_answers:
+        raise FormatError(*_unknown_dialect(record))
     _require_verdict(record)
     if fault := _body_failure(record):
         raise SignatureRejected(*fault)
@@ -381,8 +407,9 @@ def _require_verdict(record: Entry | EvidenceRecord) -> None:
         raise FormatError("record.malformed", f"the record's verdict is {record.verdict[:40]!r}, not 'holds'")
 
 
-def _unknown_dialect(record: Entry | EvidenceRecord, dialect: SealProfile | None) -> Failure:
-    if dialect is None and record.kind in KINDS.values():
+def _unknown_dialect(record: Entry | EvidenceRecord) -> Failure:
+    known = ANSWER_PROFILES if record.kind == Kind.ANSWER else PROFILES
+    if record.profile not in known and record.kind in (Kind.ANSWER, *KINDS.values()):
         return "record.unknown-profile", f"the record names the profile {record.profile[:40]!r}"
     return "record.unknown-kind", f"the record is of kind {record.kind}, which this version cannot verify"
 

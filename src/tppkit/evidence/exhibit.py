@@ -20,15 +20,16 @@ from tppkit._clock import from_microseconds
 from tppkit._files import PRIVATE, FilePath, as_path, new_folder, read_bounded, regular_only, write_new
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import FormatError, TppkitError, VerificationError
+from tppkit.evidence.answers import read_answer, read_answer_seal
 from tppkit.evidence.audit import stamp_paths
-from tppkit.evidence.checks import Checks, RecordVerdict
+from tppkit.evidence.checks import Checks, RecordVerdict, dialect_of
 from tppkit.evidence.columns import UNCERTIFIED
 from tppkit.evidence.files import answer_file, load_certificate
 from tppkit.evidence.lookup import FoundRecord, Place, prove_place
-from tppkit.evidence.record import EvidenceRecord
+from tppkit.evidence.record import EvidenceRecord, Kind
 from tppkit.evidence.verdicts import is_unproved, step_of
 from tppkit.httpsig.signing_string import message_components
-from tppkit.seals import PROFILES, SealPolicy
+from tppkit.seals import SealPolicy
 from tppkit.seals.policy import Paths
 from tppkit.seals.verify import ReadSeal, read_seal
 
@@ -150,6 +151,8 @@ def _steps(
         skipped[4] = "the seal does not hold"
     if verdict.key is not None:
         skipped[5] = "a callback needs no role"
+    elif verdict.kind == Kind.ANSWER:
+        skipped[5] = "an answer needs none; its seal is one of a bank (PSP_AS)"
     elif qwac is None:
         skipped[5] = "the certificate of the connection is missing or damaged"
     elif not needs_role:
@@ -167,7 +170,7 @@ def _steps(
 
 def _read_signed(exhibit: Exhibit, paths: Paths) -> ReadSeal:
     """Return the signing string and the signature of a record, which need not hold."""
-    record, profile = exhibit.record, PROFILES.get(exhibit.record.profile)
+    record, profile = exhibit.record, dialect_of(exhibit.record)
     if record.kind in UNCERTIFIED:
         raise FormatError(
             "record.unknown-kind",
@@ -177,6 +180,8 @@ def _read_signed(exhibit: Exhibit, paths: Paths) -> ReadSeal:
         raise FormatError("record.unknown-profile", f"the record names the profile {record.profile[:40]!r}")
     if exhibit.seal is None:
         raise FormatError("record.certificate", "the certificate of the seal is missing or damaged")
+    if record.kind == Kind.ANSWER:
+        return read_answer_seal(*read_answer(record, exhibit.seal, profile), SealPolicy(paths, profile=profile))
     message = record.to_message(exhibit.seal, profile=profile)
     return read_seal(message, message_components(message)[0], SealPolicy(paths, profile=profile))
 

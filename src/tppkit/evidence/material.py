@@ -15,6 +15,7 @@ from tppkit.certificates import EidasCertificate, Use
 from tppkit.errors import Finding, FormatError, Severity, SignatureRejected, TppkitError
 from tppkit.evidence.algorithms import NEVER, Proof, end_of_chain
 from tppkit.evidence.files import load_answers, load_certificate
+from tppkit.evidence.record import Kind
 from tppkit.evidence.table import Entry
 from tppkit.seals.policy import Paths
 from tppkit.trust import TrustMaterial
@@ -70,7 +71,10 @@ class Certificates:
             proof: what a time stamp proves about it, or None.
         """
         day = entry.received_at // _DAY
-        key = entry.seal_cert, entry.qwac_cert, entry.chain, entry.answers, entry.lists, day, proof
+        uses: list[tuple[str | None, Use]] = [(entry.seal_cert, Use.QSEALC)]
+        if entry.kind != Kind.ANSWER:  # the bank's connection is not part of its answer
+            uses.append((entry.qwac_cert, Use.QWAC))
+        key = len(uses), entry.seal_cert, entry.qwac_cert, entry.chain, entry.answers, entry.lists, day, proof
         known = self._known.get(key)
         if known is not None and known.not_before <= at <= known.not_after:
             return known
@@ -81,7 +85,6 @@ class Certificates:
         judge, failures = self._paths_for(entry, at)
         paths = []
         certificates: list[EidasCertificate | None] = [None, None]
-        uses: tuple[tuple[str | None, Use], ...] = ((entry.seal_cert, Use.QSEALC), (entry.qwac_cert, Use.QWAC))
         for place, (stored, use) in enumerate(uses):
             try:
                 if stored is None:
@@ -125,7 +128,7 @@ class Certificates:
         above: Sequence[EidasCertificate], proven_at: datetime,
     ) -> Iterator[Finding]:  # fmt: skip
         """Warn of a revocation after the time of receipt, which its owner states, and before the time that is proven."""
-        for certificate, (_, use) in zip(certificates, uses, strict=True):
+        for certificate, (_, use) in zip(certificates, uses, strict=False):
             try:
                 if certificate is not None:
                     self._paths.verify_use(certificate, as_=use, at=proven_at, intermediates=above)

@@ -8,7 +8,7 @@ redacted later without changing the leaf. Each record names the leaf of the one 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import IntEnum
@@ -49,11 +49,12 @@ _COLUMNS, _HASHED_COLUMNS = attrgetter(*FORMS), attrgetter(*_HASHED)
 
 
 class Kind(IntEnum):
-    """The kind of the signed message; 4 is for the seals of answers."""
+    """The kind of the signed message."""
 
     CAVAGE_REQUEST = 1
     RFC9421_REQUEST = 2
     CALLBACK = 3
+    ANSWER = 4
     JWS_REQUEST = 5
     LOGIN = 6
 
@@ -73,7 +74,7 @@ class BodyState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRecord:
-    """A stored verified request.
+    """A stored verified request, or a verified answer with the covered parts of its request.
 
     Attributes:
         v: schema version, 1.
@@ -88,7 +89,8 @@ class EvidenceRecord:
         payment_ref: the payment of the request, or None.
         method: as on the wire.
         target: path and query as on the wire.
-        header_block: the covered header lines as received, `Name: value` each ended by CR LF, in wire order, as bytes.
+        header_block: the covered header lines as received, `Name: value` each ended by CR LF, in wire order, as bytes. For an answer,
+            an empty line and the covered lines of its request follow.
         signature_raw: the whole value of the header with the signature, as bytes.
         signing_input_sha256: hexadecimal SHA-256 of the signing string; shows differences between versions of this software.
         body: the raw body, or None if it is not in the record.
@@ -301,12 +303,6 @@ def make_record(
         qwac_path: how the QWAC was verified, `Caller.qwac_path`: its authorities, and the answers about its revocation.
     """
     paths = [verified.path, *([qwac_path] if qwac_path else [])]
-    chain = [*verified.chain[1:], *(qwac_path.chain[1:] if qwac_path else ())]
-    named = (verified.seal, *([verified.qwac] if verified.qwac else []), *chain)
-    answers = {name: der for path in paths for name, der in path.answers.items()}
-    if qwac_path is None or not all(_is_proven(path, answers) for path in paths):
-        answers = {}
-    lists = {name: xml for path in paths for name, xml in path.lists.items()}
     return EvidenceRecord(
         **_request_columns(verified.unverified_message, verified.profile, verified.covered.keys(), verified.request_id),
         received_at=verified.at,
@@ -314,20 +310,43 @@ def make_record(
         session_id=session_id,
         payment_ref=payment_ref,
         signing_input_sha256=hashlib.sha256(verified.signing_string).hexdigest(),
-        seal_cert=verified.seal.sha256,
-        qwac_cert=verified.qwac.sha256 if verified.qwac else None,
-        chain=tuple(dict.fromkeys(certificate.sha256 for certificate in chain)),
+        **certificate_columns(
+            verified.seal, verified.qwac, paths=paths, at=verified.at, keeps_answers=qwac_path is not None
+        ),
         http_status=http_status,
         error_code=error_code,
-        answers=tuple(sorted(answers)) or None,
-        lists=tuple(sorted(lists)) or None,
         consent_ref=consent_ref,
-        files={
+    )
+
+
+def certificate_columns(
+    seal: EidasCertificate, qwac: EidasCertificate | None, *, paths: Sequence[TrustedPath], at: datetime, keeps_answers: bool = True
+) -> dict[str, Any]:  # fmt: skip
+    """Return the columns about certificates, and the files that they name.
+
+    Args:
+        seal: the certificate of the seal.
+        qwac: that of the connection, or None.
+        paths: how they were verified.
+        at: the time of receipt.
+        keeps_answers: name the answers about revocation, if they prove all paths good.
+    """
+    chain = [certificate for path in paths for certificate in path.chain[1:]]
+    named = (seal, *([qwac] if qwac else []), *chain)
+    answers = {name: der for path in paths for name, der in path.answers.items()}
+    if not keeps_answers or not all(_is_proven(path, answers) for path in paths):
+        answers = {}
+    lists = {name: xml for path in paths for name, xml in path.lists.items()}
+    return {
+        "seal_cert": seal.sha256, "qwac_cert": qwac.sha256 if qwac else None,
+        "chain": tuple(dict.fromkeys(certificate.sha256 for certificate in chain)),
+        "answers": tuple(sorted(answers)) or None, "lists": tuple(sorted(lists)) or None,
+        "files": {
             **{certificate_file(one.sha256): one.der for one in named},
-            **{answer_file(name, verified.at): der for name, der in answers.items()},
+            **{answer_file(name, at): der for name, der in answers.items()},
             **{list_file(name): xml for name, xml in lists.items()},
         },
-    )
+    }  # fmt: skip
 
 
 def make_sent_record(
@@ -368,13 +387,17 @@ def make_sent_record(
 def _request_columns(message: Message, profile: SealProfile, covered: Set[str], request_id: str) -> dict[str, Any]:
     # If the signature has two headers, one has its own column and the other is stored with the covered ones.
     kept = covered | profile.carriers - {profile.carrier.lower()}
-    block = "".join(f"{name}: {value}\r\n" for name, value in message.headers if name.lower() in kept)
     return {
         "v": SCHEMA, "kind": int(KINDS[profile.format]), **UNPLACED, "x_request_id": request_id,
         "method": message.method, "target": message.target,  # stored even if the seal does not cover them
-        "header_block": block.encode("latin-1"), "signature_raw": message.values(profile.carrier)[0].encode("latin-1"),
+        "header_block": header_lines(message.headers, kept), "signature_raw": message.values(profile.carrier)[0].encode("latin-1"),
         "profile": profile.name, "verdict": "holds", "software": SOFTWARE, **body_columns(message.body),
     }  # fmt: skip
+
+
+def header_lines(headers: Iterable[Header], names: Set[str]) -> bytes:
+    """Return the lines of the headers with these names, in lower case, as in `header_block`."""
+    return "".join([f"{name}: {value}\r\n" for name, value in headers if name.lower() in names]).encode("latin-1")
 
 
 def body_columns(body: bytes) -> dict[str, Any]:

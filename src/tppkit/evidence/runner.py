@@ -26,6 +26,7 @@ from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import ArchiveError
 from tppkit.evidence.algorithms import policy_digest
 from tppkit.evidence.checks import Checks, RecordVerdict, Selection
+from tppkit.evidence.record import Kind
 from tppkit.evidence.results import MAX_FIRST_FAILURES, Totals
 from tppkit.evidence.segments import Progress, Segment, State
 from tppkit.evidence.stream import NOT_IN_STREAM, AcceptedRequests, Stream, in_stream
@@ -276,6 +277,7 @@ def _examine(
                 endpoint, role = "", None
                 if row.method is not None and row.target is not None:
                     endpoint, role = endpoints.find(row.method, row.target)
+                    endpoint = f"answer to {endpoint}" if row.kind == Kind.ANSWER else endpoint
                 totals.add(row, archive=archive, endpoint=endpoint, max_failures=plan.max_failures)
                 totals.unstamped += segment.proof is None
                 lines.append(cells(row))

@@ -79,7 +79,9 @@ named() { # what, the column in hexadecimal, the file
 }
 named 'the signing string' "${column_signing_input_sha256-}" signing-string.txt
 named 'the certificate of the seal' "${column_seal_cert-}" seal.der
-named 'the certificate of the connection' "${column_qwac_cert-}" qwac.der
+parties=(seal qwac)
+[[ ${column_kind-} == 4 ]] && parties=(seal) # the answer of a bank
+[[ ${column_kind-} == 4 ]] || named 'the certificate of the connection' "${column_qwac_cert-}" qwac.der
 encoded=$(openssl base64 -A -in signature.bin) url=$(openssl base64 -A -in signature.bin | tr -d = | tr +/ -_)
 header=$(raw "${column_signature_raw-}" | tr -d '\000')
 [[ -s signature.bin && ($header == *"$encoded"* || $header == *"$url"*) ]] && holds 'the record names the signature' || fails 'the record names the signature'
@@ -111,7 +113,7 @@ fi
 
 # 4. The signature is of the signing string, by the key of the seal.
 pem() { openssl x509 -inform DER -in "$1" -outform PEM; }
-for name in seal qwac seal-anchor qwac-anchor; do pem "$name.der" > "$work/$name.pem"; done
+for name in "${parties[@]}" "${parties[@]/%/-anchor}"; do pem "$name.der" > "$work/$name.pem"; done
 openssl x509 -in "$work/seal.pem" -noout -pubkey > "$work/key.pem"
 integer() {
     local digits=$1
@@ -135,9 +137,9 @@ done
 [[ -z $method ]] && openssl pkeyutl -verify -pubin -inkey "$work/key.pem" -rawin -in signing-string.txt -sigfile signature.bin > /dev/null && method=Ed25519
 [[ -n $method ]] && holds 'the signature is of the signing string, by the key of the seal' || fails 'the signature is of the signing string, by the key of the seal'
 
-# 5. Both certificates lead to their authorities at the time of receipt, and name the same organisation.
+# 5. The certificates lead to their authorities at the time of receipt, and name the same organisation.
 for file in seal-anchor.der qwac-anchor.der authorities/*.der; do pem "$file"; done > "$work/authorities.pem"
-for name in seal qwac; do
+for name in "${parties[@]}"; do
     claim="the certificate ($name) leads to its authority at the time of receipt"
     [[ $(sha256 $name-anchor.der) != "$(sha256 $name.der)" ]] \
         && openssl verify -attime "$at" -partial_chain -CAfile "$work/$name-anchor.pem" -untrusted "$work/authorities.pem" "$work/$name.pem" > /dev/null \
@@ -149,7 +151,9 @@ organisation() {
         < <(openssl x509 -in "$work/$1.pem" -noout -subject -nameopt multiline,-align)
     printf '%s' "$found"
 }
-[[ -n $(organisation seal) && $(organisation seal) == "$(organisation qwac)" ]] && holds 'both certificates name one organisation' || fails 'both certificates name one organisation'
+if ((${#parties[@]} == 2)); then
+    [[ -n $(organisation seal) && $(organisation seal) == "$(organisation qwac)" ]] && holds 'both certificates name one organisation' || fails 'both certificates name one organisation'
+fi
 
 # 6. The answers that the record names prove that neither certificate was revoked at the time of receipt.
 lines() { local line; while IFS= read -r line; do [[ $line == $1* ]] && printf '%s\n' "${line#$1}"; done; }
@@ -165,7 +169,7 @@ for one in ${column_answers-}; do
     [[ $name =~ ^[0-9a-f]{64}$ && $(sha256 "answers/$name.der") == "$name" ]] || { fails 'an answer that the record names is in the bundle'; continue; }
     openssl crl -inform DER -in "answers/$name.der" >> "$work/crls.pem" || responses+=("answers/$name.der")
 done
-for name in seal qwac; do
+for name in "${parties[@]}"; do
     [[ -n ${column_answers-} ]] || { printf 'note         no answers about revocation were kept (%s)\n' "$name"; continue; }
     state='' chain=(-attime "$at" -partial_chain -CAfile "$work/$name-anchor.pem")
     if [[ -s $work/crls.pem ]]; then
@@ -223,7 +227,7 @@ if [[ -f head.tsr ]]; then
 fi
 
 printf 'anchor       %s (seal)\n' "$(sha256 seal-anchor.der)"
-printf 'anchor       %s (connection)\n' "$(sha256 qwac-anchor.der)"
+((${#parties[@]} == 2)) && printf 'anchor       %s (connection)\n' "$(sha256 qwac-anchor.der)"
 [[ -f stamp-anchor.der ]] && printf 'anchor       %s (time stamp)\n' "$(sha256 stamp-anchor.der)"
 printf 'head         %s records, root %s\n' "$size" "${root//[^A-Za-z0-9+\/=]/?}"
 printf 'Compare the anchors with the authorities that you trust, and the head with one that another party keeps.\n'
