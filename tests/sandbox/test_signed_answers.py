@@ -6,6 +6,7 @@ import json
 import ssl
 import subprocess
 import sys
+from datetime import date, timedelta
 from pathlib import Path
 from shlex import split
 from typing import Any
@@ -15,10 +16,29 @@ import httpx
 import pytest
 
 from tppkit._clock import utc_now
-from tppkit.errors import ConfigurationError, SignatureRejected, TppkitError
+from tppkit.client import Psd2Client
+from tppkit.errors import (
+    ConfigurationError,
+    OutcomeUnknown,
+    RemoteProtocolError,
+    RequestRefused,
+    SignatureRejected,
+    TppkitError,
+)
+from tppkit.evidence import AuditPlan, EvidenceArchive, audit_archives, make_answer_record, make_sent_record
 from tppkit.message import Answer, Message
-from tppkit.protocol.psd2 import AccountReference, InstructedAmount, PaymentInitiation, parse_persona
+from tppkit.protocol.psd2 import (
+    ALL_ACCOUNTS,
+    PSD2,
+    Access,
+    AccountReference,
+    ConsentRequest,
+    InstructedAmount,
+    PaymentInitiation,
+    parse_persona,
+)
 from tppkit.sandbox import Sandbox, SandboxServer, SandboxSettings, run_sandbox
+from tppkit.sandbox.bank.zone import bank_day
 from tppkit.seals import ANSWER_PROFILES, SealPolicy, VerifiedAnswer, sign_request, verify_answer
 from tppkit.testpki import write_pki
 from tppkit.testpki.files import files_of
@@ -27,7 +47,7 @@ from tppkit.trust import PathVerifier, make_anchors
 ORDER = PaymentInitiation(
     instructed_amount=InstructedAmount(currency="EUR", amount="12.50"), creditor_name="Bookshop",
     creditor_account=AccountReference(iban="LT121000011101001000"),
-).to_wire()  # fmt: skip
+)  # fmt: skip
 PAYMENTS = "/psd2/v1/payments/sepa-credit-transfers"
 FORMS = tuple(ANSWER_PROFILES)
 
@@ -47,7 +67,7 @@ class Caller:
     def payment(self, request_id: str) -> Message:
         headers = (("X-Request-ID", request_id), ("Content-Type", "application/json"))
         assert self._identity.seal is not None
-        return sign_request(Message("POST", PAYMENTS, headers, ORDER), seal=self._identity.seal)
+        return sign_request(Message("POST", PAYMENTS, headers, ORDER.to_wire()), seal=self._identity.seal)
 
     def send(self, message: Message) -> Answer:
         url = self._bank.addresses.psd2_url + message.target
@@ -115,6 +135,49 @@ def test_a_fault_of_a_proxy_comes_after_the_signature(bank_pki):
         for fault in ("late", "slow-body"):
             bank.fault(fault, delay_s=1)
             assert caller.ask(with_id("GET", f"{PAYMENTS}/x/status")).unverified_answer.status == 403
+
+
+def test_every_call_of_the_client_passes_and_what_it_keeps_is_evidence(form, bank_pki, tmp_path):
+    anchors = make_anchors(bank_pki.authorities)
+    with (
+        Sandbox(pki=bank_pki, persona=persona(form)) as bank,
+        EvidenceArchive(tmp_path / "kept", stream_id="5a" * 16) as archive,
+        Psd2Client(
+            bank.addresses.psd2_url, identity=bank.identity(), answers="required", answer_anchors=anchors,
+            http=httpx.Client(transport=bank.transport(bank.identity())),
+            keep=lambda sent: archive.append(make_sent_record(sent)),
+            keep_answer=lambda verified: archive.append(make_answer_record(verified)),
+        ) as client,
+    ):  # fmt: skip
+        paid = client.initiate_payment(ORDER)
+        client.payment_status(paid.payment_id)
+        client.payment_details(paid.payment_id)
+        client.cancel_payment(paid.payment_id)
+        access = Access(all_psd2=ALL_ACCOUNTS)
+        until = bank_day(bank.now()) + timedelta(days=100)
+        agreed = client.create_consent(ConsentRequest(access=access, frequency_per_day=4, valid_until=until)).consent_id
+        bank.approve_consent(agreed)
+        client.consent(agreed)
+        client.consent_status(agreed)
+        account = client.accounts(agreed).accounts[0].resource_id
+        client.balances(agreed, account)
+        client.transactions(agreed, account, date_from=date(2020, 1, 1))
+        client.delete_consent(agreed)
+        with pytest.raises(RequestRefused):
+            client.payment_status("unknown")
+        answered = [PSD2.find(one["method"], one["target"]).row.name for one in bank.control("GET", "/requests")]
+    assert set(answered) == {row.name for row in PSD2.endpoints}
+    result = audit_archives([tmp_path / "kept"], AuditPlan(now=utc_now()), material=PathVerifier(anchors))
+    assert (result.exit_code, result.by_code, result.records) == (0, {}, len(answered) + 2)  # two requests were sealed
+
+
+def test_the_clients_of_a_bank_that_signs_require_it(bank_pki):
+    with Sandbox(pki=bank_pki, sign_answers=True) as bank, bank.client() as client:
+        paid = client.initiate_payment(ORDER)
+        for fault in ("html", "no-body", "other-answer"):
+            bank.fault(fault)
+            with pytest.raises((OutcomeUnknown, RemoteProtocolError)):
+                client.cancel_payment(paid.payment_id)
 
 
 def test_over_sockets_the_signed_date_is_the_only_one(bank_pki_folder, bank_pki, tmp_path):

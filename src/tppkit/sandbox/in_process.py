@@ -18,12 +18,13 @@ from datetime import datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 import httpx
 
 from tppkit._clock import utc_now
 from tppkit._files import FilePath, make_folder
+from tppkit.client.answer_seals import Answers
 from tppkit.client.connections import DEFAULT_TIMEOUT_S, client_options
 from tppkit.client.gateway import AsyncGatewayClient, GatewayClient
 from tppkit.client.identity import Identity
@@ -47,9 +48,15 @@ from tppkit.sandbox.transport import SandboxTransport, submit
 from tppkit.seals import Seal, SealProfile
 from tppkit.testpki import Pki, certificate_pem, make_pki, make_provider
 from tppkit.testpki.files import files_of, revocation_lists, write_files
+from tppkit.trust import Anchors, make_anchors
 
 _FIRST_PORT = 8443  # nothing listens there
 _FLUSH_S = 10.0
+
+
+class _AnswerOptions(TypedDict, total=False):
+    answers: Answers
+    answer_anchors: Anchors
 
 
 class Sandbox:
@@ -147,7 +154,8 @@ class Sandbox:
         identity = self.identity(roles=roles, organization=organization)
         http = httpx.Client(transport=self.transport(identity), **client_options(identity, timeout_s=DEFAULT_TIMEOUT_S))
         return Psd2Client(
-            self.addresses.psd2_url, identity=identity, persona=self._persona, http=http, sleep=self._sleep, clock=self._seconds
+            self.addresses.psd2_url, identity=identity, persona=self._persona, http=http, sleep=self._sleep, clock=self._seconds,
+            **self._answers,
         )  # fmt: skip
 
     def async_client(self, *, roles: Sequence[str] | None = None, organization: str | None = None) -> AsyncPsd2Client:
@@ -158,7 +166,7 @@ class Sandbox:
         )
         return AsyncPsd2Client(
             self.addresses.psd2_url, identity=identity, persona=self._persona, http=http, sleep=self._sleep_async,
-            clock=self._seconds,
+            clock=self._seconds, **self._answers,
         )  # fmt: skip
 
     def fault(
@@ -328,6 +336,12 @@ class Sandbox:
         """The bank's persona, with the headers that a seal of its dialect must cover and that no client writes by itself."""
         settings = self._hosts.settings
         return settings.bank.requiring(demanded_headers(settings.dialect))
+
+    @property
+    def _answers(self) -> _AnswerOptions:
+        if not self._hosts.settings.bank.signs_answers:
+            return {}
+        return {"answers": "required", "answer_anchors": make_anchors(self.pki.authorities)}
 
     def _is_expired(self, origin: str) -> bool:
         return self._hosts.faults.take_for_handshake(self._interfaces.get(origin, ""))
