@@ -64,6 +64,28 @@ def test_an_observer_that_fails_changes_no_answer(inside, seen, caplog):
     assert "could not be observed" in caplog.text
 
 
+async def test_a_report_of_an_error_shows_nothing_of_the_bodies():
+    async def fails(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": b"SECRET", "more_body": True})
+        raise ZeroDivisionError
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"SECRET", "more_body": False}
+
+    async def send(event: object) -> None: ...
+
+    found: list[Exchange] = []
+    observed = Observed(fails, host="vault", refusals=CONTROL_REFUSALS, observers=[found.append], now=utc_now)
+    scope = {"type": "http", "method": "POST", "headers": [], "extensions": {RAW_TARGET: {"target": b"/"}}}
+    with pytest.raises(ZeroDivisionError) as caught:
+        await observed(scope, receive, send)
+    frames = [frame.frame for frame in caught.traceback]
+    assert not any("SECRET" in repr(value) for frame in frames for value in frame.f_locals.values())
+    assert (found[0].body, found[0].answer_body) == (b"SECRET", b"SECRET")
+
+
 @pytest.mark.parametrize(
     ("events", "headers", "seen_body"),
     [

@@ -15,7 +15,6 @@ from tppkit._clock import Clock
 from tppkit.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint, Interface
 from tppkit.sandbox.clock import Events
-from tppkit.sandbox.conformance import Judge
 from tppkit.sandbox.control import Control
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.deliveries import Sender
@@ -200,7 +199,6 @@ class Cell:
         subjects: the ids of objects that accepted seals created, which evidence names.
         senders: the senders of its deliveries, by names that no other interface has.
         decisions: what its customers decide; the first that fits a request is used.
-        judges: judge the clients of its hosts.
     """
 
     interface: Interface
@@ -216,4 +214,3 @@ class Cell:
     subjects: Callable[[Connection], Iterable[str]] = lambda db: ()
     senders: Mapping[str, Sender] = field(default_factory=dict)
     decisions: Sequence[Decision] = ()
-    judges: Sequence[Judge] = ()

@@ -176,7 +176,7 @@ class Conformance:
 
     Example:
         conformance = Conformance(clock.now)
-        conformance.add_judges([judge])
+        conformance.add(judge)
         observers.append(conformance.observe)
         conformance.report().at_least("error")
     """
@@ -186,14 +186,10 @@ class Conformance:
         self._counts: dict[str, int] = {}
         self._examples: dict[str, list[Example]] = {}
         self._judges: list[Judge] = []
-        self._of_host: dict[str, list[Judge]] = {}
 
-    def add_judges(self, judges: Iterable[Judge]) -> None:
+    def add(self, *judges: Judge) -> None:
         """Add judges, which get the later exchanges of their hosts."""
-        for judge in judges:
-            self._judges.append(judge)
-            for host in judge.hosts:
-                self._of_host.setdefault(host, []).append(judge)
+        self._judges += judges
 
     def observe(self, exchange: Exchange) -> None:
         """Look at an exchange. See `Observer`."""
@@ -201,8 +197,9 @@ class Conformance:
             for rule, names in (("unknown-field", exchange.unknown_fields), ("unknown-query", exchange.unknown_query)):
                 if names:
                     self.broken(rule, exchange, ", ".join(map(safe_name, sorted(names)[:_MAX_NAMES])))
-        for judge in self._of_host.get(exchange.host, ()):
-            judge.observe(exchange)
+        for judge in self._judges:
+            if exchange.host in judge.hosts:
+                judge.observe(exchange)
 
     def broken(self, rule: str, exchange: Exchange, detail: str = "") -> None:
         """Count a rule as broken by a request; `detail` says how."""
@@ -211,9 +208,9 @@ class Conformance:
         if self._is_counted_only(rule):
             self._counts[rule] += 1
         else:
-            self.add(rule, example_of(exchange, detail))
+            self.count(rule, example_of(exchange, detail))
 
-    def add(self, rule: str, example: Example) -> None:
+    def count(self, rule: str, example: Example) -> None:
         """Count a rule as broken, with this example."""
         if self._is_counted_only(rule):
             self._counts[rule] += 1

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from io import BytesIO
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -144,14 +145,14 @@ class Observed:
             certificate=next(iter(sent), None), sent_certificates=len(sent),
         )  # fmt: skip
         is_published = is_read = False
-        body, answer_body = bytearray(), bytearray()
+        body, answer_body = BytesIO(), BytesIO()  # a report of an error shows local variables, but not their content
 
         def publish() -> None:
             nonlocal is_published
             if is_published:
                 return
             is_published = True
-            exchange.body, exchange.answer_body = bytes(body), bytes(answer_body)
+            exchange.body, exchange.answer_body = body.getvalue(), answer_body.getvalue()
             if exchange.status >= 400:
                 exchange.code, exchange.text = self._error(exchange.answer_body)
             exchange.duration_s = self._monotonic() - exchange.started_s
@@ -167,7 +168,7 @@ class Observed:
             event = await receive()
             chunk = event.get("body", b"")
             exchange.body_size += len(chunk)
-            body.extend(chunk[: MAX_KEPT_BYTES - len(body)])
+            body.write(chunk[: MAX_KEPT_BYTES - body.tell()])
             is_read = event["type"] != "http.request" or not event.get("more_body", False)
             exchange.is_whole = event["type"] == "http.request" and is_read
             return event
@@ -186,7 +187,7 @@ class Observed:
                     await read_rest()
                 exchange.status, exchange.answer_headers = event["status"], _fields(event.get("headers", ()))
             elif event["type"] == "http.response.body":
-                answer_body.extend(event.get("body", b"")[: MAX_KEPT_BYTES - len(answer_body)])
+                answer_body.write(event.get("body", b"")[: MAX_KEPT_BYTES - answer_body.tell()])
                 if not event.get("more_body", False):
                     publish()
             await send(event)

@@ -13,7 +13,7 @@ from tppkit.errors import TransportError
 from tppkit.sandbox.bank.customers import accounts_of, customers
 from tppkit.sandbox.cell import Cell, Section, Services
 from tppkit.sandbox.html import grouped, is_local, local_only_page, page
-from tppkit.sandbox.latest_requests import LatestRequests, verdict
+from tppkit.sandbox.latest_requests import LatestRequests
 
 _MOST = 50  # requests that are shown
 
@@ -63,7 +63,7 @@ def _customers(db: Connection) -> Section:
 
 def _requests(requests: LatestRequests) -> Section:
     rows = [
-        (f"{kept.exchange.at:%H:%M:%S}", f"{kept.method} {kept.target}", str(kept.exchange.status), verdict(kept), kept.exchange.code,
+        (f"{kept.exchange.at:%H:%M:%S}", f"{kept.method} {kept.target}", str(kept.exchange.status), kept.verdict, kept.exchange.code,
          kept.exchange.text)
         for kept in list(requests)[:_MOST]
     ]  # fmt: skip

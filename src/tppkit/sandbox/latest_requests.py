@@ -18,7 +18,6 @@ from tppkit.sandbox.control import Control
 from tppkit.sandbox.exchange import Exchange
 from tppkit.sandbox.request_log import shown_target, without_secrets
 
-OF_SEALS = ("signature", "digest", "seal", "key-id")  # groups of codes; the QWAC is verified first
 MAX_REQUESTS = 200
 MAX_BYTES = 4 * 1024 * 1024
 _FIELD = 200  # bytes that Python needs for a header field beside its texts, or for another small object
@@ -52,11 +51,20 @@ class Kept:
         return shown_target(self.exchange)
 
     @property
+    def verdict(self) -> str:
+        """`holds` for a request that was accepted, else `fails`."""
+        return "holds" if self.exchange.status < 400 else "fails"
+
+    @property
+    def has_refused_seal(self) -> bool:
+        """Whether its seal is why it was refused; the QWAC is verified first."""
+        return self.exchange.error_code.partition(".")[0] in ("signature", "digest", "seal", "key-id")
+
+    @property
     def caller(self) -> str | None:
         """The id of the caller, also if its seal was refused; None if it is unknown."""
         exchange = self.exchange
-        is_of_seal = exchange.error_code.partition(".")[0] in OF_SEALS
-        if exchange.caller is None and exchange.certificate is not None and is_of_seal:
+        if exchange.caller is None and exchange.certificate is not None and self.has_refused_seal:
             return _organisation(exchange.certificate)
         return exchange.caller
 
@@ -117,7 +125,7 @@ class LatestRequests:
             return [
                 {
                     "at": format_time(kept.exchange.at), "method": kept.method, "target": kept.target, "status": kept.exchange.status,
-                    "verdict": verdict(kept), "code": kept.exchange.code or None, "text": kept.exchange.text or None,
+                    "verdict": kept.verdict, "code": kept.exchange.code or None, "text": kept.exchange.text or None,
                     "fault": kept.exchange.fault,
                 }
                 for kept in self
@@ -132,11 +140,6 @@ def _organisation(certificate: str) -> str | None:
         identifier = EidasCertificate.from_pem(certificate).organization_identifier
         return None if identifier is None else identifier.text
     return None
-
-
-def verdict(kept: Kept) -> str:
-    """Return `holds` for a request that was accepted, else `fails`."""
-    return "holds" if kept.exchange.status < 400 else "fails"
 
 
 def _without_traceback(error: Exception) -> TppkitError:

@@ -17,7 +17,7 @@ from tppkit.errors import FormatError
 from tppkit.httpsig.components import Origin
 from tppkit.message import Header, Message
 from tppkit.sandbox.exchange import MAX_KEPT_BYTES, Exchange
-from tppkit.sandbox.latest_requests import OF_SEALS, Kept
+from tppkit.sandbox.latest_requests import Kept
 from tppkit.sandbox.request_log import is_secret, without_secrets
 from tppkit.seals import SealProfile
 from tppkit.seals.diagnose import Diagnosis, DiagnosisOutcome, diagnose_request
@@ -144,8 +144,8 @@ class SealDiagnoses:
 
     async def diagnose(self, kept: Kept) -> ShownDiagnosis | str | None:
         """Diagnose a request whose seal was refused; return a text if that is impossible, None if its seal is not the reason."""
-        exchange, code = kept.exchange, kept.exchange.error_code
-        if code.partition(".")[0] not in OF_SEALS:
+        exchange = kept.exchange
+        if not kept.has_refused_seal:
             return None
         if not exchange.is_whole or exchange.body_size > len(exchange.body):
             return "The body did not arrive, or is too large to be kept, so the seal cannot be diagnosed."
@@ -156,7 +156,7 @@ class SealDiagnoses:
             return "The diagnosis takes too long. Try again later, or use tppkit seal diagnose."
         if found.outcome is DiagnosisOutcome.VERIFIES:
             return None
-        return _shown(found, self._digests(exchange) if code == "digest.mismatch" else None)
+        return _shown(found, self._digests(exchange) if exchange.error_code == "digest.mismatch" else None)
 
     def _digests(self, one: Exchange) -> tuple[bytes, bytes] | None:
         sent = one.header(self._profile.digest_name)

@@ -302,7 +302,6 @@ class SandboxHosts:
             if settings.webhook_url is not None:
                 self.database.run_at_start(partial(self.projects.set_webhook_url, url=settings.webhook_url))
             self.requests = LatestRequests(base_clock)
-            report.add_judges(judge for cell in cells for judge in cell.judges)
             self.observers: list[Observer] = [report.observe, self.requests.keep]
             pages = [route for cell in cells for route in cell.pages(services)]
             inspector_url = f"{control_url}{INSPECTOR}" if settings.has_inspector else None

@@ -48,6 +48,7 @@ def gateway_cell(settings: GatewaySettings, *, http: Callable[[], OutgoingHttp],
         report: counts the rules that receivers of webhooks break.
     """
     judge = WebhookJudge(report)
+    report.add(judge)
 
     def served(services: Services) -> Mapping[str, Host]:
         services.database.run_at_start(lambda db: settings.projects.load(db, at=services.now()))
@@ -75,7 +76,6 @@ def gateway_cell(settings: GatewaySettings, *, http: Callable[[], OutgoingHttp],
         sections=gateway_sections,
         decisions=_DECISIONS,
         senders={SENDER: GatewaySender(http, judge)},
-        judges=(judge,),
     )
 
 

@@ -67,9 +67,9 @@ class WebhookJudge(Judge):
             "request": f"POST {urlsplit(delivery.address).netloc} {status or 'no answer'}",  # its path may be a secret
         }  # fmt: skip
         if status is None:
-            self._report.add("webhook-late", example)
+            self._report.count("webhook-late", example)
         elif status != _OK:
-            self._report.add("webhook-not-200", example)
+            self._report.count("webhook-not-200", example)
         if status is not None and is_delivered(status):
             read_s = max(self._read_s.get(order_id) or self._searched_s, self._searched_s)
             if read_s < begun_s:  # receivers may read the order before they answer

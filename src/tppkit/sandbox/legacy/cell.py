@@ -74,6 +74,11 @@ def legacy_cell(
         faults: the requested faults of deliveries.
         report: counts the rules that clients break.
     """
+    report.add(
+        SecondPayments(
+            report, hosts=tuple(NAMES.values()), row=PAY, id_of=lambda exchange: (exchange.parameters or {})["uuid"]
+        )
+    )
     senders = {name: LegacySender(hosts, name, http, faults) for name in hosts}
 
     def served(services: Services) -> Mapping[str, Host]:
@@ -92,11 +97,6 @@ def legacy_cell(
         check=tables.check_payments,
         senders={sender_name(name): sender for name, sender in senders.items()},
         decisions=_DECISIONS,
-        judges=(
-            SecondPayments(
-                report, hosts=tuple(NAMES.values()), row=PAY, id_of=lambda exchange: (exchange.parameters or {})["uuid"]
-            ),
-        ),
     )
 
 

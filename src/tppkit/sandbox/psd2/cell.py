@@ -64,6 +64,7 @@ def psd2_cell(
         id_of=lambda exchange: (exchange.header(id_header) or "").lower(),
         window=min(WINDOW, settings.rules.inactivity),
     )
+    report.add(judge, payments_twice)
     gate = SealGate(settings.interface, qwacs=qwacs, seals=seals, now=now, allow_old_date=True)
 
     def hosts(services: Services) -> Mapping[str, Host]:
@@ -86,5 +87,4 @@ def psd2_cell(
         check=tables.check_payments,
         subjects=lambda db: (*tables.payment_ids(db), *consent_ids(db)),
         decisions=_DECISIONS,
-        judges=(judge, payments_twice),
     )

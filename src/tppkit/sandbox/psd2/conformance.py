@@ -153,7 +153,7 @@ class Psd2Judge(Judge):
         if created.consent_id is not None:
             self._returned.put(created.consent_id, (at, now_s))
         if created.missing is not None and _within(_PRESENT_S, created.at, created.begun_s, at, now_s):
-            self._report.add("psu-ip-address-missing", created.missing)
+            self._report.count("psu-ip-address-missing", created.missing)
 
     def _judge_refusal(self, exchange: Exchange, code: str) -> None:
         message = exchange.error.message if isinstance(exchange.error, TppkitError) else ""
