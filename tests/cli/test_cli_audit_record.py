@@ -10,9 +10,19 @@ from uuid import UUID
 
 import pytest
 
-from tppkit.evidence import EvidenceArchive, make_record
+from tppkit.evidence import EvidenceArchive, make_answer_record, make_record
 from tppkit.evidence.sealing import seal_archive
-from tppkit.seals import Message, Seal, SealPolicy, sign_request, verify_request
+from tppkit.seals import (
+    ANSWER_PROFILES,
+    Answer,
+    Message,
+    Seal,
+    SealPolicy,
+    sign_answer,
+    sign_request,
+    verify_answer,
+    verify_request,
+)
 from tppkit.testpki import Pki, certificate_pem
 from tppkit.trust import PathVerifier
 
@@ -51,6 +61,24 @@ def test_a_record_is_shown_with_its_checks_and_its_place(tppkit):
     assert [step["state"] for step in shown["steps"]] == ["holds"] * 7
     hostile = tppkit("audit", "show", "archive", "2", *TRUST)
     assert (hostile.exit_code, "\x1b" in hostile.stdout, "\\x1b]0;p2" in hostile.stdout) == (0, False, True)
+
+
+def test_an_answer_is_shown_with_what_it_covers_of_its_request(tppkit, tmp_path, pki, seal, paths):
+    (tmp_path / "trust.pem").write_bytes(b"".join(certificate_pem(each) for each in pki.authorities))
+    profile = ANSWER_PROFILES["rfc9421"]
+    bank = Seal.for_key(pki.bank_seal.certificate, pki.bank_seal.key, profile=profile)
+    sent = sign_request(Message("POST", "/psd2/v1/consents", (("X-Request-ID", str(UUID(int=1))),)), seal=seal)
+    answer = sign_answer(Answer(403, (), b"{}"), request=sent, seal=bank, at=AT)
+    verified = verify_answer(answer, request=sent, policy=SealPolicy(paths, profile=profile), at=AT)
+    with EvidenceArchive(tmp_path / "archive", stream_id="5a" * 16) as archive:
+        archive.append(make_answer_record(verified))
+    shown = tppkit("audit", "show", "archive", "0", *TRUST)
+    assert shown.exit_code == 0
+    assert f"\ncovered of the request\n  X-Request-ID: {UUID(int=1)}\n" in shown.stdout
+    assert "\nanswered 403\n" in shown.stdout
+    assert "certificate of the connection" not in shown.stdout
+    refused = tppkit("seal", "verify", "archive", *TRUST)
+    assert (refused.exit_code, "audit show" in refused.stderr) == (3, True)
 
 
 @pytest.mark.usefixtures("archive")

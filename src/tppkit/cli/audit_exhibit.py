@@ -128,9 +128,12 @@ def _lines(exhibit: Exhibit) -> Iterator[str]:
     yield Raw(colored(f"record {record.seq}: {state}", holds=verdict.code is None))
     yield f"received {format_time(record.received_at)} (clock: {record.clock_source}), connection {record.session_id or 'unknown'}"
     yield f"  {record.method} {record.target}"
-    yield from (f"  {line}" for line in record.header_block.decode("latin-1").split("\r\n")[:-1])
+    own, _, asked = record.header_block.decode("latin-1").partition("\r\n\r\n")
+    yield from (f"  {line}" for line in own.split("\r\n") if line)
     yield f"  signature: {record.signature_raw.decode('latin-1')}"
     yield from ("", *(f"  {line}" for line in _body(exhibit)), "")
+    if record.kind == Kind.ANSWER:
+        yield from ("covered of the request", *(f"  {line}" for line in asked.split("\r\n") if line))
     yield f"answered {record.http_status or 'unknown'} {record.error_code or ''}".rstrip()
     yield from fact_lines((("payment", record.payment_ref), ("consent", record.consent_ref)))
     if exhibit.verdict.key is not None:

@@ -392,8 +392,11 @@ def verify_columns(record: EvidenceRecord) -> SealProfile:
     if record.kept_leaf not in (None, record.leaf):
         raise SignatureRejected(*CHANGED)
     dialect = dialect_of(record)
-    if dialect is None or dialect.for_answers:
+    if dialect is None:
         raise FormatError(*_unknown_dialect(record))
+    if dialect.for_answers:
+        message = "the record is of a bank's answer, not of a request: audit verify and audit show verify it"
+        raise FormatError("record.unknown-kind", message)
     _require_verdict(record)
     if fault := _body_failure(record):
         raise SignatureRejected(*fault)

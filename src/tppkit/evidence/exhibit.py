@@ -45,6 +45,7 @@ _STEPS = (
     "the provider has the role for the endpoint",
     "the algorithm is still accepted",
 )
+_OF_ANSWERS = {2: "the certificate of the bank's seal is trusted", 3: "the seal holds for the answer and its request"}
 _UNCHECKED = frozenset({"trust.no-anchors", "record.body-redacted", "record.unconfirmed-key"})
 
 
@@ -157,7 +158,9 @@ def _steps(
         skipped[5] = "the certificate of the connection is missing or damaged"
     elif not needs_role:
         skipped[5] = "the endpoint needs no role, or the request was rejected"
-    for number, name in enumerate(_STEPS):
+    names = _OF_ANSWERS if verdict.kind == Kind.ANSWER else {}
+    for number, usual in enumerate(_STEPS):
+        name = names.get(number, usual)
         found = failures.get(number, [])
         why = "; ".join(f"{message} [{code}]" for code, message in found)
         codes = tuple(code for code, _ in found)
