@@ -251,9 +251,9 @@ def flight(*names: bytes) -> bytes:
 def test_the_authorities_that_the_bank_names_are_compared_with_the_chain(doctor, bank_pki, whole):
     other = x509.load_pem_x509_certificate(authority_pem("Other TEST Root")).subject.public_bytes()
     for names, status, text in (
-        ((other,), "warning", "names 1 authorities (CN=Other TEST Root), of which none issued the QWAC"),
-        ((other, bank_pki.root.certificate.subject_der), "unknown", "names 2 authorities"),
-        ((b"\x30\xff", other), "warning", "CN=Other TEST Root and 1 more"),
+        ((other,), "warning", "certificate of CN=Other TEST Root; none of these issued the QWAC"),
+        ((other, bank_pki.root.certificate.subject_der), "unknown", "CN=Other TEST Root; CN=tppkit TEST Root CA"),
+        ((b"\x30\xff", other), "warning", "CN=Other TEST Root; 1 more"),
     ):
         with server(lambda plain, names=names: plain.sendall(flight(*names))) as url:
             found, message, _ = doctor(*whole, "--bank", url)["bank.client-certificate"]

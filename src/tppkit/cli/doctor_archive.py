@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tppkit._files import regular_only
-from tppkit.cli.doctor_row import Row, Status
+from tppkit.cli.doctor_row import Row, Status, counted
 from tppkit.errors import ArchiveError, Finding, Severity
 from tppkit.evidence.checks import unverified
 from tppkit.evidence.columns import MAX_LINE_BYTES
@@ -32,7 +32,8 @@ def check_archive(folder: Path, now: datetime) -> Iterator[Row]:
         stream, records, errors = _examine(folder, now)
     todo = f"tppkit audit log verify {folder}"
     if errors:
-        message = f"{len(errors)} faults in the last {records} records of {folder}: {errors[0].message} [{errors[0].code}]: {todo}"
+        found = f"{counted(len(errors), 'fault')} in the last {counted(records, 'record')} of {folder}"
+        message = f"{found}: {errors[0].message} [{errors[0].code}]: {todo}"
         yield Row("archive", Status.CRITICAL, message)
     elif not stream.next_seq:
         yield Row(
@@ -40,7 +41,9 @@ def check_archive(folder: Path, now: datetime) -> Iterator[Row]:
         )
     else:
         yield Row(
-            "archive", Status.OK, f"{stream.next_seq} records, of which the last {records} follow on; {todo} checks all"
+            "archive",
+            Status.OK,
+            f"{counted(stream.next_seq, 'record')}, of which the last {records} follow on; {todo} checks all",
         )
 
 

@@ -221,18 +221,14 @@ def _client_row(asked: _Asked | None, client: Client, met: _Met | None) -> Itera
         todo = ": check that the address is of the interface that requires the QWAC" if client.key else ""
         yield Row(name, status, f"the bank asks for no client certificate{todo}")
         return
-    named = f"{len(asked.names)} authorities ({_listed(asked.names)})" if asked.names else "no authorities, so of any"
-    message = f"the bank asks for a client certificate, and names {named}"
+    message = f"the bank asks for a client certificate of {_listed(asked.names) or 'any authority'}"
     issuers = {one.issuer_der for one in client.chain}
     if not client.key:
         yield Row(name, Status.OK, f"{message}; none was sent: give the QWAC and its key to test it")
     elif asked.names and issuers.isdisjoint(asked.names):
         todo = "give the whole chain, or ask the bank to trust the authority"
-        yield Row(
-            name,
-            Status.WARNING,
-            f"{message}, of which none issued the QWAC or an authority that is sent with it: {todo}",
-        )
+        text = f"{message}; none of these issued the QWAC or an authority that is sent with it: {todo}"
+        yield Row(name, Status.WARNING, text)
     elif met is not None:
         yield Row(name, Status.OK, f"{message}; it accepts the QWAC")
     else:
@@ -246,8 +242,8 @@ def _listed(names: Sequence[bytes]) -> str:
     for name in names[:_SHOWN]:
         with suppress(FormatError):
             texts.append(shortened(str(read_name(name, der.read_whole(name, tag=der.SEQUENCE))), _LONGEST))
-    more = f" and {len(names) - len(texts)} more" if len(names) > len(texts) else ""
-    return "; ".join(texts) + more
+    more = [f"{len(names) - len(texts)} more"] if len(names) > len(texts) else []
+    return "; ".join([*texts, *more])
 
 
 def _probe(origin: str, limit: _Time) -> _Asked | None:

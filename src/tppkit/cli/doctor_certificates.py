@@ -19,7 +19,7 @@ from tppkit.certificates.differences import public_key_info
 from tppkit.certificates.editions import CHROME_SERVER_ONLY
 from tppkit.certificates.pkcs12_files import certificates_of, is_pkcs12, open_pkcs12
 from tppkit.certificates.sources import MAX_SOURCE_BYTES, is_der, read_sources
-from tppkit.cli.doctor_row import Present, Row, Status
+from tppkit.cli.doctor_row import Present, Row, Status, counted
 from tppkit.cli.output import read_input, reading
 from tppkit.errors import CertificateRejected, Finding, FormatError, Severity, VerificationError
 from tppkit.evidence.algorithms import ALREADY, NEVER, end_of, end_of_stamp, scheme_of
@@ -174,7 +174,7 @@ def _profile(held: Held, certificate: EidasCertificate, at: datetime) -> Row:
     if errors:
         return Row(name, Status.WARNING, f"strict banks may reject it: {_listed(errors)}; {command}")
     warnings = sum(one.severity is Severity.WARNING for one in findings)
-    more = f"; {warnings} warnings, {command}" if warnings else ""
+    more = f"; {counted(warnings, 'warning')}: {command}" if warnings else ""
     roles = ", ".join(certificate.roles) or "no roles"
     return Row(name, Status.OK, f"{roles} of {certificate.organization_identifier}{more}")
 
@@ -292,17 +292,15 @@ def check_anchors(path: Path, anchors: Anchors, present: Present) -> Iterator[Ro
         yield Row("anchors", Status.WARNING, f"{finding.message}: replace or remove the file")
     soon = [one for one in every if one.not_after - present.at <= present.warn]
     first = min(every, key=lambda one: one.not_after)
-    days = (first.not_after - present.at).days
+    days, count = (first.not_after - present.at).days, counted(len(every), "certificate")
     if not any(one.is_valid_at(present.at) for one in anchors.roots):
         yield Row("anchors", Status.CRITICAL, f"no authority of {path} is valid now: get current ones", days)
     elif soon:
         names = "; ".join(f"{_name(one.subject)} on {format_time(one.not_after)[:10]}" for one in soon[:_SHOWN])
-        message = f"{len(soon)} of {len(every)} authorities of {path} end or ended: {names}: get their successors, and remove what ended"
+        message = f"{len(soon)} of {count} in {path} end or ended: {names}: get their successors, and remove what ended"
         yield Row("anchors", Status.WARNING, message, days)
     else:
-        message = (
-            f"{len(every)} authorities; the first, {_name(first.subject)}, ends on {format_time(first.not_after)[:10]}"
-        )
+        message = f"the first of {count} to end is {_name(first.subject)}, on {format_time(first.not_after)[:10]}"
         yield Row("anchors", Status.OK, message, days)
 
 
@@ -379,7 +377,7 @@ def check_lists(folder: Path, lists: TrustedLists, present: Present) -> Iterator
         yield Row("trusted-list", status, f"{name}: {failure.message} [{failure.code}]: {todo}")
     if in_force:
         first = min(in_force, key=lambda row: row.days_left or 0)
-        yield first._replace(message=f"{len(in_force)} lists are in force; {first.message}")
+        yield first._replace(message=f"{counted(len(in_force), 'list')} in force; {first.message}")
 
 
 def _name(name: DistinguishedName) -> str:

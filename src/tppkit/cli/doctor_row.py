@@ -70,7 +70,7 @@ class Present(NamedTuple):
         left, day = end - self.at, format_time(end)[:10]
         if left < timedelta(0):
             return Row(name, Status.CRITICAL, f"{what} ended on {day}: {todo}", left.days)
-        message = f"{what} ends on {day}, in {left.days} days"
+        message = f"{what} ends on {day}, in {counted(left.days, 'day')}"
         if left <= (self.warn if warn is None else warn):
             return Row(name, Status.WARNING, f"{message}: {todo}", left.days)
         return Row(name, Status.OK, message, left.days)
@@ -91,6 +91,11 @@ def within(name: str, check: Callable[[], Iterable[Row]], *, limit_s: float) -> 
         return [
             Row(name, Status.CRITICAL, f"no result within {limit_s:g} seconds: check address, resolver and firewall")
         ]
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number and what it counts, in the plural unless it is one."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 class Checkup:
