@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import asgi
 import pytest
@@ -15,15 +16,21 @@ from serving import run_uvicorn, send
 
 from refusals import refused
 from tppkit._encoding import encode_base64
-from tppkit.errors import ConfigurationError, SignatureRejected, TransportError
+from tppkit.client import AsyncPsd2Client, Identity, Psd2Client
+from tppkit.errors import ConfigurationError, RequestRefused, SignatureRejected, TppkitError, TransportError
 from tppkit.httpsig import CallableSigner, KeySigner
+from tppkit.protocol.psd2 import PSD2, PaymentInitiation
 from tppkit.seals import ANSWER_PROFILES, Answer, Message, Seal, SealPolicy, VerifiedAnswer, verify_answer
-from tppkit.testpki import Pki
+from tppkit.testpki import Pki, certificate_pem
 from tppkit.trust import PathVerifier
-from tppkit.web import ReplayGuard, SealGate, SealMiddleware, WsgiSealMiddleware
+from tppkit.web import QwacPolicy, ReplayGuard, SealGate, SealMiddleware, WsgiSealMiddleware
 from tppkit.web.answers import MAX_SEALED_BYTES
 from tppkit.web.replay_stores.memory import MemoryReplayStore
 
+PAYMENT = PaymentInitiation.from_wire(
+    b'{"instructedAmount":{"currency":"EUR","amount":"12.50"},"creditorAccount":{"iban":"DE89370400440532013000"},'
+    b'"creditorName":"A"}'
+)
 NAMES, NAMED = ("rfc9421", "cavage"), "ecdsa-p256-sha256"
 Ask = Callable[..., Answer]
 
@@ -227,3 +234,92 @@ def test_a_server_on_a_socket_sends_sealed_answers(name, good, pki, make_gate, b
             answer = Answer.from_wire(response.status_code, response.headers.raw, response.content)
             verified = verify(answer, Message.from_httpx(response.request), name)
             assert verified.unverified_answer.status == (201 if one is message else 401)
+
+
+LINKS = {name: {"href": "https://bank.example/x"} for name in ("scaRedirect", "self", "status")}
+
+
+class Bank:
+    """A bank's application under ASGI: initiates payments and knows their status."""
+
+    def __init__(self) -> None:
+        self.payments = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        body: dict[str, Any] = {"transactionStatus": "RCVD"}
+        status = 200
+        if scope["method"] == "POST":
+            self.payments += 1
+            status, body = 201, body | {"paymentId": f"p{self.payments}", "_links": LINKS}
+        headers = [
+            (b"content-type", b"application/json"),
+            *(one for one in scope["headers"] if one[0] == b"x-request-id"),
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": json.dumps(body).encode()})
+
+
+@pytest.mark.parametrize("client", [Psd2Client, AsyncPsd2Client])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_client_and_a_gate_understand_each_other(name, client, bank_pki, bank_pki_folder, live_paths, live_seal):
+    bank, kept = Bank(), list[VerifiedAnswer]()
+    assert bank_pki.bank_seal is not None
+    own = Seal.for_key(bank_pki.bank_seal.certificate, bank_pki.bank_seal.key, profile=ANSWER_PROFILES[name])
+    replay = ReplayGuard(MemoryReplayStore())
+    gate = SealGate(PSD2, qwacs=QwacPolicy(live_paths), seals=SealPolicy(live_paths), replay=replay, answers=own)
+    sealing = SealMiddleware(bank, gate=gate)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        chain = (certificate_pem(bank_pki.qwac.certificate).decode(),)
+        tls = {"client_cert_chain": chain, "client_cert_error": None}
+        await sealing({**scope, "extensions": {"tls": tls}}, receive, send)
+
+    identity = Identity(
+        bank_pki.qwac.certificate, bank_pki.qwac.key, chain=bank_pki.qwac.chain, seal=live_seal,
+        server_anchors=[bank_pki.root.certificate],
+    )  # fmt: skip
+    files = {"ssl_certfile": bank_pki_folder / "server-chain.pem", "ssl_keyfile": bank_pki_folder / "server.key"}
+    options = {"answers": "required", "answer_anchors": live_paths, "keep_answer": kept.append}
+    with run_uvicorn(app, date_header=False, **files) as port:
+        made: Any = client(f"https://localhost:{port}", identity=identity, **options)
+        again = uuid4()
+        steps = [
+            lambda one: one.initiate_payment(PAYMENT, request_id=again),
+            lambda one: one.initiate_payment(PAYMENT, request_id=again),
+            lambda one: one.payment_status("p1"),
+        ]
+        first, second, third = _run(made, *steps)
+        assert (first.payment_id, second.payment_id, third.transaction_status) == ("p1", "p1", "RCVD")
+        assert bank.payments == 1
+        other = PAYMENT.model_copy(update={"creditor_name": "Other"})
+        made = client(f"https://localhost:{port}", identity=identity, **options)
+        (error,) = _run(made, lambda one: one.initiate_payment(other, request_id=again))
+        assert isinstance(error, RequestRefused)
+        assert (error.status, error.peer_code) == (409, "REQUEST_ID_REUSE")
+    assert [one.unverified_answer.status for one in kept] == [201, 201, 200, 409]
+    assert [one.request.values("x-request-id") == (str(again),) for one in kept] == [True, True, False, True]
+
+
+def _run(client: Any, *steps: Callable[[Any], Any]) -> list[Any]:
+    async def main() -> list[Any]:
+        async with client:
+            return [await _error_or(step(client)) for step in steps]
+
+    if hasattr(client, "__aenter__"):
+        return asyncio.run(main())
+    with client:
+        results = []
+        for step in steps:
+            try:
+                results.append(step(client))
+            except TppkitError as e:
+                results.append(e)
+        return results
+
+
+async def _error_or(result: Any) -> Any:
+    try:
+        return await result
+    except TppkitError as e:
+        return e
