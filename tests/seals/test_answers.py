@@ -125,6 +125,7 @@ CHANGES: tuple[tuple[str, dict[str, str], Callable[[Answer], Answer]], ...] = (
     ("location", {"rfc9421": "signature.uncovered", "cavage": "holds"}, lambda a: a.with_headers(("Location", "/x"))),
     ("id", {"rfc9421": "holds", "cavage": "signature.invalid"}, lambda a: changed(a, "x-request-id", "another")),
     ("two types", {"rfc9421": "header.duplicate", "cavage": "header.duplicate"}, lambda a: a.with_headers(("content-type", "x"))),
+    ("two dates", {"rfc9421": "holds", "cavage": "header.duplicate"}, lambda a: a.with_headers(("Date", "x"), ("date", "y"))),
     ("two digests", dict.fromkeys(NAMES, "header.duplicate"),
      lambda a: a.with_headers(*((n, v) for n, v in a.headers if n.lower().endswith("digest")))),
     ("two certificates", dict.fromkeys(NAMES, "header.duplicate"), lambda a: a.with_headers(("aspsp-signature-certificate", "x"))),
