@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
+
+from prometheus_client import CollectorRegistry
 
 from harness import Line, against
 from tppkit.protocol.psd2 import PSD2
@@ -12,6 +16,7 @@ from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, ver
 from tppkit.testpki import certificate_pem, make_pki
 from tppkit.trust import PathVerifier, make_anchors
 from tppkit.web import QwacPolicy, SealGate, SealMiddleware
+from tppkit.web.prometheus import make_count
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 HEADERS = (
@@ -65,6 +70,21 @@ def admitting() -> Iterator[Line]:
 
     what = "of verifying, empty middleware"
     yield against("ASGI middleware", lambda: admit(middleware, scope, body), least, what=what, at_most=1.6)
+
+    verdicts: Counter[tuple[str, str]] = Counter()
+
+    def count(outcome: str, code: str, seconds: float) -> None:
+        verdicts[outcome, code] += 1
+
+    counts = {"counted": (count, 1.03), "Prometheus": (make_count("gate", registry=CollectorRegistry()), 1.1)}
+    for name, (one, at_most) in counts.items():
+        counted = SealMiddleware(
+            handler, gate=SealGate(PSD2, qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, count=one)
+        )
+        yield against(
+            f"ASGI middleware, {name}", partial(admit, counted, scope, body), partial(admit, middleware, scope, body),
+            what="of the same without metrics", at_most=at_most,
+        )  # fmt: skip
 
 
 def scope_of(message: Message, qwac_pem: str) -> tuple[dict[str, Any], bytes]:

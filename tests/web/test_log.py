@@ -12,7 +12,7 @@ from asgi import BODY, REQUEST_ID, TARGET, Recorder, call, request, scope_of
 from wsgi import environ_of, forwarded
 
 from tppkit.callbacks import parse_networks
-from tppkit.errors import TransportError
+from tppkit.errors import FormatError, TransportError
 from tppkit.web import (
     AsgiSource,
     CallbackPeers,
@@ -22,6 +22,8 @@ from tppkit.web import (
     WebhookGate,
     WebhookInbox,
     WsgiSealMiddleware,
+    WsgiSource,
+    caller_of,
 )
 from tppkit.web.log import LimitedHandler
 
@@ -64,6 +66,29 @@ def test_admissions_refusals_and_failures_have_the_same_fields(make_gate, good, 
     ]
     assert "secret" not in caplog.text
     assert caplog.records[0].funcName == "admit"
+
+
+@pytest.mark.parametrize("source", [AsgiSource, WsgiSource])
+def test_a_refusal_of_the_application_has_the_organisation_and_is_not_counted(source, make_gate, good, pki, caplog):
+    counted: list[object] = []
+    gate, app = make_gate(count=lambda *given: counted.append(given[:2])), Recorder()
+    call(SealMiddleware(app, gate=gate), scope_of(good, pki.qwac), [BODY])
+    caller = caller_of(app.scopes[0])
+    entered = {**(app.scopes[0] if source is AsgiSource else environ_of(good)), "tppkit.caller": caller}
+    assert gate.refuse(source(entered), FormatError("model.invalid", "no")).status == 400
+    assert fields(caplog.records[-1])[:3] == (REQUEST_ID, caller.id, "model.invalid")
+    assert counted == [("admitted", "")]
+
+
+def test_an_ignored_certificate_header_has_fields_and_a_code_by_which_its_lines_are_limited(
+    make_gate, good, pki, caplog
+):
+    call(
+        SealMiddleware(Recorder(), gate=make_gate()),
+        scope_of(good.with_headers(("Client-Cert", "x")), pki.qwac),
+        [BODY],
+    )
+    assert fields(caplog.records[0])[:3] == (REQUEST_ID, "", "certificate.header-ignored")
 
 
 def test_wsgi_has_the_same_fields(make_gate, good, pki, caplog):

@@ -19,10 +19,7 @@ from tppkit.protocol.endpoint import Endpoint
 from tppkit.seals import Paths, VerifiedRequest
 from tppkit.trust import TrustedPath
 from tppkit.web.proxies import CERTIFICATE_HEADERS, TrustedProxy, address_headers
-from tppkit.web.sources import UNIX, Source, require_length_announced
-
-# Where the middlewares put the caller: a name in the ASGI scope and in the WSGI environ.
-KEY = "tppkit.caller"
+from tppkit.web.sources import KEY, UNIX, Source, require_length_announced
 
 MAX_CHAIN = 10
 _MAX_NAME = 256

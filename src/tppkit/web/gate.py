@@ -240,11 +240,13 @@ class SealGate:
             error: the reason; any other exception than a `TppkitError` gives 500 without details.
             visit: the request is counted too; None if the gate has admitted it, and the application refuses it.
         """
+        caller = source.caller
+        organisation = visit.organisation if visit else caller.id if isinstance(caller, Caller) else ""
         refusal, code = self._refusal(error), code_of(error)
         failed = refusal.status >= 500
         if LOG.isEnabledFor(level := logging.ERROR if failed else logging.WARNING):
             write_line(
-                level, self._fields(source, code, visit.organisation if visit else ""), "%s %s from %s: %d %s: %s",
+                level, self._fields(source, code, organisation), "%s %s from %s: %d %s: %s",
                 printable(source.method), printable(_target(source)[:_MAX_SHOWN]), printable(str(source.address())), refusal.status,
                 refusal.code, error, error=error if failed else None,
             )  # fmt: skip
@@ -290,7 +292,8 @@ class SealGate:
         peer = peer_certificate(source, trusted_proxies=self._proxies, address_is_raw=self._address_is_raw)
         if peer.ignored:
             ignored = ", ".join(peer.ignored)
-            write_line(logging.WARNING, self._fields(source, "", ""), "ignored from %s: %s", source.address(), ignored)
+            fields = self._fields(source, "certificate.header-ignored", "")
+            write_line(logging.WARNING, fields, "ignored from %s: %s", printable(str(source.address())), ignored)
         try:
             path = self._qwacs.verify(peer, at=at)
         except CertificateRejected as e:

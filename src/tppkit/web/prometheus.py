@@ -37,8 +37,14 @@ def make_count(name: str, *, registry: CollectorRegistry = REGISTRY) -> Count:
     except ValueError as e:
         raise ConfigurationError("metrics.name", f"{prefix} is registered already: {e}") from e
 
+    children: dict[
+        tuple[str, str], tuple[Counter, Histogram]
+    ] = {}  # finding them by labels takes longer than both steps
+
     def count(outcome: str, code: str, seconds: float, /) -> None:
-        total.labels(outcome, code).inc()
-        spent.labels(outcome).observe(seconds)
+        if (found := children.get((outcome, code))) is None:
+            found = children[outcome, code] = total.labels(outcome, code), spent.labels(outcome)
+        found[0].inc()
+        found[1].observe(seconds)
 
     return count

@@ -13,10 +13,10 @@ from tppkit.errors import ConfigurationError
 from tppkit.message import Answer
 from tppkit.trust.revocation.fetched import FetchNeeded, without_fetching
 from tppkit.web.answers import MAX_SEALED_BYTES
-from tppkit.web.caller import KEY, Caller
+from tppkit.web.caller import Caller
 from tppkit.web.gate import SealGate, SealPending, Visit
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay
-from tppkit.web.sources import AsgiApp, AsgiSource, Event, Receive, Send, receive_chunk, send_answer
+from tppkit.web.sources import KEY, AsgiApp, AsgiSource, Event, Receive, Send, receive_chunk, send_answer
 from tppkit.web.threads import THREADS, DaemonThreads
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from tppkit.message import Answer
 from tppkit.web.answers import MAX_SEALED_BYTES
-from tppkit.web.caller import KEY, Caller
+from tppkit.web.caller import Caller
 from tppkit.web.gate import SealGate, Visit
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay
-from tppkit.web.sources import Environ, StartResponse, WsgiApp, WsgiSource, give_answer, read_pieces
+from tppkit.web.sources import KEY, Environ, StartResponse, WsgiApp, WsgiSource, give_answer, read_pieces
 
 
 class WsgiSealMiddleware:

@@ -18,6 +18,8 @@ RAW_TARGET = "tppkit.raw_target"
 # WSGI has no standard name for the target: gunicorn; waitress, Werkzeug, uWSGI and mod_wsgi.
 WSGI_TARGETS = ("RAW_URI", "REQUEST_URI")
 UNIX = "unix"
+# Where the middlewares put the caller: a name in the ASGI scope and in the WSGI environ.
+KEY = "tppkit.caller"
 _STRANGER = "?"  # an address that a header claimed
 
 _PIECE = 64 * 1024
@@ -57,6 +59,10 @@ class Source(Protocol):
     @property
     def is_http1(self) -> bool:
         """Whether it came by HTTP/1.0 or 1.1."""
+
+    @property
+    def caller(self) -> object:
+        """The `Caller` of a request that passed a seal middleware, otherwise None."""
 
     def raw_target(self) -> bytes:
         """Path and query as on the wire; never rebuilt from decoded parts.
@@ -131,6 +137,11 @@ class AsgiSource:
     def is_http1(self) -> bool:
         """See `Source`."""
         return str(self._scope.get("http_version", "1.1")).startswith("1")
+
+    @property
+    def caller(self) -> object:
+        """See `Source`."""
+        return self._scope.get(KEY)
 
     def raw_target(self) -> bytes:
         """See `Source`."""
@@ -216,6 +227,11 @@ class WsgiSource:
     def is_http1(self) -> bool:
         """See `Source`."""
         return str(self.environ.get("SERVER_PROTOCOL", "HTTP/1.1")).startswith("HTTP/1")
+
+    @property
+    def caller(self) -> object:
+        """See `Source`."""
+        return self.environ.get(KEY)
 
     def raw_target(self) -> bytes:
         """See `Source`."""

@@ -33,7 +33,6 @@ from tppkit.inbox import Outcome
 from tppkit.message import Message
 from tppkit.metrics import Count
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginRequest, Transaction
-from tppkit.web.log import LOG
 from tppkit.web.receiving.gate import (
     ACKNOWLEDGED,
     AGAIN,
@@ -87,19 +86,18 @@ class _CallbackGate(ReceivingGate):
             yield self._handle(received, raised) if self._handler else self._inbox.accept(received, at=self.now())
         )
         outcome, callback, fault = receipt
+        warning: tuple[str, str] | None = None
         if outcome is Unhandled.LOGIN and self._login is None:
             raise CallbackRejected("callback.method", "a login GET came to a gate without login=")
         if outcome is Outcome.VERSION_CONFLICT:  # assumption same-version
-            LOG.warning(
-                "callback %s: acknowledged but not applied, because its record was received before with the same ver and other"
-                " content [%s]",
-                callback.request_id, "callback.version-conflict",
-            )  # fmt: skip
-        elif outcome is Unhandled.UNREADABLE:
-            LOG.warning(
-                "callback %s: acknowledged, and kept as failed until it is released or discarded: %s",
-                callback.request_id, fault,
-            )  # fmt: skip
+            warning = (
+                "callback.version-conflict",
+                f"callback {callback.request_id}: acknowledged but not applied, because its record was received before with the same"
+                " ver and other content [callback.version-conflict]",
+            )
+        elif outcome is Unhandled.UNREADABLE and fault:
+            text = "acknowledged, and kept as failed until it is released or discarded"
+            warning = fault.code, f"callback {callback.request_id}: {text}: {fault}"
         answer = ACKNOWLEDGED if receipt.acknowledged else AGAIN
         with application(raised):
             if self._keep is not None and receipt.acknowledged:
@@ -107,7 +105,7 @@ class _CallbackGate(ReceivingGate):
             if outcome is Unhandled.LOGIN:
                 request: LoginRequest = yield self._login(callback)
                 answer = make_answer(200, request.to_wire())
-        return Taken(outcome.value, answer, fault.code if fault else "")
+        return Taken(outcome.value, answer, fault.code if fault else "", warning)
 
     @abstractmethod
     def _handle(self, received: Message, raised: list[Exception]) -> Any:

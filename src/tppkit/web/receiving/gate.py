@@ -207,11 +207,13 @@ class Taken(NamedTuple):
         outcome: for `count`.
         answer: the answer to the service.
         code: for `count`, or empty.
+        warning: code and text of what is wrong although the answer is 200, for the log; or None.
     """
 
     outcome: str
     answer: Answer = ACKNOWLEDGED
     code: str = ""
+    warning: tuple[str, str] | None = None
 
 
 @contextmanager
@@ -247,6 +249,9 @@ class ReceivingGate(RequestGate):
             again = e in raised and code_of(e) not in _OF_REQUEST
             return self.refuse(e, source, received, begin=begin, again=again)
         self.admit(source, begin=begin, outcome=taken.outcome, code=taken.code)
+        if taken.warning:
+            code, text = taken.warning
+            write_line(logging.WARNING, self._fields(source, code), "%s", text)
         return taken.answer
 
 
