@@ -10,7 +10,7 @@ import pytest
 from merchant import ASKED, DECLINED
 from raw_provider import control, is_refused
 
-from tppkit.cli.sandbox import order_line
+from tppkit.cli.sandbox_lines import order_line
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
