@@ -10,7 +10,6 @@ with Sandbox() as sandbox:
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -26,20 +25,17 @@ from tppkit._clock import utc_now
 from tppkit._files import FilePath, make_folder
 from tppkit.client.answer_seals import Answers
 from tppkit.client.connections import DEFAULT_TIMEOUT_S, client_options
-from tppkit.client.gateway import AsyncGatewayClient, GatewayClient
 from tppkit.client.identity import Identity
 from tppkit.client.psd2 import AsyncPsd2Client, Psd2Client
-from tppkit.client.tls_context import NoCertificate
-from tppkit.client.vault import AsyncVaultClient, VaultClient
 from tppkit.errors import TransportError
 from tppkit.evidence import EvidenceRecord
 from tppkit.evidence.archive import read_lines
 from tppkit.httpsig.components import parse_origin
-from tppkit.protocol.gateway import Order
 from tppkit.protocol.psd2 import BankRules, Persona
 from tppkit.sandbox.conformance import Report
 from tppkit.sandbox.control import read_control_answer
 from tppkit.sandbox.dialect import demanded_headers, key_id_of, seal_key_kind, sends_certificate
+from tppkit.sandbox.gateway.in_process import Gateway
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.sandbox import ARCHIVE, SandboxHosts, SandboxSettings
 from tppkit.sandbox.server import LISTENERS, Addresses, observed_app
@@ -49,6 +45,8 @@ from tppkit.seals import Seal, SealProfile
 from tppkit.testpki import Pki, certificate_pem, make_pki, make_provider
 from tppkit.testpki.files import files_of, revocation_lists, write_files
 from tppkit.trust import Anchors, make_anchors
+
+__all__ = ["Gateway", "Sandbox"]
 
 _FIRST_PORT = 8443  # nothing listens there
 _FLUSH_S = 10.0
@@ -366,97 +364,6 @@ class Sandbox:
 
     async def _sleep_async(self, seconds: float) -> None:
         await asyncio.to_thread(self._sleep, seconds)
-
-
-class Gateway:
-    """A project at the payment gateway of a sandbox, with actions of its customers and issuers. `Sandbox.gateway` is the first one.
-
-    Args:
-        sandbox: the sandbox of the gateway.
-        project_id: id of the project.
-        api_key: its key.
-
-    Attributes:
-        sandbox: the sandbox, with the clock, the control host, and the transport for a browser on the hosted pages.
-        project_id: id of the project.
-        api_key: its key, also for the vault.
-
-    Example:
-        with Sandbox() as sandbox:
-            order = sandbox.gateway.client().create_order(OrderRequest(currency="EUR", amount=1250))
-            sandbox.gateway.pay(order.id, card="4111111111111111")
-    """
-
-    def __init__(self, sandbox: Sandbox, *, project_id: str, api_key: str) -> None:
-        self.sandbox, self.project_id, self.api_key = sandbox, project_id, api_key
-
-    def project(self, **settings: Any) -> Gateway:
-        """Make another project.
-
-        Args:
-            settings: fields of `POST /gateway/projects` of the control host, for example `webhook_url` and `payment_methods`.
-
-        Raises:
-            RequestRefused: a setting is unknown or wrong.
-        """
-        made = self.sandbox.control("POST", "/gateway/projects", settings)
-        return Gateway(self.sandbox, project_id=made["project_id"], api_key=made["api_key"])
-
-    def client(self) -> GatewayClient:
-        """Make a client of the gateway, for threads."""
-        url, http = self.sandbox.addresses.gateway_url, httpx.Client(**self._options())
-        return GatewayClient(url, api_key=self.api_key, http=http)
-
-    def async_client(self) -> AsyncGatewayClient:
-        """Make a client of the gateway, for asyncio, in any event loop."""
-        url, http = self.sandbox.addresses.gateway_url, httpx.AsyncClient(**self._options())
-        return AsyncGatewayClient(url, api_key=self.api_key, http=http)
-
-    def vault(self) -> VaultClient:
-        """Make a client of the card vault, for threads."""
-        url, http = self.sandbox.addresses.vault_url, httpx.Client(**self._options())
-        return VaultClient(url, api_key=self.api_key, http=http)
-
-    def async_vault(self) -> AsyncVaultClient:
-        """Make a client of the card vault, for asyncio, in any event loop."""
-        url, http = self.sandbox.addresses.vault_url, httpx.AsyncClient(**self._options())
-        return AsyncVaultClient(url, api_key=self.api_key, http=http)
-
-    def pay(self, order_id: str, *, card: str | None = None, outcome: str | None = None) -> Order:
-        """Pay an order as its customer does on the hosted page, and return it.
-
-        Args:
-            order_id: id of an order of any project.
-            card: number of a test card, which decides the outcome.
-            outcome: instead of a card: `approved`, `declined` or `cancelled`.
-
-        Raises:
-            RequestRefused: `order.unknown`, `machine.no-such-move`, the order is final, `model.invalid` as `peer_code`.
-        """
-        choice = {"card": card, "outcome": outcome}
-        return self._change(order_id, "pay", **{name: value for name, value in choice.items() if value is not None})
-
-    def refund(self, order_id: str, amount: int, *, description: str | None = None) -> Order:
-        """Refund captured money as the merchant does, in minor units, and return the refund order. Errors are those of `pay`."""
-        return self._change(
-            order_id, "refund", amount=amount, **({} if description is None else {"description": description})
-        )
-
-    def charge_back(self, order_id: str) -> Order:
-        """Charge back the order as the issuer does, and return the chargeback order. Errors are those of `pay`."""
-        return self._change(order_id, "chargeback")
-
-    def reverse(self, order_id: str) -> Order:
-        """Reverse the chargeback as the issuer does, and return the reversal order. Errors are those of `pay`."""
-        return self._change(order_id, "reverse")
-
-    def _change(self, order_id: str, change: str, **body: Any) -> Order:
-        order = self.sandbox.control("POST", f"/gateway/orders/{order_id}/{change}", body)
-        return Order.from_wire(json.dumps(order).encode())
-
-    def _options(self) -> dict[str, Any]:
-        tls = NoCertificate(server_anchors=[self.sandbox.pki.root.certificate])
-        return {"transport": self.sandbox.transport(), **client_options(tls, timeout_s=DEFAULT_TIMEOUT_S)}
 
 
 def _chain(identity: Identity) -> list[str]:
