@@ -52,6 +52,8 @@ GROUPS = (
         "protocol/gateway/*.py", "test_gateway_payments test_gateway_authorisations test_gateway_card_data test_gateway_models",
         "protocol/test_gateway_*.py",
     ),
+    ("trust/reload.py", "test_reload", "trust/test_reload.py"),
+    ("trust/material*.py", "test_reload test_material", "trust/test_re[lt]*.py"),
     ("trust/path/name_constraints.py", "test_name_constraints test_second_opinion", "trust/test_*.py"),
     ("trust/path/link*.py", "test_link_extensions test_wrong_chains test_path test_name_constraints", "trust/test_*.py"),
     ("trust/path/policies.py", "test_policies test_second_opinion", "trust/test_*.py"),

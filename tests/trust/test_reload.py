@@ -11,12 +11,14 @@ import weakref
 from datetime import timedelta
 
 import pytest
+from asgi import sealed
 from list_builder import ListFacts, list_of_lists, pointer, sign, write_list
 from operator_files import AT, LATER, OperatorFiles, halve
 
 from refusals import refused
 from tppkit.certificates import Use
 from tppkit.errors import CertificateRejected, ConfigurationError, TppkitError, VerificationError
+from tppkit.seals import KeySigner, Seal, SealPolicy, verify_request
 from tppkit.testpki import certificate_pem, make_pki
 from tppkit.trust import Reloader, TrustMaterial, load_trust
 from tppkit.trust.material_files import MaterialFiles
@@ -113,6 +115,24 @@ def test_a_remembered_verdict_keeps_no_answers_of_an_earlier_state(files):
     gc.collect()
     assert crl() is None
     assert len(policy.verify(peer, at=LATER).answers) == 2
+
+
+def test_every_remembered_verdict_ends_with_a_reload_also_without_answers(files):
+    material, pki = load_trust(trust=files.anchors, trusted_lists=files.lists, now=lambda: LATER), files.pki
+    qwacs, seals = QwacPolicy(material), SealPolicy(material)
+    message = sealed(Seal(pki.qseal.certificate, KeySigner(pki.qseal.key)))
+    peer = PeerCertificate((certificate_pem(pki.qwac.certificate).decode(),), None, "asgi-tls", ())
+    qwacs.verify(peer, at=LATER)
+    verify_request(message, qwac=pki.qwac.certificate, at=LATER, policy=seals)
+    for removed in (pki.qwac_ca, pki.qseal_ca):
+        files.write_anchors(removed.certificate)
+        assert material.reload()
+        with refused(TppkitError, "trust.no-path"):
+            if removed is pki.qwac_ca:
+                qwacs.verify(peer, at=LATER)
+            else:
+                verify_request(message, qwac=pki.qwac.certificate, at=LATER, policy=seals)
+        files.write_anchors()
 
 
 def test_a_crl_that_another_key_signed_is_refused(files):
