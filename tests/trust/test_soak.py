@@ -5,46 +5,37 @@ The test lasts a minute; `make soak` sets SOAK_SECONDS.
 
 from __future__ import annotations
 
-import http.client
 import itertools
-import json
 import os
 import random
+import shutil
 import socket
 import ssl
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any
 
 import pytest
-from asgi import sealed
 from operator_files import OperatorFiles, halve
 from serving import free_port, program, run_nginx, wait_until
+from soaking import INVALID, REVOKED, Answer, Bank, Lost, Organisation, State, Timeline, run_bank, write_pair
 
 from tppkit._clock import utc_now
-from tppkit._files import replace_file
-from tppkit.client import Identity
-from tppkit.testpki import Issued, Pki, certificate_pem, make_provider, write_pki
-from tppkit.testpki.pem import key_pem
+from tppkit.testpki import write_pki
 from tppkit.trust import Reloader
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "60"))
 ORGANISATIONS, CONNECTIONS = 4, 2  # of each organisation
-PAUSE_S, REQUESTS = 0.1, 20  # after a request, on a connection
 DRAIN_S = 10.0  # in which nginx closes connections after a reload
 GROWTH_KB = 30_000
-TARGET = "/psd2/v1/payments/sepa-credit-transfers"
-REVOKED, INVALID = "CERTIFICATE_REVOKED", "CERTIFICATE_INVALID"
-LOST = (http.client.HTTPException, ConnectionError, ssl.SSLError)
 NGINX = """
   server {{
     listen 127.0.0.1:{port} ssl;
@@ -57,205 +48,6 @@ NGINX = """
     location = /caller {{ return 200 $ssl_client_serial; }}
   }}
 """
-T = TypeVar("T")
-
-
-class Timeline(Generic[T]):
-    """What was in force when.
-
-    A state may decide from the moment at which somebody began to write it, until the next one is known to be in force.
-    """
-
-    def __init__(self, first: T) -> None:
-        self._states = [(0.0, 0.0, first)]
-
-    @property
-    def present(self) -> T:
-        return self._states[-1][2]
-
-    @contextmanager
-    def changing(self, value: T) -> Iterator[None]:
-        """Writes a state, and waits until it is in force."""
-        begun = time.monotonic()
-        yield
-        self.add(begun, time.monotonic(), value)
-
-    def add(self, begun: float, settled: float, value: T) -> None:
-        self._states.append((begun, settled, value))
-
-    def possible(self, sent: float, received: float) -> list[T]:
-        """The states that may have decided about a request."""
-        ends = [*(settled for _, settled, _ in self._states[1:]), float("inf")]
-        return [
-            value
-            for (begun, _, value), end in zip(self._states, ends, strict=True)
-            if begun <= received and sent <= end
-        ]
-
-
-@dataclass(frozen=True)
-class State:
-    """What the bank should know: revoked serial numbers, and whether the lists grant and the anchors have the QWACs' authority."""
-
-    revoked: frozenset[int] = frozenset()
-    granted: bool = True
-    anchored: bool = True
-
-    def codes(self, *serials: int) -> Iterator[str]:
-        """The codes with which it refuses a request of these certificates, or that of a request that it must admit."""
-        if not self.revoked.isdisjoint(serials):
-            yield REVOKED
-        if not (self.granted and self.anchored):
-            yield INVALID
-        if self == replace(self, granted=True, anchored=True) and self.revoked.isdisjoint(serials):
-            yield ""
-
-
-class Answer(NamedTuple):
-    """A request: when it was sent and answered, its certificates, and the answer."""
-
-    sent: float
-    received: float
-    serials: tuple[int, int]
-    status: int
-    code: str
-
-
-class Lost(NamedTuple):
-    """A connection without an answer."""
-
-    sent: float
-    received: float
-    why: str
-
-
-class Organisation:
-    """A provider: its files, its identity, and clients that send sealed requests."""
-
-    def __init__(self, folder: Path, pki: Pki, number: int, *, port: int) -> None:
-        self._folder, self._pki, self._port = folder, pki, port
-        folder.mkdir()
-        self._provider = make_provider(
-            organization_identifier=f"PSDDE-BAFIN-{100000 + number}", name=f"Provider {number} TEST"
-        )
-        self._labels = (f"{number}-{count}" for count in itertools.count())
-        self.renew()
-        self.identity = Identity.from_files(
-            **{name: folder / f"{name}.pem" for name in ("qwac", "qwac_key", "qseal", "qseal_key")},
-            server_anchors=folder.parent / "pki" / "root.pem",
-        )
-        self.answers: list[Answer] = []
-        self.lost: list[Lost] = []
-        self.servers: list[tuple[float, float, bytes | None]] = []
-        self.errors: list[Exception] = []
-
-    def renew(self) -> None:
-        """Write new certificates: of the four files, no two belong together until all are written."""
-        label = next(self._labels)
-        for name, issue in (("qwac", self._pki.issue_qwac), ("qseal", self._pki.issue_qseal)):
-            write_pair(
-                self._folder / f"{name}.pem",
-                self._folder / f"{name}_key.pem",
-                issue(self._provider, label=f"{name}-{label}"),
-            )
-
-    def work(self, stop: threading.Event) -> None:
-        while not stop.is_set():
-            sent = time.monotonic()
-            try:
-                self._connect(stop)
-            except LOST as e:
-                self.lost.append(Lost(sent, time.monotonic(), repr(e)))
-            except Exception as e:  # noqa: BLE001  # raised at the end
-                self.errors.append(e)
-                return
-
-    def _connect(self, stop: threading.Event) -> None:
-        """A few requests over one connection."""
-        qwac, sent = self.identity.qwac, time.monotonic()
-        connection = http.client.HTTPSConnection("localhost", self._port, timeout=60, context=self.identity.tls_context)
-        try:
-            connection.connect()
-            self.servers.append((sent, time.monotonic(), connection.sock.getpeercert(binary_form=True)))
-            if self.identity.qwac is not qwac:  # renewed meanwhile: either may have been sent
-                return
-            for _ in range(REQUESTS):
-                self._ask(connection, qwac.serial)
-                if stop.wait(PAUSE_S):
-                    return
-        finally:
-            connection.close()
-
-    def _ask(self, connection: http.client.HTTPSConnection, qwac: int) -> None:
-        seal = self.identity.seal
-        assert seal is not None
-        message, sent = sealed(seal, target=TARGET, request_id=None), time.monotonic()
-        connection.request(message.method, message.target, message.body, dict(message.headers))
-        answer = connection.getresponse()
-        body, received = answer.read(), time.monotonic()
-        code = "" if answer.status == 201 else json.loads(body)["tppMessages"][0]["code"]
-        self.answers.append(Answer(sent, received, (qwac, seal.certificate.serial), answer.status, code))
-
-
-def write_pair(certificates: Path, key: Path, issued: Issued) -> None:
-    replace_file(certificates, b"".join(map(certificate_pem, (issued.certificate, *issued.chain))))
-    replace_file(key, key_pem(issued.key))
-
-
-class Bank:
-    """The bank's process, and what it reports."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self._process, self._orders, self._lines = process, process.stdin, process.stdout
-        self.port: int = json.loads(self._lines.readline())["port"]
-        self.reloads: list[dict[str, Any]] = []
-        self.calls: list[dict[str, Any]] = []
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        for line in self._lines:
-            found = json.loads(line)
-            (self.calls if "sent" in found else self.reloads).append(found)
-
-    def keep_calling(self, address: str, stop: threading.Event) -> None:
-        """Let it call an address five times a second."""
-        for number in itertools.count(1):
-            self._orders.write(f"{address}\n")
-            self._orders.flush()
-            wait_until(lambda number=number: len(self.calls) >= number, "the bank's call")
-            if stop.wait(PAUSE_S):
-                return
-
-    def settle(self) -> None:
-        """Wait until it uses what the files contain."""
-        now = time.monotonic()
-        wait_until(lambda: self.calls[-1]["sent"] > now and not self.calls[-1]["is_behind"], "the reload")
-
-    def refusal(self) -> str:
-        """Wait until it refuses files, and return the code."""
-        seen = len(self.reloads)
-        wait_until(lambda: any(one["outcome"] == "refused" for one in self.reloads[seen:]), "the refusal")
-        return next(one["code"] for one in self.reloads[seen:] if one["outcome"] == "refused")
-
-    def memory_kb(self) -> int:
-        lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
-
-
-@contextmanager
-def run_bank(folder: Path) -> Iterator[Bank]:
-    command = [sys.executable, str(Path(__file__).with_name("soaked_bank.py")), str(folder)]
-    with (
-        (folder / "bank.log").open("w") as log,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True) as process,
-    ):
-        try:
-            yield Bank(process)
-            assert process.poll() is None
-        finally:
-            process.kill()
 
 
 class Operator:
@@ -280,20 +72,19 @@ class Operator:
 
     def steps(self) -> list[Callable[[], None]]:
         """Everything that it does, in an order that differs each time."""
-        files, own = self._files, self._folder / "own"
         every = [
             self.revoke_qwac, self.revoke_qseal, self.renew_client, self.renew_crls, self.withdraw, self.remove_anchor, self.renew_own,
             self.renew_server, self.break_server,
             *(
-                partial(self.spoil, path, code)
-                for path, code in (
-                    (files.lists / "PT.xml", "trusted-list.malformed"),
-                    (files.lists / "lotl.xml", "trusted-list.no-lotl"),
-                    (files.anchors / "0.pem", "trust.unreadable"),
-                    (files.anchors / "1.pem", "trust.unreadable"),
-                    (files.crls / f"{files.pki.qwac_ca.label}.crl", "revocation.unreadable"),
-                    (own / "qwac.pem", "pem.malformed"),
-                    (own / "qwac.key", "key.unreadable"),
+                partial(self.spoil, part, name, code)
+                for part, name, code in (
+                    ("lists", "PT.xml", "trusted-list.malformed"),
+                    ("lists", "lotl.xml", "trusted-list.no-lotl"),
+                    ("anchors", "0.pem", "trust.unreadable"),
+                    ("anchors", "1.pem", "trust.unreadable"),
+                    ("crls", f"{self._files.pki.qwac_ca.label}.crl", "revocation.unreadable"),
+                    ("own", "qwac.pem", "pem.malformed"),
+                    ("own", "qwac.key", "key.unreadable"),
                 )
             ),
         ]  # fmt: skip
@@ -326,9 +117,16 @@ class Operator:
         self._change(lambda: self._files.write_crls(utc_now(), *self.trust.present.revoked))
 
     def withdraw(self) -> None:
-        write = partial(self._files.write_lists, number=next(self._numbers), granted=False)
-        self._change(write, granted=False)
-        self._change(partial(self._files.write_lists, number=next(self._numbers)), granted=True)
+        self._change(partial(self._switch_lists, granted=False), granted=False)
+        self._change(self._switch_lists, granted=True)
+
+    def _switch_lists(self, *, granted: bool = True) -> None:
+        """Write lists into a new folder, and rename a link to it over the one in use, as `tppkit trust fetch` does."""
+        number, files = next(self._numbers), self._files
+        files.lists = shutil.copytree(files.lists, self._folder / f"lists.{number}")
+        files.write_lists(number=number, granted=granted)
+        (self._folder / "lists.new").symlink_to(files.lists.name)
+        (self._folder / "lists.new").replace(self._folder / "lists")
 
     def remove_anchor(self) -> None:
         self._change(lambda: self._files.write_anchors(self._files.pki.qwac_ca.certificate), anchored=False)
@@ -357,8 +155,9 @@ class Operator:
         self._load()
         file.write_bytes(content)
 
-    def spoil(self, path: Path, code: str) -> None:
+    def spoil(self, part: str, name: str, code: str) -> None:
         """Write a part of a file, and the whole of it later."""
+        path = self._folder / part / name
         content = path.read_bytes()
         halve(path)
         assert self._bank.refusal() == code
@@ -388,21 +187,14 @@ class Operator:
 
     def _reload_nginx(self) -> int:
         self.drains.append(time.monotonic())
-        command = [
-            program("nginx", "nginx-light"),
-            "-s",
-            "reload",
-            "-c",
-            str(self._folder / "nginx.conf"),
-            "-p",
-            str(self._folder),
-        ]
+        folder = str(self._folder)
+        command = [program("nginx", "nginx-light"), "-s", "reload", "-c", f"{folder}/nginx.conf", "-p", folder]
         return subprocess.run(command, check=False, stderr=subprocess.DEVNULL).returncode
 
     def _served(self) -> bytes | None:
         context = ssl.create_default_context(cafile=self._folder / "pki" / "root.pem")
         with (
-            socket.create_connection(("127.0.0.1", self._port)) as plain,
+            socket.create_connection(("127.0.0.1", self._port), timeout=60) as plain,
             context.wrap_socket(plain, server_hostname="localhost") as tls,
         ):
             return tls.getpeercert(binary_form=True)
@@ -426,6 +218,8 @@ def test_no_request_is_refused_that_the_state_of_its_time_admits(tmp_path, bank_
     operator, commission = (certify(name, **dates) for name in ("Scheme operator", "Commission"))
     frame = {"issued": now - timedelta(days=1), "next_update": now + timedelta(days=100)}
     files = OperatorFiles(tmp_path, bank_pki, operator, commission, at=now, **frame)
+    files.lists = files.lists.rename(tmp_path / "lists.7")
+    (tmp_path / "lists").symlink_to("lists.7")
     write_pki(bank_pki, tmp_path / "pki")
     (tmp_path / "own").mkdir()
     write_pair(tmp_path / "own" / "qwac.pem", tmp_path / "own" / "qwac.key", bank_pki.qwac)
@@ -449,7 +243,7 @@ def test_no_request_is_refused_that_the_state_of_its_time_admits(tmp_path, bank_
         try:
             acting = Operator(files, tmp_path, bank, organisations, port)
             end, memory = time.monotonic() + SECONDS, []
-            while time.monotonic() < end:
+            while time.monotonic() < end or len(memory) < 3:
                 for step in acting.steps():
                     step()
                 memory.append(bank.memory_kb())
@@ -459,15 +253,16 @@ def test_no_request_is_refused_that_the_state_of_its_time_admits(tmp_path, bank_
                 thread.join(60)
     assert [error for one in organisations for error in one.errors] == []
     answers = [answer for one in organisations for answer in one.answers]
-    print(len(answers), Counter((one.status, one.code) for one in answers), memory)  # with -s: what `make soak` shows
+    lost = [one for organisation in organisations for one in organisation.lost]
+    lost += [Lost(one["sent"], one["at"], one["lost"]) for one in bank.calls if "lost" in one]
+    counted = dict(Counter(one.code or "admitted" for one in answers))
+    print(f"\n{counted}, {len(lost)} connections closed, {memory[0]:,} to {memory[-1]:,} KB of memory")  # with -s
     assert [one for one in answers if one.code not in acting.codes(one)] == []
     assert {(one.status, one.code) for one in answers} == {(201, ""), (401, REVOKED), (401, INVALID)}
     shown = [server for one in organisations for server in one.servers]
     assert [one for one in shown if one[2] not in acting.server.possible(*one[:2])] == []
     calls = [one for one in bank.calls if "answer" in one]
     assert [one for one in calls if int(one["answer"], 16) not in acting.own.possible(one["sent"], one["at"])] == []
-    lost = [one for organisation in organisations for one in organisation.lost]
-    lost += [Lost(one["sent"], one["at"], one["lost"]) for one in bank.calls if "lost" in one]
     assert [one for one in lost if not acting.is_draining(one)] == []
     assert memory[-1] - memory[0] < GROWTH_KB
     assert "Traceback" not in (tmp_path / "bank.log").read_text()
