@@ -270,6 +270,8 @@ class Machine:
         self.write(etc / "own", "qseal", self.pki.qseal)
         self.write(root, "new-qwac", self.pki.issue_qwac(self.pki.provider, label="new"))
         keep_evidence(var / "archive", self.pki, at=utc_now())
+        (var / "bank.sqlite").touch()
+        (var / "gate.log").write_text('{"request_id": "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55"}\n')
         self._lists = f"--url {address}/eu-lotl.xml --allow-private"
 
     @staticmethod
@@ -311,10 +313,12 @@ def test_every_line_of_the_guide_for_production_does_what_it_says(machine, run, 
         f"print(bool(material.verify_use(load_certificates({str(own / 'qwac.pem')!r})[0], as_=Use.QWAC, at=utc_now())))"
     )
     imports = "from tppkit._clock import utc_now\nfrom tppkit.certificates import Use, load_certificates"
-    assert (
-        run(*map(machine.here, blocks("run-in-production", "python")), imports, trusted, "with reloader: ...")
-        == "True\n"
-    )
+    scraped = "from prometheus_client import generate_latest\nprint(generate_latest().decode())"
+    code = map(machine.here, blocks("run-in-production", "python"))
+    first, *exported = run(*code, imports, trusted, "with reloader: ...", scraped).splitlines()
+    assert first == "True"
+    guide = (PAGES / "run-in-production.md").read_text("utf-8")
+    assert {f"# TYPE {name} counter" for name in re.findall(r"tppkit_\w+_total", guide)} <= set(exported)
     identity = Identity.from_files(qwac=own / "qwac.pem", qwac_key=own / "qwac.key")
     shutil.copytree(var / "archive", tmp_path / "var/backups/archive")
     (var / "bank.sqlite").touch()  # empty, as SQLite makes a database
