@@ -270,7 +270,6 @@ class Machine:
         self.write(etc / "own", "qseal", self.pki.qseal)
         self.write(root, "new-qwac", self.pki.issue_qwac(self.pki.provider, label="new"))
         keep_evidence(var / "archive", self.pki, at=utc_now())
-        (var / "bank.sqlite").touch()
         (var / "gate.log").write_text('{"request_id": "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55"}\n')
         self._lists = f"--url {address}/eu-lotl.xml --allow-private"
 

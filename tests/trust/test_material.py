@@ -36,6 +36,11 @@ def test_without_authorities_the_lists_give_them(lists, pki):
     assert path.chain == (pki.qwac.certificate, pki.qwac_ca.certificate)
 
 
+def test_authorities_may_come_from_anchors_from_lists_or_from_neither(lists, pki):
+    every = (TrustMaterial(make_anchors(pki.authorities)), TrustMaterial(lists=lists), TrustMaterial())
+    assert [material.has_anchors for material in every] == [True, True, False]
+
+
 def test_a_verdict_is_remembered_until_a_state_of_a_service_ends(lists, pki):
     material = TrustMaterial(make_anchors(pki.authorities), lists=lists)
     path = material.verify_use(pki.qwac.certificate, as_=Use.QWAC, at=AT)
