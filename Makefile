@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help check demo test test-all lint bench soak docs pictures testcerts fuzz mutate limbo crash wheels clean
+.PHONY: help check demo test test-all lint bench soak docs site pictures testcerts fuzz mutate limbo crash wheels clean
 
 QUICK := callbacks evidence httpsig inbox protocol qr seals trust
 LEFT_OUT := $(filter-out __pycache__ $(QUICK),$(notdir $(patsubst %/,%,$(wildcard tests/*/))))
@@ -13,7 +13,7 @@ LEFT_OUT := $(filter-out __pycache__ $(QUICK),$(notdir $(patsubst %/,%,$(wildcar
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-# The stamps hold what was installed: the demo needs the sandbox extra, everything else the dev extra.
+# The stamps hold what was installed: the demo needs the sandbox extra, the site the docs extra, everything else the dev extra.
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("tppkit needs Python 3.11 or later; make PYTHON=python3.12 names another") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
@@ -22,9 +22,13 @@ $(VENV)/.sandbox: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -c constraints.txt -e '.[sandbox]'
 	@touch $@
 
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -c constraints.txt -e '.[docs]'
+	@touch $@
+
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -c constraints.txt -e '.[dev]'
-	@touch $@ $(VENV)/.sandbox
+	@touch $@ $(VENV)/.sandbox $(VENV)/.docs
 
 demo: $(VENV)/.sandbox ## The main job end to end: pay through a sandbox bank, audit what was kept
 	@$(BIN)/tppkit demo
@@ -40,8 +44,8 @@ test-all: $(VENV)/.dev ## Run every test: also databases, proxies and other serv
 	$(BIN)/pytest
 
 lint: $(VENV)/.dev ## ruff, mypy --strict, pyright on tests/typing, import-linter, generated files
-	$(BIN)/ruff format --check src tests tools benchmarks examples fuzz
-	$(BIN)/ruff check src tests tools benchmarks examples fuzz
+	$(BIN)/ruff format --check src tests tools benchmarks examples fuzz docs/*.py
+	$(BIN)/ruff check src tests tools benchmarks examples fuzz docs/*.py
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python tests/typing
 	$(BIN)/lint-imports
@@ -58,8 +62,12 @@ soak: $(VENV)/.dev ## The same for 100,000 rows, a million entries of the inbox 
 docs: $(VENV)/.dev ## Write the reference pages in docs/reference from tables, docstrings and --help
 	$(BIN)/python tools/make_docs.py
 
+site: $(VENV)/.docs ## Build the documentation site into site/, without a network; warnings are errors
+	$(BIN)/python tools/make_site.py
+
 pictures: $(VENV)/.dev ## Write the pictures in docs/pictures again, as Chromium shows them
 	$(BIN)/python tools/make_pictures.py
+	$(BIN)/python tools/make_diagrams.py
 
 testcerts: $(VENV)/.dev ## Write testcerts/ again, byte for byte
 	$(BIN)/python tools/make_testcerts.py
@@ -92,4 +100,4 @@ wheels: $(VENV)/.dev ## Fill examples/containers/wheels for the Containerfile
 	$(PIP) download -c constraints.txt $(FOR_IMAGE) -d $(WHEELS) "$$(echo $(WHEELS)/tppkit-*.whl)[sandbox,postgres]"
 
 clean: ## Remove what the targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist benchmarks/results.json examples/containers/wheels
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist site benchmarks/results.json examples/containers/wheels

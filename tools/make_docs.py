@@ -2,20 +2,24 @@
 
     python tools/make_docs.py [--check]
 
-Pages come from the tables and from `--help`; nobody writes them by hand.
+Pages come from the tables, from `--help` and, in docs/reference/api, from `__all__`; nobody writes them by hand.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from openapi import document
+from public_names import Name, public_names
 from tppkit.certificates.editions import CALENDAR, NOT_FIXED
 from tppkit.certificates.rules import RULES
 from tppkit.cli.main import main as root_command
@@ -44,7 +48,8 @@ from tppkit.seals import ANSWER_PROFILES, PROFILES, DigestOf, FieldOrder, KeyIdF
 from tppkit.seals.diagnose.mistakes import MISTAKES
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
-NOTE = "<!-- Written by tools/make_docs.py (make docs); change the source, not this page. -->\n"
+NOTE = "Written by tools/make_docs.py (make docs); change the source, not this page."
+NOTES = {".md": f"<!-- {NOTE} -->\n\n", ".rst": f".. {NOTE}\n\n"}
 
 
 def codes() -> Iterator[str]:
@@ -315,6 +320,11 @@ def command_line() -> Iterator[str]:
         yield f"## {' '.join(path)}\n\n```text\n{command.get_help(context)}\n```\n"
 
 
+def command_names() -> list[str]:
+    """Every command, as it is typed."""
+    return [" ".join(path) for path, _ in _commands(root_command, ["tppkit"])]
+
+
 def _commands(command: click.Command, path: list[str]) -> Iterator[tuple[list[str], click.Command]]:
     yield path, command
     if isinstance(command, click.Group):
@@ -323,6 +333,29 @@ def _commands(command: click.Command, path: list[str]) -> Iterator[tuple[list[st
             below = command.get_command(context, name)
             if below is not None:
                 yield from _commands(below, [*path, name])
+
+
+def api(names: Iterable[Name]) -> Iterator[str]:
+    """The public names of a package; autodoc writes the entries."""
+    modules: dict[str, list[Name]] = defaultdict(list)
+    for name in names:
+        modules[name.module].append(name)
+    for number, (module, offered) in enumerate(sorted(modules.items())):
+        yield f"{module}\n{'-='[number == 0] * len(module)}\n\n.. automodule:: {module}\n"
+        for name in offered:
+            if name.home == module:
+                yield f".. {_directive(name.value)}:: {module}.{name.name}"
+        if others := [
+            f":py:obj:`{name.name} <{name.home}.{name.name}>`" for name in offered if name.home != name.module
+        ]:
+            yield f"\nAlso offered here: {', '.join(others)}."
+        yield ""
+
+
+def _directive(value: Any) -> str:
+    if inspect.isclass(value):
+        return "autoexception" if issubclass(value, Exception) else "autoclass"
+    return "autofunction" if inspect.isfunction(value) else "autodata"
 
 
 def _cell(text: str) -> str:
@@ -343,6 +376,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "profiles.md": profiles,
     "cli.md": command_line,
     "gateway-openapi.json": openapi,
+    **{f"api/{page}.rst": partial(api, names) for page, names in public_names().items()},
 }
 
 
@@ -350,8 +384,12 @@ def main() -> int:
     """Write, or compare."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     stale = 0
+    (FOLDER / "api").mkdir(exist_ok=True)
+    for old in {*(FOLDER / "api").iterdir()} - {FOLDER / name for name in PAGES}:
+        print(f"{old} is left over: remove it")
+        stale = 1
     for name, page in PAGES.items():
-        note = NOTE + "\n" if name.endswith(".md") else ""
+        note = NOTES.get(Path(name).suffix, "")
         text = note + "\n".join(page()).rstrip() + "\n"
         path = FOLDER / name
         if "--check" in sys.argv[1:]:

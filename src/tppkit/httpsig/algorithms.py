@@ -96,6 +96,7 @@ Names = Mapping[str, Algorithm]
 CAVAGE: Names = MappingProxyType(
     {name: ALGORITHMS[name] for name in ("rsa-sha256", "rsa-sha512", "ecdsa-sha256", "ecdsa-sha384")}
 )
+#: The algorithms of RFC 9421, by the name in `alg`.
 RFC9421: Names = MappingProxyType(
     {
         "rsa-v1_5-sha256": ALGORITHMS["rsa-sha256"],
@@ -105,6 +106,7 @@ RFC9421: Names = MappingProxyType(
         "ed25519": ALGORITHMS["ed25519"],
     }
 )
+#: The algorithms of JSON Web Signatures, by the name in `alg`.
 JWS: Names = MappingProxyType(
     {
         "PS256": ALGORITHMS["rsa-pss-sha256"],

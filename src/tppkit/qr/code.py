@@ -11,6 +11,7 @@ from tppkit.qr.login import LOGIN_PREFIX, Login, parse_login
 from tppkit.qr.payment import PAYMENT_PREFIX, Payment, parse_payment
 from tppkit.qr.scan import ScanLink, is_address, parse_scan_link
 
+#: What the text of a QR code can be.
 Code: TypeAlias = Login | Payment | ScanLink
 _EPC = ("BCD\n", "BCD\r\n")  # EPC069-12, Quick Response Code: Guidelines to Enable Data Capture
 

@@ -32,6 +32,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
 )
 OF_TRANSPORT = ("duplicate", "drop", "delay")  # any delivery can have these; the others need a signature or an order
 EXPIRED = "server-expired"
+#: The faults that a client can ask the sandbox for, and what each does.
 INTERFACE_FAULTS: Mapping[str, str] = MappingProxyType(
     {
         "status-429": "answered 429 with Retry-After; nothing was done",

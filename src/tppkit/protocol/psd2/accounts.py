@@ -17,6 +17,7 @@ from tppkit.protocol.psd2.consent import ConsentStatus
 from tppkit.protocol.psd2.models import AccountReference, ApprovalLinks, Href, Psd2Model
 from tppkit.protocol.wire import NullAsEmpty, rule
 
+#: The value of a consent's access that asks for every account.
 ALL_ACCOUNTS = "allAccounts"
 SEVERAL_CURRENCIES = "XXX"  # assumption account-currency
 

@@ -100,6 +100,7 @@ ACCOUNT_INFORMATION = (
     CREATE_CONSENT, CONSENT, CONSENT_STATUS, DELETE_CONSENT, ACCOUNTS, BALANCES, TRANSACTIONS,
 )  # fmt: skip
 
+#: The PSD2 interface as a table: its endpoints and refusals.
 PSD2 = Interface(
     name="psd2",
     endpoints=(*PAYMENTS, *ACCOUNT_INFORMATION),

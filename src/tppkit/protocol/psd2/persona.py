@@ -30,6 +30,7 @@ from tppkit.protocol.psd2.persona_rows import adapted_interface
 from tppkit.protocol.psd2.rules import BankRules
 
 _FOLDER = files("tppkit.protocol.psd2").joinpath("personas")
+#: The personas of banks that the package has.
 PERSONAS = ("document", "berlin-group")
 """The names of the shipped personas; `document` is the default."""
 

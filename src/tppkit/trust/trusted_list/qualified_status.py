@@ -35,6 +35,7 @@ from tppkit.trust.trusted_list.uris import (
     WITHOUT_DEVICE,
 )
 
+#: What a qualified certificate is for.
 Purpose = Literal["esign", "eseal", "web"]
 PURPOSES: tuple[Purpose, ...] = ("esign", "eseal", "web")
 _CLAUSE = "TS 119 615 clause 4.4.4"

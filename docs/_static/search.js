@@ -1,0 +1,54 @@
+// Search while typing, in MiniSearch over the rows of the site. Both load as scripts when the field gets the focus, so that pages
+// opened from disk can search too. Enter without a chosen entry opens the results page of Sphinx.
+"use strict";
+addEventListener("DOMContentLoaded", () => {
+  const root = document.documentElement.dataset.content_root;
+  const field = document.querySelector(".sidebar-search");
+  const list = Object.assign(document.createElement("ol"), { className: "found", hidden: true });
+  list.setAttribute("aria-label", "Search results");
+  field.autocomplete = "off";
+  field.form.after(list);
+  const words = new Set("a an and are as at be by can do does for from how i in is it my of on or that the this to was what when which with".split(" "));
+  const load = (name) => new Promise((done) => {
+    document.head.append(Object.assign(document.createElement("script"), { src: `${root}_static/${name}`, onload: done }));
+  });
+  let index;
+  const makeIndex = async () => {
+    await Promise.all([load("minisearch.js"), load("search-rows.js")]);
+    const made = new MiniSearch({
+      fields: ["title", "page", "text"],
+      storeFields: ["url", "title", "page", "isEntry"],
+      processTerm: (term) => (words.has(term.toLowerCase()) ? null : term.toLowerCase()),
+      searchOptions: {
+        boost: { title: 6, page: 2 }, prefix: true, fuzzy: (term) => (term.length > 4 ? 0.2 : 0),
+        boostDocument: (id, term, row) => (row.isEntry ? 0.6 : 1),
+      },
+    });
+    made.addAll(searchRows.map(([url, title, page, text], id) => ({ id, url, title, page, text, isEntry: url.includes("/api/") })));
+    return made;
+  };
+  const show = async () => {
+    const made = await (index ??= makeIndex());
+    const asked = field.value;
+    const found = made.search(asked).slice(0, 10);
+    list.replaceChildren(...found.map(({ url, title, page }) => {
+      const link = Object.assign(document.createElement("a"), { href: root + url, textContent: title });
+      if (page !== title) link.append(Object.assign(document.createElement("small"), { textContent: page }));
+      return document.createElement("li").appendChild(link).parentNode;
+    }));
+    list.hidden = !found.length;
+    list.dataset.of = asked;
+    list.style.top = `${field.getBoundingClientRect().bottom + 4}px`;
+  };
+  field.addEventListener("focus", () => { index ??= makeIndex(); });
+  field.addEventListener("input", show);
+  addEventListener("keydown", (event) => {
+    const links = [...list.querySelectorAll("a")], at = links.indexOf(document.activeElement);
+    if (event.key === "/" && !/^(INPUT|TEXTAREA)$/.test(document.activeElement.tagName)) { event.preventDefault(); field.focus(); }
+    if (event.key === "Escape") list.hidden = true;
+    if (list.hidden || !["ArrowDown", "ArrowUp"].includes(event.key)) return;
+    event.preventDefault();
+    (links[at + (event.key === "ArrowDown" ? 1 : -1)] ?? field).focus();
+  });
+  addEventListener("click", (event) => { list.hidden ||= !event.target.closest(".found, .sidebar-search"); });
+});

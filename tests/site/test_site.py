@@ -1,0 +1,196 @@
+"""The built site: links and anchors, an entry for every public name, search and pages in a browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+import make_diagrams
+import tppkit
+from check_site import Page, problems
+from programs import needed
+from public_names import public_names
+from tppkit.codes import CODES
+
+ROOT = Path(__file__).parents[2]
+WIDTH_PX = 390
+SEARCHES = {
+    "SIGNATURE_INVALID": "reference/psd2",
+    "renew": "pair-and-renewal",
+    "nginx": "web",
+    "PKCS#12": "identity",
+    "replay": "web",
+    "frequencyPerDay": "rehearse-failures",
+    "HSM": "identity",
+    "webhook retry": "webhooks",
+    "PAN": "gateway",
+    "auditor": "audit",
+    "seal does not verify": "diagnose",
+    "digest.mismatch": "reference/codes",
+    "Psd2Client": "reference/api/client",
+    "callback rejected": "callbacks",
+    "postgresql": "inbox",
+    "qwac trusted list": "trusted-lists",
+    "docker": "in-ci-and-containers",
+    "another bank": "another-bank",
+    "seal diagnose": "reference/cli",
+    "idempotncy": "rehearse-failures",
+}
+
+
+def build(folder: Path, seed: str) -> Path:
+    """The site, built with another order of sets each time."""
+    command = [sys.executable, str(ROOT / "tools/make_site.py"), str(folder)]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / tppkit.__version__
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("site"), "1")
+
+
+@pytest.fixture(scope="module")
+def served(site: Path) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(site)))
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright; install the extra dev")
+    program = needed("chromium")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, chromium_sandbox=os.geteuid() != 0)
+        yield browser
+        browser.close()
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def rows(site: Path) -> list[tuple[str, str, str, str]]:
+    """What the search finds: address, title, page, text."""
+    text = (site / "_static/search-rows.js").read_text("utf-8")
+    found: list[tuple[str, str, str, str]] = json.loads(text.removeprefix("window.searchRows = ").removesuffix(";\n"))
+    return found
+
+
+def test_every_diagram_has_its_pictures_and_none_is_left_over():
+    wanted = {f"{name}-{scheme}.svg" for name in make_diagrams.sources() for scheme in make_diagrams.THEMES}
+    assert {path.name for path in make_diagrams.FOLDER.iterdir()} == wanted
+
+
+def test_a_page_is_told_what_is_wrong_with_its_links(tmp_path):
+    (tmp_path / "other.html").write_text("<p id=here>")
+    (tmp_path / "page.html").write_text(
+        "<a href='other.html#here'></a><a href='other.html#there'></a><a href='missing.html'></a><a href='#top'></a>"
+        "<img src='https://elsewhere.example/x.png'><a href='https://elsewhere.example/'></a><p id=twice><p id=twice>"
+    )
+    assert list(problems(tmp_path)) == [
+        "page.html: the id twice occurs twice",
+        "page.html: no anchor #top",
+        "page.html: no file missing.html",
+        "page.html: no anchor other.html#there",
+        "page.html: loads https://elsewhere.example/x.png",
+    ]
+
+
+@pytest.mark.slow
+def test_a_second_build_is_the_same_byte_for_byte(site, tmp_path):
+    first, second = tree(site), tree(build(tmp_path, "2"))
+    assert {name for name in first.keys() | second.keys() if first.get(name) != second.get(name)} == set()
+
+
+@pytest.mark.slow
+def test_every_link_and_anchor_exists_and_nothing_is_loaded_from_elsewhere(site):
+    assert list(problems(site)) == []
+
+
+@pytest.mark.slow
+def test_every_public_name_has_an_entry_with_a_text(site):
+    described = {address.partition("#")[2] for address, _, _, text in rows(site) if text}
+    names = [name for names in public_names().values() for name in names]
+    assert {f"{name.home}.{name.name}" for name in names} - described == set()
+
+
+@pytest.mark.slow
+def test_every_code_has_an_anchor(site):
+    assert {f"code-{code}" for code in CODES} <= Page(site / "reference/codes.html").anchors
+
+
+@pytest.mark.slow
+def test_signatures_are_those_that_users_call(site):
+    pages = list((site / "reference/api").glob("*.html"))
+    shown = [
+        re.sub(r"<[^>]+>", "", block)
+        for page in pages
+        for block in re.findall(r"<dt class=\"sig.*?</dt>", page.read_text(), re.DOTALL)
+    ]
+    assert any(text.replace("\n", "").startswith("async order(order_id: str,) → Order") for text in shown)
+    assert [text for text in shown if re.search(r"Call\[| at 0x|Annotated\[|PagedCall", text)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["http", "file"])
+def test_the_search_names_the_right_page_within_the_first_three(way, site, served, chromium):
+    page = chromium.new_page()
+    page.goto(f"{served if way == 'http' else site.as_uri()}/audit.html")
+    wrong = {}
+    for words, wanted in SEARCHES.items():
+        page.locator(".sidebar-search").fill(words)
+        page.wait_for_function("words => document.querySelector('.found').dataset.of === words", arg=words)
+        found = page.locator(".found a").evaluate_all("links => links.map((link) => link.href)")
+        if not any(f"/{wanted}.html" in link for link in found[:3]):
+            wrong[words] = [link.rpartition("/0.1.0/")[2] for link in found[:3]]
+    page.close()
+    assert wrong == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_is_wider_than_a_phone(scheme, site, chromium):
+    page = chromium.new_context(viewport={"width": WIDTH_PX, "height": 844}, color_scheme=scheme).new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    wide = []
+    for path in sorted(site.rglob("*.html")):
+        page.goto(path.as_uri())
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            wide.append(path.name)
+    page.context.close()
+    assert (wide, errors) == ([], [])
+
+
+@pytest.mark.slow
+def test_commands_are_copied_without_prompts_and_tabs_change(served, chromium):
+    context = chromium.new_context()
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.goto(f"{served}/quickstart.html")
+    page.locator(".highlight-console button.copybtn").first.click()
+    page.wait_for_selector(".copybtn.success")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.splitlines()[1] == "pip install -c constraints.txt '.[sandbox]'"
+    awaited = page.get_by_text("async def pay_async")
+    assert not awaited.is_visible()
+    page.locator("label.sd-tab-label", has_text="asyncio").click()
+    assert awaited.is_visible()
+    context.close()

@@ -1,0 +1,70 @@
+"""Check the pages of a built site: every link and anchor exists, and nothing is loaded from elsewhere.
+
+python tools/check_site.py site
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+LOADS = {"audio", "embed", "iframe", "img", "link", "object", "script", "source", "track", "video"}
+
+
+class Page(HTMLParser):
+    """The anchors of a page, and where its links lead."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.anchors: set[str] = {""}
+        self.repeated: set[str] = set()
+        self.links: set[tuple[str, str]] = set()
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Called for each tag."""
+        for name, value in attrs:
+            if name == "id" and value:
+                self.repeated |= {value} & self.anchors
+                self.anchors.add(value)
+            elif name in ("href", "src", "data", "action", "poster") and value is not None:
+                self.links.add((tag, value))
+
+
+def problems(folder: Path) -> Iterator[str]:
+    """What is wrong, one line each."""
+    pages = {path: Page(path) for path in sorted(folder.rglob("*.html"))}
+    for path, page in pages.items():
+        name = path.relative_to(folder)
+        yield from (f"{name}: the id {anchor} occurs twice" for anchor in sorted(page.repeated))
+        for tag, link in sorted(page.links):
+            parts = urlsplit(link)
+            if parts.scheme == "data":
+                continue
+            if parts.scheme or parts.netloc:
+                if tag in LOADS:
+                    yield f"{name}: loads {link}"
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if not target.is_file():
+                yield f"{name}: no file {link}"
+            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
+                yield f"{name}: no anchor {link}"
+    for path in sorted(folder.rglob("*.css")):
+        text = path.read_text("utf-8")
+        if "url(http" in text or "@import" in text or "url(//" in text:
+            yield f"{path.relative_to(folder)}: loads from elsewhere"
+
+
+def main() -> int:
+    """Print them."""
+    found = list(problems(Path(sys.argv[1]).resolve()))
+    print("\n".join(found) or "no problems")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
