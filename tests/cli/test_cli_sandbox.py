@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from programs import TPPKIT
 from tppkit.cli.main import main
+from tppkit.testpki import write_pki
 
 pytestmark = pytest.mark.slow
 
@@ -126,3 +127,11 @@ def test_a_file_that_is_not_a_database_is_refused(tppkit, tmp_path):
 def test_the_help_of_strict_names_what_still_gets_401():
     text = " ".join(CliRunner().invoke(main, ["sandbox", "up", "--help"]).output.split())
     assert "A revoked one, or one whose profile or organisation is not accepted, still gets HTTP 401." in text
+
+
+def test_answers_cannot_be_signed_without_the_seal_of_a_bank(tppkit, tmp_path, pki):
+    write_pki(pki, tmp_path / "pki")
+    for file in (tmp_path / "pki").glob("bank-seal*"):
+        file.unlink()
+    result = tppkit("sandbox", "up", "--port", "0", "--pki", "pki", "--sign-answers")
+    assert (result.exit_code, "tppkit pki issue qseal pki --label bank-seal" in result.stderr) == (2, True)

@@ -46,7 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker of `tppkit_bank`."""
     config.addinivalue_line(
         "markers",
-        "tppkit_bank(*, persona='document', rules=None, profile=None, prefix=None, seed=None): the arguments of the Sandbox of tppkit_bank",
+        "tppkit_bank(*, persona='document', rules=None, profile=None, prefix=None, sign_answers=False, seed=None): "
+        "the arguments of the Sandbox of tppkit_bank",
     )
 
 
