@@ -15,6 +15,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from refusals import refused
 from tppkit._clock import utc_now
 from tppkit.client import Psd2Client
 from tppkit.errors import (
@@ -40,7 +41,7 @@ from tppkit.protocol.psd2 import (
 from tppkit.sandbox import Sandbox, SandboxServer, SandboxSettings, run_sandbox
 from tppkit.sandbox.bank.zone import bank_day
 from tppkit.seals import ANSWER_PROFILES, SealPolicy, VerifiedAnswer, sign_request, verify_answer
-from tppkit.testpki import write_pki
+from tppkit.testpki import make_pki, write_pki
 from tppkit.testpki.files import files_of
 from tppkit.trust import PathVerifier, make_anchors
 
@@ -193,6 +194,14 @@ def test_over_sockets_the_signed_date_is_the_only_one(bank_pki_folder, bank_pki,
 
 def trusting(server: SandboxServer) -> Any:
     return ssl.create_default_context(cafile=f"{server.addresses.pki}/root.pem")
+
+
+def test_a_key_for_which_the_form_has_no_algorithm_is_refused():
+    pki = make_pki(at=utc_now(), key="p384", seed=1)
+    with Sandbox(pki=pki, persona=persona("rfc9421")) as bank:
+        assert Caller(bank, "rfc9421").ask(with_id("GET", "/nothing")).unverified_answer.status == 404
+    with refused(ConfigurationError, "sandbox.bank-seal", match="P-384"):
+        Sandbox(pki=pki, persona=persona("cavage"))
 
 
 @pytest.mark.slow
