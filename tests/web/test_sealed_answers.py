@@ -169,9 +169,12 @@ def test_a_signer_that_fails_gives_a_plain_500(ask, good, pki, caplog):
     signer = CallableSigner(pki.bank_seal.certificate.public_key, algorithm=NAMED, sign=sign, sign_async=sign_async)
     answers = Seal(pki.bank_seal.certificate, signer, profile=ANSWER_PROFILES["rfc9421"])
     failing = True
-    app = App()
-    answer = ask(app, good, answers=answers)
+    app, counted = App(), list[tuple[str, str]]()
+    answer = ask(app, good, answers=answers, count=lambda outcome, code, _: counted.append((outcome, code)))
     assert (app.calls, answer.status, answer.values("signature")) == (1, 500, ())
+    assert counted == [("admitted", ""), ("unsealed", "signer.unavailable")]
+    (record,) = [one for one in caplog.records if getattr(one, "code", "") == "signer.unavailable"]
+    assert (vars(record)["request_id"], vars(record)["organisation"]) == (asgi.REQUEST_ID, "PSDLT-BL-LB000000")
     assert (b"device" in answer.body, "the device is gone" in caplog.text) == (False, True)
     assert json.loads(answer.body)["tppMessages"][0]["code"] == "INTERNAL_SERVER_ERROR"
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import datetime
-from functools import partial
 from time import monotonic
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -67,7 +66,8 @@ class SealGate:
             request, refusals and repeated answers too. If that fails, they answer 500 without a seal. The refusal of a request that is too
             malformed for a seal to name it is not sealed.
         count: called with the verdict about each request of the middlewares: `admitted`, `refused` (4xx) or `failed` (5xx), the code of
-            the error, and the seconds of the gate's own work, without waiting for the body and without the application.
+            the error, and the seconds of the gate's own work, without waiting for the body and without the application. Also with
+            `unsealed`, the code and no seconds for each answer that was sent without the seal of `answers`.
         allow_old_date: admit a seal whose covered Date is too old or too new, with the reason as `VerifiedRequest.date_fault`, because
             the application looks request ids up itself. The middlewares do so with `replay`, and need no permission.
 
@@ -122,8 +122,7 @@ class SealGate:
         self._mount = mount
         # Read now: at the first refusal the process may have no file descriptor left.
         self._explained = dict(CODES) if brief else {}
-        failure = partial(self.answer, refusal=FAILURE)
-        self.answers = None if answers is None else AnswerSeals(answers, now=self.now, failure=failure)
+        self.answers = None if answers is None else AnswerSeals(answers, now=self.now, failed=self._not_sealed)
         self._id_header = profile.request_id or interface.request_id or ""
         self._single = frozenset({_LENGTH, _ENCODING, _CODING, self._id_header})
         self._hyphenated = self._single | seals.demands.singletons | seals.demands.sealing
@@ -264,6 +263,20 @@ class SealGate:
             headers.append(("Allow", ", ".join(self._interface.methods(path))))
         body = self._interface.refusals.write(refusal)
         return Answer(refusal.status, (*headers, ("Content-Length", str(len(body)))), body)
+
+    def _not_sealed(self, source: Source, error: Exception, organisation: str, is_of_request: bool) -> Answer:
+        """Log and count an answer without a seal, and return the failure that is sent instead unless the request is the cause."""
+        code = code_of(error)
+        fields = self._fields(source, code, organisation)
+        text, level = "the answer could not be sealed", logging.ERROR
+        if is_of_request:
+            text, level = "a refusal was sent without a seal", logging.WARNING
+        write_line(
+            level, fields, f"%s %s from %s: {text}: %s", fields["method"], fields["target"], fields["peer"], error,
+            error=None if is_of_request else error,
+        )  # fmt: skip
+        call_count(self._count, LOG, "unsealed", code, 0.0)
+        return self.answer(source, FAILURE)
 
     def _request_id(self, source: Source) -> str:
         """Return the request id if it is well-formed, otherwise an empty text."""

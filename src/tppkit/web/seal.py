@@ -79,11 +79,11 @@ class SealMiddleware:
             replay = await self._claim(caller)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 500 without details
             # Answer a disconnected client too, because granian reports broken chunks of a connected client in the same way.
-            await self._send(source, self._gate.refuse(source, e, visit=visit), send, is_refusal=True)
+            await self._send(visit, self._gate.refuse(source, e, visit=visit), send, is_refusal=True)
             return
         self._gate.admit(visit)
         if replay is not None and replay.answer is not None:
-            await self._send(source, replay.answer, send)
+            await self._send(visit, replay.answer, send)
             return
         if replay is not None and replay.repeated:
             caller = caller._replace(repeated=True)
@@ -97,13 +97,15 @@ class SealMiddleware:
         if replay is None and self._gate.answers is None:
             await self._app(proven, replayed, send)
         else:
-            await self._hold_answer(replay, source, proven, replayed, send)
+            await self._hold_answer(replay, visit, proven, replayed, send)
 
-    async def _send(self, source: AsgiSource, answer: Answer, send: Send, *, is_refusal: bool = False) -> None:
+    async def _send(self, visit: Visit, answer: Answer, send: Send, *, is_refusal: bool = False) -> None:
         seals = self._gate.answers
-        await send_answer(
-            send, answer if seals is None else await seals.sign_async(source, answer, is_refusal=is_refusal)
-        )
+        if seals is not None:
+            answer = await seals.sign_async(
+                visit.source, answer, organisation=visit.organisation, is_refusal=is_refusal
+            )
+        await send_answer(send, answer)
 
     async def _claim(self, caller: Caller) -> Replay | None:
         guard = self._gate.replay
@@ -114,7 +116,7 @@ class SealMiddleware:
         return guard.admit(caller.seal, at=self._gate.now())
 
     async def _hold_answer(
-        self, replay: Replay | None, source: AsgiSource, scope: MutableMapping[str, Any], receive: Receive, send: Send
+        self, replay: Replay | None, visit: Visit, scope: MutableMapping[str, Any], receive: Receive, send: Send
     ) -> None:
         """Call the application, and store its answer and seal it before it is sent.
 
@@ -150,7 +152,7 @@ class SealMiddleware:
                 if is_sealed:
                     is_over = True
                     held.clear()
-                    await self._send(source, whole, send)
+                    await self._send(visit, whole, send)
                     return
             try:
                 for one in held:

@@ -52,10 +52,12 @@ class WsgiSealMiddleware:
             piece = body = b""  # tools that report errors show local variables
             replay = self._claim(caller)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 500 without details
-            return self._give(source, self._gate.refuse(source, e, visit=visit), start_response, is_refusal=True)
+            return self._give(
+                visit, self._gate.refuse(source, e, visit=visit), environ, start_response, is_refusal=True
+            )
         self._gate.admit(visit)
         if replay is not None and replay.answer is not None:
-            return self._give(source, replay.answer, start_response)
+            return self._give(visit, replay.answer, environ, start_response)
         if replay is not None and replay.repeated:
             caller = caller._replace(repeated=True)
         proven = {
@@ -63,21 +65,22 @@ class WsgiSealMiddleware:
         }  # fmt: skip
         if replay is None and self._gate.answers is None:
             return self._app(proven, start_response)
-        return self._hold_answer(replay, source, proven, start_response)
+        return self._hold_answer(replay, visit, proven, start_response)
 
     def _give(
-        self, source: WsgiSource, answer: Answer, start_response: StartResponse, *, is_refusal: bool = False
+        self, visit: Visit, answer: Answer, environ: Environ, start_response: StartResponse, *, is_refusal: bool = False
     ) -> list[bytes]:
         seals = self._gate.answers
-        sent = answer if seals is None else seals.sign(source, answer, is_refusal=is_refusal)
-        return give_answer(start_response, sent, source.environ)
+        if seals is not None:
+            answer = seals.sign(visit.source, answer, organisation=visit.organisation, is_refusal=is_refusal)
+        return give_answer(start_response, answer, environ)
 
     def _claim(self, caller: Caller) -> Replay | None:
         guard = self._gate.replay
         return None if guard is None or caller.seal is None else guard.admit(caller.seal, at=self._gate.now())
 
     def _hold_answer(
-        self, replay: Replay | None, source: WsgiSource, environ: Environ, start_response: StartResponse
+        self, replay: Replay | None, visit: Visit, environ: Environ, start_response: StartResponse
     ) -> Iterator[bytes]:
         """Call the application, and store its answer and seal it before it is sent."""
         is_sealed = self._gate.answers is not None
@@ -111,7 +114,7 @@ class WsgiSealMiddleware:
             if replay is not None:
                 replay.settle(answer)
             if is_sealed:
-                yield from self._give(source, answer, start_response)
+                yield from self._give(visit, answer, environ, start_response)
                 return
             start_response(status, headers)
             yield bytes(held)
