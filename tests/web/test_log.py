@@ -178,7 +178,8 @@ def limit(**settings: Any) -> tuple[LimitedHandler, Callable[..., str]]:
     def written(at: float, **given: Any) -> str:
         begin = stream.tell()
         record = logging.makeLogRecord(
-            {"created": at, "levelno": 30, "msg": "%s", "args": ("no",), "code": "a", "peer": "p"} | given
+            {"name": "tppkit.web", "created": at, "levelno": 30, "msg": "%s", "args": ("no",), "code": "a", "peer": "p"}
+            | given
         )
         handler.handle(record)
         assert (record.msg, record.args, record.exc_info) == (
@@ -195,7 +196,8 @@ def test_lines_of_one_cause_are_limited_and_their_number_is_written():
     handler, written = limit(most=2, period_s=60)
     assert [written(at) for at in (0.0, 1.0, 2.0, 59.9)] == ["no\n", "no\n", "", ""]
     assert [written(2.0, **other) for other in ({"code": "b"}, {"peer": "q"}, {"organisation": "o"})] == ["no\n"] * 3
-    assert [written(2.0, code="") for _ in range(5)] == ["no\n"] * 5  # admissions
+    for other in ({"code": ""}, {"name": "library", "code": ["a"]}):  # admissions; lines of others
+        assert [written(2.0, **other) for _ in range(5)] == ["no\n"] * 5
     held = "2 more lines such as this were held back: no\n"
     assert written(60.0, code="") == held + "no\n"
     assert [written(at) for at in (61.0, 62.0, 63.0)] == ["no\n", "no\n", ""]

@@ -79,8 +79,11 @@ class _Period:
 
 
 def _cause(record: logging.LogRecord) -> Hashable | None:
-    code = getattr(record, "code", "")
-    return (code, getattr(record, "peer", ""), getattr(record, "organisation", "")) if code else None
+    if record.name != LOG.name or not getattr(
+        record, "code", ""
+    ):  # another library may have the same names for other things
+        return None
+    return tuple(getattr(record, name, "") for name in ("code", "peer", "organisation"))
 
 
 class LimitedHandler(logging.Handler):
