@@ -206,12 +206,12 @@ def over_tls(
     return wrapped
 
 
-def answer(date: str | None) -> Callable[[ssl.SSLSocket], object]:
+def answer(date: str | None, status: str = "302 Found") -> Callable[[ssl.SSLSocket], object]:
     line = "" if date is None else f"Date: {date}\r\n"
 
     def serve(connection: ssl.SSLSocket) -> None:
         connection.recv(4096)
-        connection.sendall(f"HTTP/1.1 302 Found\r\nLocation: https://elsewhere.example/\r\n{line}\r\n".encode())
+        connection.sendall(f"HTTP/1.1 {status}\r\nLocation: https://elsewhere.example/\r\n{line}\r\n".encode())
 
     return serve
 
@@ -258,6 +258,24 @@ def test_the_authorities_that_the_bank_names_are_compared_with_the_chain(doctor,
         with server(lambda plain, names=names: plain.sendall(flight(*names))) as url:
             found, message, _ = doctor(*whole, "--bank", url)["bank.client-certificate"]
         assert (found, text in message) == (status, True), message
+
+
+@pytest.mark.parametrize(
+    ("status", "found", "text"),
+    [
+        ("204 No Content", "ok", "succeeds"),
+        ("400 Bad Request", "warning", "refuses"),
+        ("403 Forbidden", "ok", "may be about it"),
+    ],
+)
+def test_a_proxy_refuses_a_certificate_by_the_status(doctor, bank_pki_folder, whole, status, found, text):
+    root = bank_pki_folder / "root.pem"
+    for least in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        serving = over_tls(bank_pki_folder, answer(None, status), client_anchors=root, minimum_version=least)
+        with server(serving) as url:
+            state, message, _ = doctor(*whole, "--bank", url, "--trust", root)["bank.client-certificate"]
+        assert (state, text in message) == (found, True), message
+        assert ("no TLS 1.2" in message) is (least is ssl.TLSVersion.TLSv1_3)
 
 
 def trickle(connection: ssl.SSLSocket) -> None:

@@ -36,6 +36,7 @@ _MAX_HEAD, _MAX_FLIGHT = 64 * 1024, 256 * 1024
 _HANDSHAKE, _REQUEST, _DONE = 22, 13, 14  # RFC 5246 sections 6.2.1 and 7.4
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
 _DATE = re.compile(rb"\r\ndate:[ \t]*([^\r\n]{0,100}?)[ \t]*\r\n", re.IGNORECASE)
+_REFUSED = frozenset({400, 495, 496})
 _LATE, _MUCH_TOO_LATE = timedelta(seconds=30), timedelta(minutes=5)
 _SHOWN, _LONGEST = 3, 100
 
@@ -210,11 +211,11 @@ def _client_row(asked: _Asked | None, client: Client, met: _Met | None) -> Itera
     """Yield what the bank asks the client for."""
     name = "bank.client-certificate"
     if asked is None:
-        if met is not None:
-            message = "the bank accepts a connection " + (
-                "with the QWAC" if client.key else "without a client certificate"
-            )
-            yield Row(name, Status.OK, f"{message}; it supports no TLS 1.2, so what it asks for is encrypted")
+        message = "what the bank asks for is not known, because it supports no TLS 1.2"
+        if met is not None and client.key:
+            yield _accepted(message, met.status)
+        elif met is not None:
+            yield Row(name, Status.OK, f"{message}; the handshake without a client certificate succeeds")
         return
     if not asked.is_asked:
         status = Status.WARNING if client.key else Status.OK
@@ -230,11 +231,23 @@ def _client_row(asked: _Asked | None, client: Client, met: _Met | None) -> Itera
         text = f"{message}; none of these issued the QWAC or an authority that is sent with it: {todo}"
         yield Row(name, Status.WARNING, text)
     elif met is not None:
-        yield Row(name, Status.OK, f"{message}; it accepts the QWAC")
+        yield _accepted(message, met.status)
     else:
         yield Row(
             name, Status.UNKNOWN, f"{message}; whether it accepts the QWAC is not known: correct the connection first"
         )
+
+
+def _accepted(message: str, status: int) -> Row:
+    """Return the row after a handshake with the QWAC. Proxies complete it with any certificate, and refuse by the status."""
+    message += "; the handshake with the QWAC succeeds"
+    if status in _REFUSED:
+        todo = "ask the bank, if the request is not the reason"
+        message += f", but the status {status} is also what nginx answers to a certificate that it refuses: {todo}"
+        return Row("bank.client-certificate", Status.WARNING, message)
+    if status in (401, 403):
+        message += f"; the status {status} may be about it, or about a request without a seal"
+    return Row("bank.client-certificate", Status.OK, message)
 
 
 def _listed(names: Sequence[bytes]) -> str:
