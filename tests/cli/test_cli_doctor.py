@@ -412,7 +412,7 @@ def test_no_line_has_the_password_of_a_database(tppkit, address, status):
     assert DATABASE_PASSWORD not in done.stdout + done.stderr
 
 
-def test_an_archive_is_checked_at_its_end(doctor, tmp_path, bank_pki):
+def test_an_archive_is_checked_at_its_end(doctor, tppkit, tmp_path, bank_pki):
     seal = Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key))
     policy = SealPolicy(PathVerifier(make_anchors(bank_pki.authorities)))
     folder = tmp_path / "evidence"
@@ -424,7 +424,7 @@ def test_an_archive_is_checked_at_its_end(doctor, tmp_path, bank_pki):
                 sign_request(message, seal=seal), qwac=bank_pki.qwac.certificate, at=utc_now(), policy=policy
             )
             archive.append(make_record(verified, http_status=201), *verified.chain, verified.qwac)
-        assert doctor("--archive", folder)["archive"][:1] == ("ok",)  # while it is open
+        assert doctor("--archive", folder)["archive"][0] == "ok"  # while it is open
     lines = (folder / "records.jsonl").read_bytes().splitlines(keepends=True)
     for changed, text in (
         (lines[:2] + lines[3:], "log.gap"),
@@ -434,4 +434,12 @@ def test_an_archive_is_checked_at_its_end(doctor, tmp_path, bank_pki):
         (folder / "records.jsonl").write_bytes(b"".join(changed))
         status, message, _ = doctor("--archive", folder)["archive"]
         assert (status, text in message) == ("critical", True), message
+    (folder / "records.jsonl").write_bytes(b"".join(lines[3:]))
+    (folder / "records-000000000000.jsonl").write_bytes(b"".join(lines[:3]))
+    assert tppkit("audit", "seal", folder).exit_code == 0
+    assert doctor("--archive", folder)["archive"][0] == "ok"
+    (sealed,) = (folder / "segments").glob("*.parquet")
+    sealed.unlink()
+    status, message, _ = doctor("--archive", folder)["archive"]
+    assert (status, "file is missing" in message) == ("critical", True), message
     assert doctor("--archive", tmp_path / "absent")["archive"][0] == "unknown"

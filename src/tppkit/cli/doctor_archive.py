@@ -50,13 +50,16 @@ def check_archive(folder: Path, now: datetime) -> Iterator[Row]:
 def _examine(folder: Path, now: datetime) -> tuple[Stream, int, list[Finding]]:
     """Return where the stream ends, how many records were read, and the errors among them."""
     stream, records, errors = Stream(now=now, next_seq=None, previous=None), 0, list[Finding]()
-    for segment in list_segments(folder)[-2:]:
+    segments = list_segments(folder)
+    for segment in segments:
+        if segment.state is State.SEALED and (segment.manifest is None or segment.size is None):
+            message = (
+                f"{segment.name} is sealed, but its {'manifest is unreadable' if segment.size else 'file is missing'}"
+            )
+            errors.append(Finding("archive.unreadable", Severity.ERROR, message))
+    for segment in segments[-2:]:
         if segment.state is State.SEALED:
-            if segment.manifest is None:
-                errors.append(
-                    Finding("archive.damaged", Severity.ERROR, f"the manifest of {segment.name} is unreadable")
-                )
-            else:
+            if segment.manifest is not None:
                 end, leaf = segment.manifest.end, segment.manifest.leaf
                 stream = Stream(now=now, stream_id=segment.manifest.stream_id, next_seq=end, previous=leaf)
             continue
