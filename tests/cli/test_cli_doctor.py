@@ -221,7 +221,7 @@ def test_the_sandbox_accepts_the_qwac_and_the_doctor_sees_what_it_asked_for(doct
         trusting = ("--bank", bank.addresses.psd2_url, "--trust", bank_pki_folder / "root.pem")
         rows = doctor(*trusting, *whole)
         assert {name: status for name, (status, _, _) in rows.items() if status != "ok"} == {}
-        assert "accepts the QWAC" in rows["bank.client-certificate"][1]
+        assert "the handshake with the QWAC succeeds" in rows["bank.client-certificate"][1]
         assert rows["bank.certificate"][2] in (363, 364)
         assert "give the QWAC and its key" in doctor(*trusting)["bank.client-certificate"][1]
         status, message, _ = doctor("--bank", bank.addresses.psd2_url)["bank.connection"]
@@ -354,6 +354,18 @@ def test_a_crl_is_late_before_its_end_and_revokes(doctor, bank_pki_folder, whole
     assert tppkit("pki", "revoke", folder / "qwac.pem").exit_code == 0
     status, message, _ = doctor(qwac, *trusting)["revocation"]
     assert (status, "tpp.test.example.com is revoked" in message) == ("critical", True)
+
+
+def test_a_chain_that_holds_is_not_enough_where_the_lists_do_not_grant_it(doctor, bank_pki_folder, tmp_path):
+    other = tmp_path / "other"
+    write_pki(make_pki(at=utc_now(), seed=5), other)
+    trusting = ("--trust", bank_pki_folder / "root.pem", "--trusted-lists")
+    assert (
+        doctor(bank_pki_folder / "qwac-chain.pem", *trusting, bank_pki_folder / "trusted-lists")["qwac.chain"][0]
+        == "ok"
+    )
+    status, message, _ = doctor(bank_pki_folder / "qwac-chain.pem", *trusting, other / "trusted-lists")["qwac.chain"]
+    assert (status, "trusted-list." in message) == ("critical", True), message
 
 
 def test_trusted_lists_end_and_an_empty_folder_has_none(doctor, bank_pki_folder, tmp_path):

@@ -264,18 +264,14 @@ def check_chains(own: Own, present: Present, anchors: Anchors | None, lists: Tru
             report = material.check_use(
                 certificate, as_=_USES[held.kind], at=present.at, intermediates=above, essential_only=True
             )
-            if report.path is not None:
+            refusal = report.refusal  # of the trusted lists too, if the chain itself holds
+            if refusal is not None and refusal.code not in _own_faults(held, certificate, present.at):
+                yield Row(name, Status.CRITICAL, f"{refusal.message} [{refusal.code}]: {refusal.hint}")
+            elif report.path is not None and refusal is None:
                 end = min(one.not_after for one in report.path.chain[1:] or report.path.chain)
                 names = ", ".join(_name(one.subject) for one in report.path.chain[1:])
-                yield present.row(
-                    name,
-                    f"the chain of {_NAMES[held.kind]} by {names or 'itself'}",
-                    end,
-                    todo="get the successor of the authority",
-                )
-            elif report.refusal is not None and report.refusal.code not in _own_faults(held, certificate, present.at):
-                code, message = report.refusal.code, report.refusal.message
-                yield Row(name, Status.CRITICAL, f"{message} [{code}]: {report.refusal.hint}")
+                what = f"the chain of {_NAMES[held.kind]} by {names or 'itself'}"
+                yield present.row(name, what, end, todo="get the successor of the authority")
         is_missing = not any(is_signed_by(certificate, one) for one in (*above, certificate))
         if is_missing and (is_sent or (material is None and above)):
             message = (
