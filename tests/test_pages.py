@@ -280,7 +280,7 @@ class Machine:
 
     def here(self, text: str) -> str:
         """A text of the guide with the paths and addresses of this machine."""
-        for known in ("/etc/bank", "/var/lib/bank", "/var/backups", "/usr/local/bin"):
+        for known in ("/etc/bank", "/var/lib/bank", "/var/backups"):
             text = text.replace(known, f"{self.root}{known}")
         return text.replace("tppkit trust fetch", f"tppkit trust fetch {self._lists}")
 
@@ -291,11 +291,15 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
         yield Machine(tmp_path, address, found)
 
 
-def test_every_line_of_the_guide_for_production_does_what_it_says(machine, run, shell, tmp_path):
+def test_every_line_of_the_guide_for_production_does_what_it_says(machine, run, shell, tmp_path, monkeypatch):
     needed("curl")
-    var, (script,) = tmp_path / "var/lib/bank", blocks("run-in-production", "sh")
-    (tmp_path / "usr/local/bin").mkdir(parents=True)
-    (tmp_path / "usr/local/bin/fetch-crls").write_text(machine.here(script))
+    var, programs = tmp_path / "var/lib/bank", tmp_path / "usr/local/bin"
+    programs.mkdir(parents=True)
+    for script in blocks("run-in-production", "sh"):
+        (name,) = re.findall(r"^# /usr/local/bin/(.+)$", script, re.MULTILINE)
+        (programs / name).write_text(machine.here(script))
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     (table,) = blocks("run-in-production", "text")
     lines = [line for line in table.splitlines() if line and "=" not in line.split()[0] and line[0] != "#"]
     found = [CRON.fullmatch(line) for line in lines]

@@ -107,6 +107,7 @@ def test_a_check_without_material_finds_nothing(pki):
 def test_answers_without_authorities_are_refused():
     with refused(ConfigurationError, "trust.no-anchors"):
         load_trust(answers=RevocationEvidence(), now=AT)
+    assert load_trust(now=AT).anchors is None
 
 
 def test_further_answers_are_added_to_the_others_and_the_lists_stay(lists, pki):

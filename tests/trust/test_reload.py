@@ -22,6 +22,7 @@ from tppkit.seals import KeySigner, Seal, SealPolicy, verify_request
 from tppkit.testpki import certificate_pem, make_pki
 from tppkit.trust import Reloader, TrustMaterial, load_trust
 from tppkit.trust.material_files import MaterialFiles
+from tppkit.trust.trusted_list.xml_document import no_rest
 from tppkit.web import QwacPolicy
 from tppkit.web.caller import PeerCertificate
 
@@ -177,6 +178,24 @@ def test_a_part_whose_files_did_not_change_is_not_read_again(files):
     assert material.reload()
     assert (material.lists, material.revocation) == (lists, answers)
     assert verdict(material, files.pki.qwac.certificate) == "trusted"
+
+
+def test_a_reload_that_another_one_overtook_reads_again(files):
+    material, qwac, left = files.load(), files.pki.qwac.certificate, [1]
+
+    class Overtaken(MaterialFiles):
+        def read(self, known=None, times=None, *, pace=no_rest):
+            found = super().read(known, times, pace=pace)
+            if left:
+                left.pop()
+                files.write_crls(AT + timedelta(minutes=1), qwac.serial)
+                material.reload()  # as another thread does
+            return found
+
+    material._files = Overtaken(files.anchors, files.lists, (files.crls,))
+    files.write_lists(number=8)
+    material.reload()
+    assert verdict(material, qwac) == "revocation.revoked"
 
 
 def test_files_with_other_times_and_the_same_content_end_no_verdict(files):
