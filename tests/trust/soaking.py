@@ -204,11 +204,13 @@ class Bank:
         now = time.monotonic()
         wait_until(lambda: self.calls[-1]["sent"] > now and not self.calls[-1]["is_behind"], "the reload")
 
-    def refusal(self) -> str:
-        """Wait until it refuses files, and return the code."""
+    def require_refusal(self, code: str) -> None:
+        """Wait until it refuses files for a reason. A look while they are written may find another one first."""
         seen = len(self.reloads)
-        wait_until(lambda: any(one["outcome"] == "refused" for one in self.reloads[seen:]), "the refusal")
-        return next(one["code"] for one in self.reloads[seen:] if one["outcome"] == "refused")
+        wait_until(
+            lambda: any((one["outcome"], one["code"]) == ("refused", code) for one in self.reloads[seen:]),
+            f"the refusal {code}",
+        )
 
     def memory_kb(self) -> int:
         lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()

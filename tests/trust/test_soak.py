@@ -160,7 +160,7 @@ class Operator:
         path = self._folder / part / name
         content = path.read_bytes()
         halve(path)
-        assert self._bank.refusal() == code
+        self._bank.require_refusal(code)
         self._load()
         path.write_bytes(content)
         self._bank.settle()
