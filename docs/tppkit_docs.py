@@ -263,20 +263,20 @@ def _label(node: nodes.Node) -> str:
 def _make_tabs(tabs: list[tuple[Any, Any]]) -> None:
     if len(tabs) < 2:
         return
-    tab_set = create_component("tab-set", classes=["sd-tab-set"])
-    tabs[0][0].replace_self(tab_set)
+    tab_set, parent = create_component("tab-set", classes=["sd-tab-set"]), tabs[0][0].parent
+    parent.insert(parent.index(tabs[0][0]), tab_set)
     for paragraph, block in tabs:
-        label = nodes.rubric(
-            "", _label(paragraph), classes=["sd-tab-label"], sync_group="tab", sync_id=_label(paragraph)
-        )
-        for node in (paragraph, block):
-            if node.parent:
-                node.parent.remove(node)
+        parent.remove(paragraph)
+        parent.remove(block)
+        name = _label(paragraph)
+        label = nodes.rubric("", name, classes=["sd-tab-label"], sync_group="tab", sync_id=name)
         content = create_component("tab-content", classes=["sd-tab-content"], children=[block])
         tab_set += create_component("tab-item", classes=["sd-tab-item"], children=[label, content])
 
 
 # Search
+
+NO_TEXT = (addnodes.index, addnodes.desc, addnodes.toctree, nodes.comment)
 
 
 def write_rows(app: Sphinx, failure: Exception | None) -> None:
@@ -301,17 +301,17 @@ def _rows(app: Sphinx, docname: str) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _text(parts: list[nodes.Node]) -> str:
-    kept = (addnodes.index, addnodes.desc, addnodes.toctree, nodes.comment, nodes.row)
-    texts = [one.astext() for part in parts for one in _leaves(part, kept)]
+    texts = [one.astext() for part in parts for one in _leaves(part)]
     return " ".join(" ".join(texts).split())
 
 
-def _leaves(node: nodes.Node, without: tuple[type, ...]) -> Iterator[nodes.Text]:
+def _leaves(node: nodes.Node) -> Iterator[nodes.Text]:
+    """The texts of a part, without those that have rows of their own."""
     if isinstance(node, nodes.Text):
         yield node
-    elif not isinstance(node, without):
+    elif not (isinstance(node, NO_TEXT) or (isinstance(node, nodes.row) and node["ids"])):
         for one in node.children:
-            yield from _leaves(one, without)
+            yield from _leaves(one)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -12,25 +12,29 @@ addEventListener("DOMContentLoaded", () => {
   const load = (name) => new Promise((done) => {
     document.head.append(Object.assign(document.createElement("script"), { src: `${root}_static/${name}`, onload: done }));
   });
+  const parts = (word) => [...new Set([word, ...(word.match(/[\p{L}\p{N}]+/gu) ?? [])])];  // digest.mismatch: also digest, and mismatch
+  const weigh = (url) => (url.includes("/api/") ? 0.2 : url.startsWith("reference/") ? 0.7 : 1);
   let index;
   const makeIndex = async () => {
     await Promise.all([load("minisearch.js"), load("search-rows.js")]);
     const made = new MiniSearch({
       fields: ["title", "page", "text"],
-      storeFields: ["url", "title", "page", "isEntry"],
+      storeFields: ["url", "title", "page", "weight"],
+      tokenize: (text) => text.match(/[\p{L}\p{N}#_.-]+/gu)?.flatMap(parts) ?? [],
       processTerm: (term) => (words.has(term.toLowerCase()) ? null : term.toLowerCase()),
       searchOptions: {
         boost: { title: 6, page: 2 }, prefix: true, fuzzy: (term) => (term.length > 4 ? 0.2 : 0),
-        boostDocument: (id, term, row) => (row.isEntry ? 0.6 : 1),
+        boostDocument: (id, term, row) => row.weight,
       },
     });
-    made.addAll(searchRows.map(([url, title, page, text], id) => ({ id, url, title, page, text, isEntry: url.includes("/api/") })));
+    made.addAll(searchRows.map(([url, title, page, text], id) => ({ id, url, title, page, text, weight: weigh(url) })));
     return made;
   };
   const show = async () => {
     const made = await (index ??= makeIndex());
     const asked = field.value;
-    const found = made.search(asked).slice(0, 10);
+    const ranked = [...made.search(asked, { combineWith: "AND" }), ...made.search(asked)];  // first what has every word
+    const found = [...new Map(ranked.map((row) => [row.id, row])).values()].slice(0, 10);
     list.replaceChildren(...found.map(({ url, title, page }) => {
       const link = Object.assign(document.createElement("a"), { href: root + url, textContent: title });
       if (page !== title) link.append(Object.assign(document.createElement("small"), { textContent: page }));

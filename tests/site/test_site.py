@@ -45,7 +45,7 @@ SEARCHES = {
     "docker": "in-ci-and-containers",
     "another bank": "another-bank",
     "seal diagnose": "reference/cli",
-    "idempotncy": "rehearse-failures",
+    "certifcate for tests": "test-pki",
 }
 
 
