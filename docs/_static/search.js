@@ -13,7 +13,7 @@ addEventListener("DOMContentLoaded", () => {
     document.head.append(Object.assign(document.createElement("script"), { src: `${root}_static/${name}`, onload: done }));
   });
   const parts = (word) => [...new Set([word, ...(word.match(/[\p{L}\p{N}]+/gu) ?? [])])];  // digest.mismatch: also digest, and mismatch
-  const weigh = (url) => (url.includes("/api/") ? 0.2 : url.startsWith("reference/") ? 0.7 : 1);
+  const weigh = (url) => (url.includes("/api/") ? 0.1 : url.startsWith("reference/") ? 0.4 : 1);
   let index;
   const makeIndex = async () => {
     await Promise.all([load("minisearch.js"), load("search-rows.js")]);
@@ -33,7 +33,9 @@ addEventListener("DOMContentLoaded", () => {
   const show = async () => {
     const made = await (index ??= makeIndex());
     const asked = field.value;
-    const ranked = [...made.search(asked, { combineWith: "AND" }), ...made.search(asked)];  // first what has every word
+    const all = made.search(asked, { combineWith: "AND" });
+    const named = all.filter(({ title }) => title.toLowerCase() === asked.trim().toLowerCase());
+    const ranked = [...named, ...all, ...made.search(asked)];  // what has this name, what has every word, the rest
     const found = [...new Map(ranked.map((row) => [row.id, row])).values()].slice(0, 10);
     list.replaceChildren(...found.map(({ url, title, page }) => {
       const link = Object.assign(document.createElement("a"), { href: root + url, textContent: title });
