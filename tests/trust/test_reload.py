@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import pytest
 from asgi import sealed
-from list_builder import ListFacts, list_of_lists, pointer, sign, write_list
+from list_builder import NEXT_UPDATE, ListFacts, list_of_lists, pointer, sign, write_list
 from operator_files import AT, LATER, OperatorFiles, halve
 
 from refusals import refused
@@ -21,7 +21,7 @@ from tppkit.errors import CertificateRejected, ConfigurationError, TppkitError, 
 from tppkit.seals import KeySigner, Seal, SealPolicy, verify_request
 from tppkit.testpki import certificate_pem, make_pki
 from tppkit.trust import Reloader, TrustMaterial, load_trust
-from tppkit.trust.material_files import MaterialFiles
+from tppkit.trust.material_files import MAX_ANSWERS, MaterialFiles
 from tppkit.trust.trusted_list.xml_document import no_rest
 from tppkit.web import QwacPolicy
 from tppkit.web.caller import PeerCertificate
@@ -103,6 +103,31 @@ def test_the_list_of_lists_may_take_a_list_away(files, named):
     (files.lists / "lotl.xml").write_bytes(sign(list_of_lists(pointers, sequence_number=400), files.commission))
     assert material.reload()
     assert verdict(material, files.pki.qwac.certificate) == "trusted-list.no-service"
+
+
+def test_a_list_may_be_added(files):
+    material = files.load()
+    pointers = [pointer(territory, [files.operator.certificate]) for territory in ("PT", "ES")]
+    added = ListFacts(territory="ES", operator="Scheme operator of ES", sequence_number=1)
+    (files.lists / "lotl.xml").write_bytes(sign(list_of_lists(pointers, sequence_number=400), files.commission))
+    (files.lists / "ES.xml").write_bytes(sign(write_list(added), files.operator))
+    assert material.reload()
+    assert {one.territory for one in material.lists.lists} == {"PT", "ES"}
+
+
+def test_an_expired_list_may_replace_an_expired_one(files):
+    material = load_trust(trust=files.anchors, trusted_lists=files.lists)
+    files.write_lists(number=8)
+    assert material.reload(at=NEXT_UPDATE + timedelta(days=1))
+
+
+def test_answers_may_be_named_one_by_one_but_a_folder_holds_not_too_many(files):
+    material = load_trust(trust=files.anchors, answers=files.crls.iterdir(), now=lambda: LATER)
+    assert verdict(material, files.pki.qwac.certificate) == "trusted"
+    for number in range(MAX_ANSWERS):
+        (files.crls / f"{number}.crl").touch()
+    with refused(ConfigurationError, "trust.unreadable"):
+        files.load()
 
 
 def test_a_remembered_verdict_keeps_no_answers_of_an_earlier_state(files):
