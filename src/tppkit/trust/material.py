@@ -219,9 +219,10 @@ class TrustMaterial(UseVerifier):
                 if not is_same and state.revocation is not None and parts.answers is not None:
                     # One checker for all states: verdicts in caches refer to it, and would keep the answers of each state.
                     state.revocation.replace(parts.answers)
-                self._state, self._times = state, times
+                self._state = state
                 if not is_same:
                     self._forget()
+                self._times = times  # last: who reads `has_changed` without the lock may rely on what the files contain
             return not is_same
 
     def _watch(self, window: Window, state: _State) -> None:
