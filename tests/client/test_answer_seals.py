@@ -138,6 +138,17 @@ def test_seals_of_others_and_of_other_times_are_refused(ask, sealed, policy, ban
             assert (error.code, f"[{found}]" in error.message) == ("answer.seal", True), (name, found, error)
 
 
+def test_a_payment_is_not_lost_when_the_anchors_of_a_verifier_cannot_judge(ask, sealed, policy):
+    class Unusable(PathVerifier):
+        def verify_use(self, *_: Any, **__: Any) -> Any:
+            raise ConfigurationError("trust.unreadable", "the names or extensions of every anchor are malformed")
+
+    error, bank = ask(
+        sealed(as_json(201, INITIATED)), pay, **policy | {"answer_anchors": Unusable(policy["answer_anchors"])}
+    )
+    assert (type(error), error.code, len(bank.requests)) == (OutcomeUnknown, "answer.seal", 1)
+
+
 def test_the_answer_to_an_earlier_request_is_refused(ask, sealed, policy):
     """A proxy repeats an answer, with the id of the new request."""
     answers: list[bytes] = []

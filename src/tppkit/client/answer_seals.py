@@ -14,7 +14,7 @@ import httpx
 from tppkit._clock import utc_now
 from tppkit._encoding import shown
 from tppkit._handlers import require_finished
-from tppkit.errors import ConfigurationError, FormatError, TransportError, VerificationError
+from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.message import Answer, Message
 from tppkit.seals import ANSWER_PROFILES, Paths, SealPolicy, VerifiedAnswer, verify_answer
 from tppkit.trust import Anchors, PathVerifier
@@ -77,7 +77,7 @@ class AnswerSeals:
         policy = self._policies["rfc9421" if "signature-input" in response.headers else "cavage"]
         try:
             return verify_answer(answer, request=Message.from_httpx(response.request), policy=policy, at=self._now())
-        except (FormatError, VerificationError, TransportError) as e:
+        except TppkitError as e:  # also of the anchors: the bank has the request already
             raise AnswerRejected("answer.seal", f"an answer whose seal is not valid: {e}") from e
 
     async def verify_async(self, response: httpx.Response, body: bytes) -> VerifiedAnswer | None:
