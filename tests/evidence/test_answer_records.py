@@ -144,13 +144,17 @@ def test_a_line_that_the_seal_does_not_cover_is_found(answered, paths, tmp_path)
         assert audit(folder, paths).by_code == {"record.malformed": 1}
 
 
-def test_a_seal_of_a_provider_is_no_seal_of_a_bank(form, answered, pki, paths, tmp_path):
+def test_a_seal_of_a_provider_is_no_seal_of_a_bank(form, answered, pki, paths, tmp_path, verify):
     theirs = Seal.for_key(pki.qseal.certificate, pki.qseal.key, profile=ANSWER_PROFILES[form])
     real = answered()
     plain = Answer(201, (JSON, ("X-Request-ID", REQUEST_ID)), BODY)
     forged = sign_answer(plain, request=real.request, seal=theirs, at=RECEIVED)
     record = make_answer_record(real._replace(seal=pki.qseal.certificate, unverified_answer=forged))
-    assert audit(archived(tmp_path, record), paths).by_code["role.missing"] == 1
+    folder = archived(tmp_path, record)
+    assert audit(folder, paths).by_code["role.missing"] == 1
+    write_bundle(examine(find_record(folder, REQUEST_ID), paths=paths), tmp_path / "bundle", paths=paths)
+    fails = [line for line in verify(tmp_path / "bundle")[1].splitlines() if line.startswith("FAILS")]
+    assert "FAILS        the certificate of the seal is one of a bank" in fails
 
 
 def test_the_answers_about_revocation_of_a_bank_seal_are_kept(answered, checked, pki, tmp_path):

@@ -153,6 +153,8 @@ organisation() {
 }
 if ((${#parties[@]} == 2)); then
     [[ -n $(organisation seal) && $(organisation seal) == "$(organisation qwac)" ]] && holds 'both certificates name one organisation' || fails 'both certificates name one organisation'
+else # the role PSP_AS of ETSI TS 119 495: 0.4.0.19495.1.1
+    [[ $(hex seal.der) == *060704008198270101* ]] && holds 'the certificate of the seal is one of a bank' || fails 'the certificate of the seal is one of a bank'
 fi
 
 # 6. The answers that the record names prove that neither certificate was revoked at the time of receipt.
