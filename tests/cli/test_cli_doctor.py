@@ -24,7 +24,7 @@ from servers import relay_to
 from tppkit._clock import parse_time, utc_now
 from tppkit.cli import doctor as command
 from tppkit.cli import doctor_bank
-from tppkit.cli.doctor_row import within
+from tppkit.cli.doctor_row import Checkup
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.sandbox import SandboxSettings, run_sandbox
@@ -151,7 +151,9 @@ def test_a_public_qwac_loses_client_auth(doctor, tmp_path, issued, status):
 
 
 def test_a_check_that_nothing_ends_is_a_line():
-    (row,) = within("bank.connection", lambda: sleep(9) or [], limit_s=0.05)
+    checkup = Checkup()
+    checkup.add_within(0.05, "bank.connection", lambda: sleep(9) or [])
+    (row,) = checkup.rows
     assert (row.name, row.status) == ("bank.connection", "critical")
 
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
-from tppkit.cli.certificates import password_option, read_password
-from tppkit.cli.doctor_row import Checkup, Present, Row, Status, within
+from tppkit.cli.doctor_row import CRITICAL, OK, UNKNOWN, WARNING, Checkup, Present, Row, Status
 from tppkit.cli.output import (
     UNREADABLE,
     Raw,
@@ -25,14 +21,15 @@ from tppkit.cli.output import (
     require_one_stdin,
     table_lines,
 )
-from tppkit.trust import load_anchors, load_trusted_lists
 
-_EXITS = {Status.OK: 0, Status.WARNING: 1, Status.CRITICAL: 2, Status.UNKNOWN: 3}
+_EXITS = {OK: 0, WARNING: 1, CRITICAL: 2, UNKNOWN: 3}
 _WAIT_S = 4.0
+_OBJECTS = ("files", "crls", "trust", "trusted_lists", "database", "archive", "bank")
 _NOTHING = (
     "nothing to check: give FILES (certificates, chains and keys in PEM, DER or PKCS#12), --crl, --trust, --trusted-lists, --database,"
     " --archive or --bank"
 )
+_path = click.Path(path_type=Path)
 
 
 class _WrongUsage(click.UsageError):
@@ -42,51 +39,32 @@ class _WrongUsage(click.UsageError):
 class _Plugin(click.Command):
     """A command whose wrong usage has the exit code of monitoring plugins for an unknown state."""
 
-    def make_context(self, *args: Any, **options: Any) -> click.Context:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """See `click.Command`."""
-        with _wrong_usage():
-            return super().make_context(*args, **options)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """See `click.Command`."""
-        with _wrong_usage():
-            return super().invoke(ctx)
-
-
-@contextmanager
-def _wrong_usage() -> Iterator[None]:
-    try:
-        yield
-    except click.UsageError as e:
-        raise _WrongUsage(e.format_message(), e.ctx) from e
+        try:
+            left = super().parse_args(ctx, args)
+            if not any(ctx.params[name] for name in _OBJECTS):
+                raise click.UsageError(_NOTHING)
+            require_one_stdin(*ctx.params["files"])
+            return left
+        except click.UsageError as e:
+            raise _WrongUsage(e.format_message(), e.ctx or ctx) from e
 
 
 @click.command(cls=_Plugin)
 @click.argument("files", nargs=-1, metavar="[FILES]...")
-@password_option
+@click.option("--password-file", type=_path, help="A file whose first line is the password of the PKCS#12 file.")
+@click.option("--crl", "crls", multiple=True, type=_path, metavar="FILE", help="A CRL that the application uses.")
 @click.option(
-    "--crl",
-    "crls",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="A CRL that the application uses.",
-)
-@click.option(
-    "--trust", type=click.Path(path_type=Path), metavar="FILE_OR_DIR",
+    "--trust", type=_path, metavar="FILE_OR_DIR",
     help="Authorities that the chains must lead to; for the server of --bank, besides those of the system.",
 )  # fmt: skip
-@click.option("--trusted-lists", type=click.Path(path_type=Path), metavar="DIR", help="Folder of trusted lists.")
+@click.option("--trusted-lists", type=_path, metavar="DIR", help="Folder of trusted lists.")
 @click.option(
     "--database", metavar="URL",
     help="SQLAlchemy address. With a password in it, set TPPKIT_DOCTOR_DATABASE instead: others can read arguments.",
 )  # fmt: skip
-@click.option(
-    "--archive",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Archive of evidence, of which the end is checked.",
-)
+@click.option("--archive", type=_path, metavar="DIR", help="Archive of evidence, of which the end is checked.")
 @click.option("--bank", metavar="URL", help="https://host[:port][/prefix]; the QWAC is sent if FILES have its key.")
 @click.option(
     "--warn-days",
@@ -130,71 +108,65 @@ def doctor(
         [Install]
         WantedBy=timers.target
     """  # noqa: D301  # click's mark of lines that stay as they are
-    if not any((files, crls, trust, trusted_lists, database, archive, bank)):
-        raise click.UsageError(_NOTHING)
-    require_one_stdin(*files)
     now, checkup = Present(present(at), timedelta(days=warn_days)), Checkup()
-    _check_files(checkup, files, password_file, crls, trust, trusted_lists, bank, now)
+    if files or crls or trust or trusted_lists or bank:
+        _check_certificates(checkup, files, password_file, crls, trust, trusted_lists, bank, now)
     if database is not None:
-        checkup.rows += _database_rows(database)
+        checkup.add_within(3 * _WAIT_S, "database", lambda: [_database_row(database)])
     if archive is not None:
         from tppkit.cli.doctor_archive import check_archive
 
         checkup.add("archive", lambda: check_archive(archive, present(None)))
-    return _result(checkup.rows)
+    return _result(sorted(checkup.rows, key=lambda row: [*Status].index(row.status)))
 
 
-def _check_files(
+def _check_certificates(
     checkup: Checkup, files: tuple[str, ...], password_file: Path | None, crls: tuple[Path, ...], trust: Path | None,
     trusted_lists: Path | None, bank: str | None, now: Present,
 ) -> None:  # fmt: skip
-    """Check what is on disk, and then the bank with it."""
-    if not any((files, crls, trust, trusted_lists, bank)):
-        return
+    """Check what is in files, and then the bank with it."""
     from tppkit.cli import doctor_certificates as checks
+    from tppkit.cli.certificates import read_password
+    from tppkit.trust import load_anchors, load_trusted_lists
 
     password, own = checkup.attempt("file", lambda: read_password(password_file)), checks.Own()
     for name in files:
-        own += checkup.attempt("file", partial(checks.read_own, name, password)) or checks.Own()
-    anchors = None if trust is None else checkup.attempt("anchors", lambda: load_anchors(trust))
+        checkup.attempt("file", partial(own.read, name, password))
+    anchors = None if trust is None else checkup.attempt("anchors", partial(load_anchors, trust))
+    if trust is not None and anchors is not None:
+        checkup.add("anchors", partial(checks.check_anchors, trust, anchors, now))
     lists = (
-        None if trusted_lists is None else checkup.attempt("trusted-list", lambda: load_trusted_lists(trusted_lists))
+        None if trusted_lists is None else checkup.attempt("trusted-list", partial(load_trusted_lists, trusted_lists))
     )
-    trusted = (*anchors.roots, *anchors.intermediates) if anchors else ()
-    if anchors is not None and trust is not None:
-        checkup.add("anchors", lambda: checks.check_anchors(trust, anchors, now))
-    if lists is not None and trusted_lists is not None:
-        checkup.add("trusted-list", lambda: checks.check_lists(trusted_lists, lists, now))
-    for held in own.certificates:
+    if trusted_lists is not None and lists is not None:
+        checkup.add("trusted-list", partial(checks.check_lists, trusted_lists, lists, now))
+    for held in own.certificates.values():
         checkup.add(held.kind, partial(checks.check_certificate_of, held, now))
     checkup.add("pair", lambda: checks.check_pairs(own))
     checkup.add("key", lambda: checks.check_keys(own))
     checkup.add("chain", lambda: checks.check_chains(own, now, anchors, lists))
-    certificates = tuple(dict.fromkeys((*(one.certificate for one in own.certificates), *trusted)))
+    trusted = (*anchors.roots, *anchors.intermediates) if anchors else ()
+    certificates = tuple(dict.fromkeys((*(one.certificate for one in own.certificates.values()), *trusted)))
     for crl in crls:
         checkup.add("crl", partial(checks.check_crl, crl, now, certificates))
     if bank is not None:
         from tppkit.cli.doctor_bank import LIMIT_S, check_bank, client_of
 
         client = client_of(own, now.at, anchors.roots if anchors else ())
-        checkup.rows += within("bank.connection", lambda: check_bank(bank, client, now), limit_s=LIMIT_S + 1)
+        checkup.add_within(LIMIT_S + 1, "bank.connection", lambda: check_bank(bank, client, now))
 
 
-def _database_rows(database: str) -> list[Row]:
-    def check() -> list[Row]:
-        from tppkit.sql.probe import require_writable  # needs SQLAlchemy
+def _database_row(database: str) -> Row:
+    from tppkit.sql.probe import require_writable  # needs SQLAlchemy
 
-        return [Row("database", Status.OK, f"{require_writable(database, wait_s=_WAIT_S)} can be reached and written")]
-
-    return within("database", check, limit_s=3 * _WAIT_S)
+    return Row("database", OK, f"{require_writable(database, wait_s=_WAIT_S)} can be reached and written")
 
 
-def _result(rows: Sequence[Row]) -> Result:
-    rows = sorted(rows, key=lambda row: row.status.rank)
-    worst = rows[0].status if rows else Status.UNKNOWN
-    counted = Counter(row.status for row in rows)
-    summary = ", ".join(f"{counted[status]} {status}" for status in Status if counted[status])
+def _result(rows: list[Row]) -> Result:
+    """Return the result of rows, the worst first."""
+    worst = rows[0].status if rows else UNKNOWN
+    numbers = Counter(row.status for row in rows)
+    summary = ", ".join(f"{number} {status}" for status, number in numbers.items())
     value = {"status": worst, "checks": [row._asdict() for row in rows]}
     table = table_lines((row.status, row.name, row.message) for row in rows)
-    lines = [Raw(f"{colored(worst, holds=worst is Status.OK)}: {summary}"), *table]
-    return Result(value, lines, _EXITS[worst])
+    return Result(value, [Raw(f"{colored(worst, holds=worst is OK)}: {summary}"), *table], _EXITS[worst])

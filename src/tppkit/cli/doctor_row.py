@@ -24,10 +24,8 @@ class Status(StrEnum):
     WARNING = "warning"
     OK = "ok"
 
-    @property
-    def rank(self) -> int:
-        """The place in the order: 0 for the worst."""
-        return tuple(Status).index(self)
+
+CRITICAL, UNKNOWN, WARNING, OK = Status
 
 
 class Row(NamedTuple):
@@ -57,7 +55,7 @@ class Present(NamedTuple):
     at: datetime
     warn: timedelta
 
-    def row(self, name: str, what: str, end: datetime, *, todo: str, warn: timedelta | None = None) -> Row:
+    def row(self, name: str, what: str, end: datetime, *, todo: str, begin: datetime | None = None) -> Row:
         """Return the row of something that ends.
 
         Args:
@@ -65,32 +63,16 @@ class Present(NamedTuple):
             what: the object, the subject of the sentence.
             end: aware UTC.
             todo: what to do before or after the end.
-            warn: another time for the warning.
+            begin: of what is issued again and again, which is late only when a tenth of its period is left.
         """
         left, day = end - self.at, format_time(end)[:10]
+        warn = self.warn if begin is None else min(self.warn, (end - begin) / 10)
         if left < timedelta(0):
-            return Row(name, Status.CRITICAL, f"{what} ended on {day}: {todo}", left.days)
+            return Row(name, CRITICAL, f"{what} ended on {day}: {todo}", left.days)
         message = f"{what} ends on {day}, in {counted(left.days, 'day')}"
-        if left <= (self.warn if warn is None else warn):
-            return Row(name, Status.WARNING, f"{message}: {todo}", left.days)
-        return Row(name, Status.OK, message, left.days)
-
-
-def within(name: str, check: Callable[[], Iterable[Row]], *, limit_s: float) -> list[Row]:
-    """Return the rows of a check that uses the network, or that it took too long: no other limit covers the resolution of names."""
-    found, checkup = SimpleQueue[list[Row]](), Checkup()
-
-    def run() -> None:
-        checkup.add(name, check)
-        found.put(checkup.rows)
-
-    Thread(target=run, daemon=True).start()
-    try:
-        return found.get(timeout=limit_s)
-    except Empty:
-        return [
-            Row(name, Status.CRITICAL, f"no result within {limit_s:g} seconds: check address, resolver and firewall")
-        ]
+        if left <= warn:
+            return Row(name, WARNING, f"{message}: {todo}", left.days)
+        return Row(name, OK, message, left.days)
 
 
 def counted(number: int, what: str) -> str:
@@ -119,7 +101,7 @@ class Checkup:
         except Exception as e:  # noqa: BLE001  # of any class: one check must not hide the others
             error = as_tppkit_error(e)
             file = f"{error.file}: " if isinstance(error, UnreadableFile) else ""
-            status = Status.CRITICAL if isinstance(error, VerificationError | TransportError) else Status.UNKNOWN
+            status = CRITICAL if isinstance(error, VerificationError | TransportError) else UNKNOWN
             hint = f": {error.hint}" if error.hint else ""
             self.rows.append(Row(name, status, f"{file}{error.message} [{error.code}]{hint}"))
             return None
@@ -127,3 +109,18 @@ class Checkup:
     def add(self, name: str, check: Callable[[], Iterable[Row]]) -> None:
         """Add the rows of a check."""
         self.rows += self.attempt(name, lambda: list(check())) or ()
+
+    def add_within(self, limit_s: float, name: str, check: Callable[[], Iterable[Row]]) -> None:
+        """Add the rows of a check that uses the network, or that it took too long: no other limit covers the resolution of names."""
+        found, checkup = SimpleQueue[list[Row]](), Checkup()
+
+        def run() -> None:
+            checkup.add(name, check)
+            found.put(checkup.rows)
+
+        Thread(target=run, daemon=True).start()
+        try:
+            self.rows += found.get(timeout=limit_s)
+        except Empty:
+            message = f"no result within {limit_s:g} seconds: check address, resolver and firewall"
+            self.rows.append(Row(name, CRITICAL, message))
