@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket
 import sqlite3
 import ssl
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import timedelta
 from functools import partial
 from uuid import uuid4
@@ -18,11 +19,12 @@ import httpx
 import psycopg
 import pytest
 from raw_provider import advance, checked_sandbox, control
+from starlette.types import Message, Receive, Send
 from test_in_process import CONSENT, ORDER, PAYMENT, VISA
 
 from refusals import refused
 from tppkit._clock import utc_now
-from tppkit.errors import RequestRefused, TransportError
+from tppkit.errors import FormatError, RequestRefused, TransportError
 from tppkit.evidence import EvidenceRecord, audit_archive
 from tppkit.evidence.archive import read_lines
 from tppkit.sandbox import Sandbox, SandboxSettings
@@ -32,6 +34,7 @@ from tppkit.sandbox.reset import Gate
 from tppkit.sandbox.sandbox import ARCHIVE, SandboxHosts
 from tppkit.testpki import certificate_pem
 from tppkit.trust import PathVerifier, make_anchors
+from tppkit.web.sources import read_body
 
 WEBHOOKS = "https://93.184.216.34/hook"
 OUTSIDE = {"clock", "sqlite_sequence"}  # the row of the clock is made when it is first moved
@@ -208,6 +211,61 @@ async def test_the_gate_lets_nobody_in_while_it_is_closed_and_gives_up_in_time()
         order.append("closed")
     await asyncio.gather(*waiting)
     assert order == ["inside", "closed", *["inside"] * 3]
+
+
+@pytest.mark.parametrize("size", [50, 200_000])
+async def test_a_client_that_sends_or_reads_slowly_is_not_inside(size):
+    gate, is_reading, rest, sent = Gate(), asyncio.Event(), asyncio.Event(), list[object]()
+
+    async def app(scope: object, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.body", "body": await read_body(receive, max_bytes=size)})
+
+    async def receive() -> Message:
+        if not is_reading.is_set():
+            is_reading.set()
+            return {"type": "http.request", "body": b"a", "more_body": True}
+        await rest.wait()
+        return {"type": "http.request", "body": b"b" * (size - 1)}
+
+    async def send(event: Message) -> None:
+        async with gate.closed(wait_s=0.01):
+            sent.append(event["body"])
+
+    answering = asyncio.create_task(gate.around(app)({"type": "http"}, receive, send))
+    await is_reading.wait()
+    async with gate.closed(wait_s=0.01):
+        rest.set()
+    await answering
+    assert sent == [b"a" + b"b" * (size - 1)]
+
+
+async def test_a_body_above_the_limit_reaches_the_application_that_refuses_it():
+    gate, pieces = Gate(), iter(range(100))
+
+    async def app(scope: object, receive: Receive, send: Send) -> None:
+        with refused(FormatError, "message.too-large"):
+            await read_body(receive, max_bytes=4096)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"a" * 1024, "more_body": next(pieces) < 99}
+
+    await gate.around(app)({"type": "http"}, receive, app)
+    assert next(pieces) < 70
+
+
+@pytest.mark.slow
+def test_a_form_that_does_not_arrive_delays_neither_a_reset_nor_payments(open_bank, connect):
+    with open_bank() as server, ExitStack() as opened:
+        places = [("approval", path) for path in ("/approve/x", "/gateway/orders/x", "/app", "/", "/nope")]
+        for name, path in (*places, ("control", "/clock/advance"), ("control", "/inspector/actions")):
+            slow = opened.enter_context(socket.create_connection(("127.0.0.1", server.ports[name])))
+            head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n"
+            slow.sendall(head.encode())
+        time.sleep(0.2)
+        began = time.monotonic()
+        assert control(server, "/reset").status_code == 200
+        connect(server).new_payment()
+        assert time.monotonic() - began < 5
 
 
 @pytest.mark.slow

@@ -13,10 +13,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tppkit.errors import TransportError
 from tppkit.sandbox.control import Control
+
+_MAX_BODY_BYTES = 64 * 1024
 
 
 class Gate:
@@ -88,10 +90,31 @@ class Gate:
         return control._replace(answer=answer)
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        """Return the application with each of its requests inside."""
+        """Return the application with each of its requests inside, after the body was read, and before the answer is sent.
+
+        So a slow client holds nobody back. For applications that read bodies of up to 64 KiB, and whose answers fit into memory.
+        """
 
         async def inside(scope: Scope, receive: Receive, send: Send) -> None:
+            arrived, size, answer = list[Message](), 0, list[Message]()
+            while (
+                scope["type"] == "http" and size <= _MAX_BODY_BYTES
+            ):  # of a longer body, the application reads the rest
+                arrived.append(await receive())
+                size += len(arrived[-1].get("body", b""))
+                if not arrived[-1].get("more_body", False):
+                    break
+            arrived.reverse()
+
+            async def next_event() -> Message:
+                return arrived.pop() if arrived else await receive()
+
+            async def keep(event: Message) -> None:
+                answer.append(event)
+
             async with self:
-                await app(scope, receive, send)
+                await app(scope, next_event, keep)
+            for event in answer:
+                await send(event)
 
         return inside
