@@ -86,6 +86,19 @@ def test_a_wrong_fault_is_wrong_usage_and_leaves_nothing(fault, names, tmp_path)
     assert (done.exit_code, names in done.stderr, (tmp_path / "bank").exists()) == (2, True, False)
 
 
+def test_a_variable_has_several_faults_with_semicolons(tmp_path):
+    environment = {"TPPKIT_SANDBOX_UP_FAULT": "psd2 status-500-after 2; psd2 explode"}
+    done = CliRunner().invoke(main, ["sandbox", "up", "--dir", str(tmp_path / "bank")], env=environment)
+    assert (done.exit_code, "status-429" in done.stderr, (tmp_path / "bank").exists()) == (2, True, False)
+
+
+@pytest.mark.parametrize("command", [("up", "--control-host", "127.0.0.1"), ("clock", "show"), ("reset",)])
+def test_a_short_token_is_refused_before_anything_is_made_or_sent(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["sandbox", *command], env={"TPPKIT_CONTROL_TOKEN": "short"})
+    assert (getattr(done.exception, "code", None), [*tmp_path.iterdir()]) == ("control.token", [])
+
+
 def test_a_reader_that_does_not_read_stops_neither_the_sandbox_nor_its_end(tmp_path):
     ready = tmp_path / "ready.json"
     command = [str(TPPKIT), "sandbox", "up", "--port", "0", "--dir", "bank", "--ready-file", str(ready)]

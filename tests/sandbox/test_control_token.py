@@ -130,9 +130,8 @@ def run(*arguments: str, token: str | None) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("token", [None, "", "short"])
-def test_the_command_starts_nothing_without_a_token(token, tmp_path):
-    done = run("up", "--control-host", "127.0.0.1", "--dir", str(tmp_path / "bank"), token=token)
+def test_the_command_starts_nothing_without_a_token(tmp_path):
+    done = run("up", "--control-host", "127.0.0.1", "--dir", str(tmp_path / "bank"), token=None)
     assert (done.returncode, "TPPKIT_CONTROL_TOKEN" in done.stderr) == (2, True)
     assert not (tmp_path / "bank").exists()
 
@@ -142,13 +141,6 @@ def test_the_commands_send_the_token(bank_pki_folder, tmp_path):
     settings = SandboxSettings(tmp_path, pki=bank_pki_folder, control_host="127.0.0.1", control_token=TOKEN)
     with run_sandbox(settings) as server:
         control = ("--json", "--control", server.addresses.control_url)
-        frozen = json.loads(run("clock", "freeze", *control, token=TOKEN).stdout)
-        assert frozen["frozen"]
-        assert json.loads(run("clock", "show", *control, token=TOKEN).stdout) == frozen
-        for token, code, exit_code in (
-            (None, "request.refused", 3),
-            ("b" * 20, "request.refused", 3),
-            ("short", "control.token", 2),
-        ):
-            done = run("clock", "show", *control, token=token)
-            assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (exit_code, code)
+        assert json.loads(run("clock", "freeze", *control, token=TOKEN).stdout)["frozen"]
+        done = run("clock", "show", *control, token=None)
+        assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (3, "request.refused")

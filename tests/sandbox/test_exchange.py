@@ -11,9 +11,9 @@ import pytest
 
 from tppkit._clock import utc_now
 from tppkit.errors import FormatError, RequestRefused
+from tppkit.protocol.control import CONTROL_REFUSALS
 from tppkit.protocol.gateway import OrderRequest
 from tppkit.sandbox import Sandbox
-from tppkit.sandbox.control import CONTROL_REFUSALS
 from tppkit.sandbox.exchange import EXCHANGE, MAX_KEPT_BYTES, Exchange, Observed
 from tppkit.web.sources import RAW_TARGET
 

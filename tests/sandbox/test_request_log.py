@@ -17,9 +17,9 @@ import pytest
 from raw_provider import PAYMENTS, OpenBank, advance, approval_link, decide
 
 from tppkit._clock import utc_now
+from tppkit.protocol.control import CONTROL_REFUSALS
 from tppkit.protocol.refusals import Refusals
 from tppkit.sandbox import SandboxServer
-from tppkit.sandbox.control import CONTROL_REFUSALS
 from tppkit.sandbox.exchange import Exchange, Observed
 from tppkit.sandbox.request_log import limited, line_writer, shown_target, without_secrets
 from tppkit.web.sources import RAW_TARGET

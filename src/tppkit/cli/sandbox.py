@@ -67,6 +67,12 @@ def _checked_fault(text: str) -> str:
     return text
 
 
+class _FaultText(click.types.StringParamType):
+    """A fault, which contains spaces, so several in a variable have `;` between them."""
+
+    envvar_list_splitter = ";"
+
+
 @click.group()
 def sandbox() -> None:
     """Run a bank and a payment gateway to develop against."""
@@ -149,6 +155,7 @@ def sandbox() -> None:
     "--fault",
     "faults",
     multiple=True,
+    type=_FaultText(),
     metavar="FAULT",
     callback=parsed(_checked_fault),
     help="A fault from the start: 'INTERFACE NAME [COUNT [ENDPOINT]]', for example 'psd2 status-500-after 2'.",
@@ -170,11 +177,13 @@ def up(
     all on loopback unless --host, control unless --control-host. TPPKIT_VAULT_KEY (base64 of 32 bytes) encrypts
     stored cards; without it the sandbox makes a key in its folder.
     """
-    from tppkit.sandbox import SandboxServer, SandboxSettings
-    from tppkit.sandbox.control import TOKEN_VARIABLE
+    from tppkit.protocol.control import TOKEN_VARIABLE, parse_control_token
+
+    token = None if settings["control_host"] is None else parse_control_token(os.environ.get(TOKEN_VARIABLE, ""))
+
+    from tppkit.sandbox import SandboxServer, SandboxSettings  # after the token, because it takes a second
     from tppkit.sandbox.request_log import limited
 
-    token = None if settings["control_host"] is None else os.environ.get(TOKEN_VARIABLE, "")
     logging.basicConfig(
         level=logging.INFO, format="%(message)s", handlers=[limited(logging.StreamHandler(_Lines(sys.stderr)))]
     )
@@ -345,7 +354,7 @@ def _control_call(control_url: str, method: str, path: str, body: Any = None) ->
     """
     import httpx
 
-    from tppkit.sandbox.control import TOKEN_VARIABLE, parse_control_token, read_control_answer
+    from tppkit.protocol.control import TOKEN_VARIABLE, parse_control_token, read_control_answer
 
     token, url = os.environ.get(TOKEN_VARIABLE), control_url.removesuffix("/") + path
     headers = {"Authorization": f"Bearer {parse_control_token(token)}"} if token else {}

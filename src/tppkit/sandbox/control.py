@@ -15,17 +15,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tppkit._encoding import parse_json
 from tppkit._networks import is_loopback
-from tppkit.errors import ConfigurationError, FormatError, RequestRefused, TppkitError, VerificationError
-from tppkit.protocol.refusals import Refusal, Refusals, find_error, write_error
+from tppkit.errors import FormatError, TppkitError, VerificationError
+from tppkit.protocol.control import CONTROL_REFUSALS, TOKEN_VARIABLE
+from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import require_media_type
 from tppkit.web.keys import hash_key
 from tppkit.web.sources import read_message
 
-TOKEN_VARIABLE = "TPPKIT_CONTROL_TOKEN"  # noqa: S105  # the name of the variable
 _MAX_BODY_BYTES = 4096
-_MAX_ANSWER_BYTES = 16 * 1024 * 1024
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,512}={0,2}")  # RFC 6750 section 2.1, long enough not to be guessed
 _SCHEME = "bearer "
 
 
@@ -55,19 +53,6 @@ def text_fields(body: Any, *names: str) -> Mapping[str, str]:
     return {name: fields[name] for name in names if name in fields}
 
 
-def parse_control_token(text: str) -> str:
-    """Check a token of the control host; the error does not contain it.
-
-    Raises:
-        ConfigurationError: `control.token`.
-    """
-    if not _TOKEN.fullmatch(text):
-        fault = "is not 16 to 512 of A-Z, a-z, 0-9 and . _ ~ + / -" if text else "is missing"
-        message = f"the token of the control host {fault}: set {TOKEN_VARIABLE} to the output of openssl rand -hex 32"
-        raise ConfigurationError("control.token", message)
-    return text
-
-
 def control_host(
     controls: Iterable[Control], *, pages: Iterable[Route] = (), names: Collection[str] = (), token: str | None = None
 ) -> ASGIApp:  # fmt: skip
@@ -90,9 +75,8 @@ def control_host(
 
     def refusal_of(request: Request) -> Response | None:
         if not _is_named(request.headers.get("host", ""), names):
-            return _refusal(
-                421, FormatError("control.host", "the Host of the request is not a name of the control host")
-            )
+            message = "the Host is neither loopback nor, with --control-host, a name from --public-url or --dns"
+            return _refusal(421, FormatError("control.host", message))
         if digest is not None and not _has_token(request, digest):
             return _refusal(
                 401,
@@ -108,25 +92,6 @@ def control_host(
         await (refused or routes)(scope, receive, send)
 
     return app
-
-
-def read_control_answer(status: int, body: bytes, *, call: str) -> Any:
-    """Return the JSON of an answer of a control host.
-
-    Args:
-        status: its status.
-        body: its body.
-        call: method and path of the call, for the error.
-
-    Raises:
-        RequestRefused: the call was refused.
-        FormatError: `json.*`, the answer is not from a control host.
-    """
-    if status >= 400:
-        code, text = CONTROL_REFUSALS.read(body)
-        message = f"{call} was refused: {status} {code}: {text}"
-        raise RequestRefused(message, status=status, peer_code=code, peer_text=text, request_id=None)
-    return parse_json(body, what="the answer", max_bytes=_MAX_ANSWER_BYTES)
 
 
 def _endpoint(control: Control) -> Callable[[Request], Awaitable[Response]]:
@@ -174,6 +139,3 @@ def _refusal(status: int, error: TppkitError) -> Response:
     body = CONTROL_REFUSALS.write(Refusal(status, error.code, error.message))
     headers = {"WWW-Authenticate": 'Bearer realm="control"'} if status == 401 else None  # RFC 9110 section 11.6.1
     return Response(body, status, headers, media_type="application/json")
-
-
-CONTROL_REFUSALS = Refusals(rows=(), write=write_error, find=find_error)

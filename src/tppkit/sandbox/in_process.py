@@ -31,9 +31,9 @@ from tppkit.errors import TransportError
 from tppkit.evidence import EvidenceRecord
 from tppkit.evidence.archive import read_lines
 from tppkit.httpsig.components import parse_origin
+from tppkit.protocol.control import read_control_answer
 from tppkit.protocol.psd2 import BankRules, Persona
 from tppkit.sandbox.conformance import Report
-from tppkit.sandbox.control import read_control_answer
 from tppkit.sandbox.dialect import demanded_headers, key_id_of, seal_key_kind, sends_certificate
 from tppkit.sandbox.gateway.in_process import Gateway
 from tppkit.sandbox.host import Host

@@ -25,6 +25,7 @@ from tppkit.certificates import EidasCertificate, OrganizationPolicy
 from tppkit.errors import FormatError
 from tppkit.evidence import EvidenceArchive
 from tppkit.httpsig.components import parse_origin
+from tppkit.protocol.control import parse_control_token
 from tppkit.protocol.gateway.endpoints import GATEWAY, VAULT
 from tppkit.protocol.legacy.endpoints import LEGACY
 from tppkit.protocol.psd2 import PSD2, BankRules, Persona, load_persona
@@ -36,7 +37,7 @@ from tppkit.sandbox.clock import TABLES as CLOCK_TABLES
 from tppkit.sandbox.clock import Events, SandboxClock
 from tppkit.sandbox.conformance import Conformance
 from tppkit.sandbox.consistency import ledger_control
-from tppkit.sandbox.control import Control, control_host, parse_control_token
+from tppkit.sandbox.control import Control, control_host
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.deliveries import Deliveries
 from tppkit.sandbox.delivery_tables import TABLES as DELIVERY_TABLES

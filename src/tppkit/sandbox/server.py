@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from tppkit._files import PRIVATE, FilePath, as_path, replace_file
 from tppkit.errors import ConfigurationError
-from tppkit.sandbox.control import CONTROL_REFUSALS
+from tppkit.protocol.control import CONTROL_REFUSALS
 from tppkit.sandbox.exchange import Observed, Observer
 from tppkit.sandbox.faults import EXPIRED
 from tppkit.sandbox.host import Host
