@@ -70,7 +70,7 @@ class AnswerSeals:
             AnswerRejected: `answer.unsealed`, `answer.seal`.
         """
         answer = Answer.from_wire(response.status_code, response.headers.raw, body)
-        if not any(response.headers.get(name) is not None for name in _SEALING):
+        if not any(name in response.headers for name in _SEALING):
             if self._is_required:
                 raise AnswerRejected("answer.unsealed", "an answer without a seal, which this client requires")
             return None

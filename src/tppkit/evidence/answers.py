@@ -27,11 +27,9 @@ from tppkit.evidence.record import (
 from tppkit.evidence.table import Entry
 from tppkit.httpsig.cavage import SignatureParameters
 from tppkit.httpsig.components import OF_REQUEST
-from tppkit.httpsig.rfc9421 import answer_values
 from tppkit.message import Answer, Header, Message
 from tppkit.seals import Format, SealPolicy, SealProfile, VerifiedAnswer, verify_answer
 from tppkit.seals.answers import verify_answer_head
-from tppkit.seals.verify import ReadSeal, read_cavage, read_rfc9421
 
 _BLANK = b"\r\n"
 _ID = "x-request-id"
@@ -95,14 +93,6 @@ def read_answer(record: Entry | EvidenceRecord, seal: EidasCertificate, profile:
     headers = (*kept, (profile.carrier, record.signature_raw.decode("latin-1")), *carried)
     answer = Answer(record.http_status or 0, headers, record.body or b"")
     return answer, Message(record.method, record.target, tuple(asked))
-
-
-def read_answer_seal(answer: Answer, request: Message, policy: SealPolicy) -> ReadSeal:
-    """Parse the seal of a kept answer, which need not hold. Errors are those of `seals.verify_answer`."""
-    values = {name: ", ".join(answer.values(name)) for name in {name.lower() for name, _ in answer.headers}}
-    if policy.profile.format is Format.RFC9421:
-        return read_rfc9421(values, policy, value=answer_values(answer, request=request))
-    return read_cavage(values, policy)
 
 
 def verify_answer_record(

@@ -21,7 +21,7 @@ from tppkit._files import FilePath
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import Finding, FormatError, SignatureRejected, TppkitError
 from tppkit.evidence.algorithms import ALREADY, NEVER, Proof, end_of_seal, ended_message
-from tppkit.evidence.answers import read_answer, read_answer_seal, verify_answer_record
+from tppkit.evidence.answers import read_answer, verify_answer_record
 from tppkit.evidence.columns import UNCERTIFIED
 from tppkit.evidence.material import NO_QWAC, REMEMBERED, Certificates, Failure, Material
 from tppkit.evidence.record import KINDS, BodyState, EvidenceRecord, Kind, read_header_block
@@ -38,6 +38,7 @@ from tppkit.seals import (
     verify_request,
     verify_request_head,
 )
+from tppkit.seals.answers import read_answer_seal
 from tppkit.seals.policy import Paths
 from tppkit.seals.verify import read_seal
 from tppkit.trust import TrustedPath, Window

@@ -20,7 +20,7 @@ from tppkit._clock import from_microseconds
 from tppkit._files import PRIVATE, FilePath, as_path, new_folder, read_bounded, regular_only, write_new
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import FormatError, TppkitError, VerificationError
-from tppkit.evidence.answers import read_answer, read_answer_seal
+from tppkit.evidence.answers import read_answer
 from tppkit.evidence.audit import stamp_paths
 from tppkit.evidence.checks import Checks, RecordVerdict, dialect_of
 from tppkit.evidence.columns import UNCERTIFIED
@@ -30,6 +30,7 @@ from tppkit.evidence.record import EvidenceRecord, Kind
 from tppkit.evidence.verdicts import is_unproved, step_of
 from tppkit.httpsig.signing_string import message_components
 from tppkit.seals import SealPolicy
+from tppkit.seals.answers import read_answer_seal
 from tppkit.seals.policy import Paths
 from tppkit.seals.verify import ReadSeal, read_seal
 

@@ -7,8 +7,8 @@
 |---|---|---|
 | covers of the answer | status, body, Content-Type, Location, ASPSP-SCA-Approach | body, X-Request-ID, Date |
 | covers of the request | method, path, query, X-Request-ID, digest of the body, its own seal | the X-Request-ID, which it repeats |
-| does not prove | host and scheme, other headers | status, method and target; of an empty body nothing but the id and the time |
-| time | `created`, at most 5 minutes old | Date, at most 5 minutes from the time of judgement |
+| does not prove | host and scheme, other headers | status, method, target, other headers; of an empty body only id and time |
+| time | `created`, at most 5 minutes old, and the clock skew | Date, at most the clock skew from the time of judgement |
 
 An answer to an unsealed request, or to one whose seal was rejected, covers what the bank received, which nobody has proven.
 """
@@ -36,7 +36,7 @@ from tppkit.seals.profile import Format, SealProfile, covers_target
 from tppkit.seals.seal import Seal
 from tppkit.seals.sign import Write, prepare_cavage, prepare_rfc9421, require_own
 from tppkit.seals.verified import read_digest
-from tppkit.seals.verify import find_date_fault, judge_seal, read_cavage, read_rfc9421
+from tppkit.seals.verify import ReadSeal, find_date_fault, judge_seal, read_cavage, read_rfc9421
 from tppkit.trust import TrustedPath
 
 BANK = "PSP_AS"  # the role of account servicing payment service providers (ETSI TS 119 495 GEN-5.2.2-1)
@@ -140,7 +140,7 @@ class VerifiedAnswer(NamedTuple):
 
 def prepare_answer(answer: Answer, *, request: Message, seal: Seal, at: datetime) -> PreparedAnswer:
     """Compute the bytes to sign, to sign them elsewhere. Arguments and errors are those of `sign_answer`."""
-    profile, at = _require_for_answers(seal.profile), as_utc(at)
+    profile, at = require_for_answers(seal.profile), as_utc(at)
     values, doubled = _fields(answer.headers)
     twice = {*profile.covered_names, *profile.if_present}.intersection(doubled)
     if names := sorted(twice | seal.written.intersection(values)):
@@ -238,13 +238,11 @@ def verify_answer_head(answer: Answer, *, request: Message, policy: SealPolicy, 
     # 4. The certificate is one of a bank.
     # 5. A covered Date is close to the time of judgement; in `cavage`, the X-Request-ID is that of the request.
     # 6. (in the caller) The digest fits the raw body.
-    profile, at = _require_for_answers(policy.profile), as_utc(at)
+    profile, at = require_for_answers(policy.profile), as_utc(at)
     values = _collect(answer, policy)  # 1
-    if profile.format is Format.RFC9421:  # 2
-        value = answer_values(answer, request=request, origin=policy.origin)
-        read, values = read_rfc9421(values, policy, value=value), {**values, **_of_request(request)}
-    else:
-        read = read_cavage(values, policy)
+    read = read_answer_seal(answer, request, policy)  # 2
+    if profile.format is Format.RFC9421:
+        values |= _of_request(request)
     seal, digest = judge_seal(read, values, qwac=None, at=at, policy=policy)  # 3
     _require_bank(seal.certificate)  # 4
     covered = read.parameters.headers
@@ -261,7 +259,16 @@ def verify_answer_head(answer: Answer, *, request: Message, policy: SealPolicy, 
     )
 
 
-def _require_for_answers(profile: SealProfile) -> SealProfile:
+def read_answer_seal(answer: Answer, request: Message, policy: SealPolicy) -> ReadSeal:
+    """Parse the seal of an answer, which need not hold. Errors are those of `verify_answer`."""
+    values, _ = _fields(answer.headers)
+    if policy.profile.format is Format.CAVAGE:
+        return read_cavage(values, policy)
+    return read_rfc9421(values, policy, value=answer_values(answer, request=request, origin=policy.origin))
+
+
+def require_for_answers(profile: SealProfile) -> SealProfile:
+    """Return a dialect of answers. Raises ConfigurationError: `seal.for-answers`, it is one of requests."""
     if not profile.for_answers:
         raise ConfigurationError(
             "seal.for-answers", f"the profile {profile.name} seals requests; choose one of ANSWER_PROFILES"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tppkit._clock import Clock
-from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, SignatureRejected
+from tppkit.errors import FormatError, LocalProtocolError, SignatureRejected
 from tppkit.message import Answer
 from tppkit.seals import PreparedAnswer, Seal, prepare_answer
+from tppkit.seals.answers import require_for_answers
 from tppkit.web.sources import Source
 
 MAX_SEALED_BYTES = 4 * 1024 * 1024  # what the client reads of an answer
@@ -27,10 +28,7 @@ class AnswerSeals:
     """
 
     def __init__(self, seal: Seal, *, now: Clock, failed: Callable[[Source, Exception, str, bool], Answer]) -> None:
-        if not seal.profile.for_answers:
-            raise ConfigurationError(
-                "seal.for-answers", f"the profile {seal.profile.name} seals requests; choose one of ANSWER_PROFILES"
-            )
+        require_for_answers(seal.profile)
         self._seal, self._now, self._failed = seal, now, failed
 
     def sign(self, source: Source, answer: Answer, *, organisation: str, is_refusal: bool) -> Answer:
