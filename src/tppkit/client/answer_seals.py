@@ -14,7 +14,7 @@ import httpx
 from tppkit._clock import utc_now
 from tppkit._encoding import shown
 from tppkit._handlers import require_finished
-from tppkit.errors import ConfigurationError, TppkitError
+from tppkit.errors import ConfigurationError, SignatureRejected, TppkitError
 from tppkit.message import Answer, Message
 from tppkit.seals import ANSWER_PROFILES, Paths, SealPolicy, VerifiedAnswer, verify_answer
 from tppkit.trust import Anchors, PathVerifier
@@ -25,18 +25,6 @@ KeepAnswer = Callable[[VerifiedAnswer], object]
 """Keeps a verified answer as evidence; for asyncio it may be a coroutine function."""
 
 _SEALING = ("signature", "signature-input", "aspsp-signature-certificate")
-
-
-class AnswerRejected(Exception):
-    """Why an answer is not used; `Calls.check_seal` converts it into an error of the call.
-
-    Attributes:
-        code: `answer.unsealed` or `answer.seal`.
-    """
-
-    def __init__(self, code: str, text: str) -> None:
-        super().__init__(text)
-        self.code = code
 
 
 class AnswerSeals:
@@ -67,18 +55,18 @@ class AnswerSeals:
             body: its raw bytes.
 
         Raises:
-            AnswerRejected: `answer.unsealed`, `answer.seal`.
+            SignatureRejected: `answer.unsealed`, `answer.seal`, which `Calls.sealed` converts into an error of the call.
         """
         answer = Answer.from_wire(response.status_code, response.headers.raw, body)
         if not any(name in response.headers for name in _SEALING):
             if self._is_required:
-                raise AnswerRejected("answer.unsealed", "an answer without a seal, which this client requires")
+                raise SignatureRejected("answer.unsealed", "an answer without a seal, which this client requires")
             return None
         policy = self._policies["rfc9421" if "signature-input" in response.headers else "cavage"]
         try:
             return verify_answer(answer, request=Message.from_httpx(response.request), policy=policy, at=self._now())
         except TppkitError as e:  # also of the anchors: the bank has the request already
-            raise AnswerRejected("answer.seal", f"an answer whose seal is not valid: {e}") from e
+            raise SignatureRejected("answer.seal", f"an answer whose seal is not valid: {e}") from e
 
     async def verify_async(self, response: httpx.Response, body: bytes) -> VerifiedAnswer | None:
         """See `verify`; fetches answers about revocation in a thread."""

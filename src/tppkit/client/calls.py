@@ -11,13 +11,14 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import httpx
 
 from tppkit._encoding import shown
-from tppkit.client.answer_seals import AnswerRejected, AnswerSeals
+from tppkit.client.answer_seals import AnswerSeals
 from tppkit.client.base_url import split_base_url
 from tppkit.errors import (  # fmt: skip
     FormatError,
     OutcomeUnknown,
     RemoteProtocolError,
     RequestRefused,
+    SignatureRejected,
     TppkitError,
     TransportError,
 )
@@ -324,8 +325,8 @@ class Calls:
             return answer
         try:
             return answer._replace(verified=self.answer_seals.verify(response, answer.body))
-        except AnswerRejected as e:
-            raise _not_known(e.code, f"got {e}", call, answer) from e.__cause__
+        except SignatureRejected as e:
+            raise _not_known(e.code, f"got {e.message}", call, answer) from e.__cause__
 
     async def sealed_async(self, call: Call[Any], answer: ServerAnswer, response: httpx.Response) -> ServerAnswer:
         """See `sealed`; does not block the event loop."""
@@ -333,8 +334,8 @@ class Calls:
             return answer
         try:
             return answer._replace(verified=await self.answer_seals.verify_async(response, answer.body))
-        except AnswerRejected as e:
-            raise _not_known(e.code, f"got {e}", call, answer) from e.__cause__
+        except SignatureRejected as e:
+            raise _not_known(e.code, f"got {e.message}", call, answer) from e.__cause__
 
     def proves_nothing(self, answer: ServerAnswer | None) -> bool:
         """Whether a 503 has no code of the interface, so that a gateway may have sent it after the request was carried out."""
