@@ -69,6 +69,8 @@ def test_a_worker_counts_each_entry_and_an_error_of_its_count_is_logged(caplog):
     assert [one.outcome for one in worked] == [Outcome.FAILED] * 2
     assert counted == [("failed", "LookupError")] * 2
     assert [one.name for one in caplog.records] == ["tppkit.inbox"] * 2
+    with pytest.raises(ConfigurationError, match="count is a generator, or a coroutine function"):
+        Worker(SOURCE, fails, count=unawaited)
 
 
 @pytest.mark.parametrize("handler", [unawaited, generator])

@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import Any
 
 from tppkit._clock import shift
+from tppkit._handlers import require_run
 from tppkit.errors import ConfigurationError
 from tppkit.inbox.entries import Entry
 from tppkit.metrics import Count
@@ -136,6 +137,9 @@ class Worker:
             effect (DROPPED). Its exceptions are failures of the handler.
         count: called with outcome and code of each handled entry, and the seconds that it took. What it raises is logged (`tppkit.inbox`).
 
+    Raises:
+        ConfigurationError: `callback.function`, `count` is a coroutine function.
+
     Example:
         store.work(Worker("webhook:test", lambda entry, db: db.execute(INSERT, {"id": entry.key})), at=utc_now())
     """
@@ -146,3 +150,6 @@ class Worker:
     retries: Retries = RETRIES
     prepare: Callable[[Entry, datetime], Entry | None] | None = None
     count: Count | None = None
+
+    def __post_init__(self) -> None:
+        require_run(awaited=False, count=self.count)

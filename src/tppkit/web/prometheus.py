@@ -37,9 +37,7 @@ def make_count(name: str, *, registry: CollectorRegistry = REGISTRY) -> Count:
     except ValueError as e:
         raise ConfigurationError("metrics.name", f"{prefix} is registered already: {e}") from e
 
-    children: dict[
-        tuple[str, str], tuple[Counter, Histogram]
-    ] = {}  # finding them by labels takes longer than both steps
+    children = dict[tuple[str, str], tuple[Counter, Histogram]]()  # to find them by labels takes longer than to count
 
     def count(outcome: str, code: str, seconds: float, /) -> None:
         if (found := children.get((outcome, code))) is None:
