@@ -120,3 +120,21 @@ def test_a_command_names_the_extra_of_its_pictures(tmp_path):
     assert done.returncode == 2
     assert "tppkit[scan]" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "absent"),
+    [
+        (["--database", "sqlite:///absent"], ["trust", "httpsig", "evidence", "client"]),
+        (["--archive", "absent"], ["client", "sql"]),
+        (["absent.pem"], ["evidence", "client", "sql"]),
+    ],
+)
+def test_the_doctor_loads_only_what_it_is_asked_to_check(command, absent, tmp_path):
+    done = _python(
+        f"import sys; from tppkit.cli.main import main; main({['doctor', *command]}, standalone_mode=False);"
+        " print('loaded', *sys.modules)"
+    )
+    loaded = done.stdout.partition("loaded")[2].split()
+    assert "tppkit.cli.doctor" in loaded, done.stderr
+    assert not [name for name in absent if f"tppkit.{name}" in loaded]

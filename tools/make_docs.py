@@ -20,11 +20,11 @@ import click
 
 from openapi import document
 from public_names import Name, public_names
+from tppkit.certificates.algorithms import NEVER, policy
 from tppkit.certificates.editions import CALENDAR, NOT_FIXED
 from tppkit.certificates.rules import RULES
 from tppkit.cli.main import main as root_command
 from tppkit.codes import CODES
-from tppkit.evidence.algorithms import NEVER, policy
 from tppkit.protocol.assumptions import ASSUMPTIONS, Assumption
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.gateway.endpoints import EXTENSIONS, GATEWAY, VAULT
@@ -189,7 +189,7 @@ def rules() -> Iterator[str]:
 def calendar() -> Iterator[str]:
     """Every dated change that rules and verdicts depend on."""
     yield "# Calendar of change\n\nWhat decides about certificates and seals from which day on. The rules read the rows of"
-    yield "`tppkit/certificates/calendar.toml` and `tppkit/evidence/algorithms.toml`, so a change is a row there.\n"
+    yield "`tppkit/certificates/calendar.toml` and `tppkit/certificates/algorithms.toml`, so a change is a row there.\n"
     yield "## Certificates\n\nThe first day of issue to which a change applies.\n"
     yield "| from | document | what changes | source | read |\n|---|---|---|---|---|"
     for row in CALENDAR:

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tppkit._clock import format_time
 from tppkit._text import shortened
 from tppkit.certificates import DistinguishedName, EidasCertificate, Use, check_certificate, check_pair, oids
+from tppkit.certificates.algorithms import ALREADY, NEVER, end_of, end_of_stamp, scheme_of
 from tppkit.certificates.checks.key_usage import CLIENT_AUTH_WAY_OUT
 from tppkit.certificates.differences import public_key_info
 from tppkit.certificates.editions import CHROME_SERVER_ONLY
@@ -22,7 +23,6 @@ from tppkit.certificates.sources import MAX_SOURCE_BYTES, Source, is_der, read_s
 from tppkit.cli.doctor_row import CRITICAL, OK, UNKNOWN, WARNING, Present, Row, Status, counted
 from tppkit.cli.output import read_input, reading
 from tppkit.errors import CertificateRejected, Finding, FormatError, Severity, VerificationError
-from tppkit.evidence.algorithms import ALREADY, NEVER, end_of, end_of_stamp, scheme_of
 from tppkit.httpsig import load_private_key
 from tppkit.trust import Anchors, TrustMaterial, load_revocation
 from tppkit.trust.path.strength import is_signed_by, require_key, require_signature_algorithm

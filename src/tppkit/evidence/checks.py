@@ -19,8 +19,9 @@ from tppkit._cache import Cache
 from tppkit._clock import from_microseconds
 from tppkit._files import FilePath
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
+from tppkit.certificates.algorithms import ALREADY, NEVER
 from tppkit.errors import Finding, FormatError, SignatureRejected, TppkitError
-from tppkit.evidence.algorithms import ALREADY, NEVER, Proof, end_of_seal, ended_message
+from tppkit.evidence.algorithms import Proof, end_of_seal, ended_message
 from tppkit.evidence.answers import read_answer, verify_answer_record
 from tppkit.evidence.columns import UNCERTIFIED
 from tppkit.evidence.material import NO_QWAC, REMEMBERED, Certificates, Failure, Material

@@ -12,8 +12,9 @@ from tppkit._cache import Cache
 from tppkit._clock import format_time
 from tppkit._files import FilePath
 from tppkit.certificates import EidasCertificate, Use
+from tppkit.certificates.algorithms import NEVER, end_of_chain
 from tppkit.errors import Finding, FormatError, Severity, SignatureRejected, TppkitError
-from tppkit.evidence.algorithms import NEVER, Proof, end_of_chain
+from tppkit.evidence.algorithms import Proof
 from tppkit.evidence.files import load_answers, load_certificate
 from tppkit.evidence.record import Kind
 from tppkit.evidence.table import Entry

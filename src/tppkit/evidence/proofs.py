@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 from tppkit._clock import format_time, from_microseconds
 from tppkit._files import PRIVATE, FilePath, as_path, read_bounded, regular_only, replace_file
+from tppkit.certificates.algorithms import NEVER, end_of_stamp
 from tppkit.errors import CertificateRejected, Finding, FormatError, Severity, VerificationError
-from tppkit.evidence.algorithms import NEVER, Proof, end_of_stamp
+from tppkit.evidence.algorithms import Proof
 from tppkit.evidence.files import sync
 from tppkit.evidence.manifest import SEGMENTS, Manifest, list_manifests, read_manifest
 from tppkit.evidence.results import StampRow

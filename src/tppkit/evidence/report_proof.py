@@ -9,7 +9,7 @@ from typing import Any
 from tppkit._clock import format_time
 from tppkit._files import FilePath
 from tppkit.certificates import OrganizationPolicy
-from tppkit.evidence.algorithms import NEVER, policy
+from tppkit.certificates.algorithms import NEVER, policy
 from tppkit.evidence.heads import Head
 from tppkit.evidence.page import count, listed, table, text
 from tppkit.evidence.results import AuditResult

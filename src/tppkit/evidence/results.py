@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 from tppkit._clock import format_time, from_microseconds
+from tppkit.certificates.algorithms import NEVER
 from tppkit.errors import Finding, Severity
-from tppkit.evidence.algorithms import NEVER
 from tppkit.evidence.checks import RecordVerdict
 from tppkit.evidence.heads import Head, head_object
 from tppkit.evidence.verdicts import Verdict, sub_indication

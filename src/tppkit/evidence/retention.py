@@ -21,8 +21,8 @@ from typing import Any
 
 from tppkit._clock import from_microseconds, to_microseconds
 from tppkit._files import PRIVATE, FilePath, as_path, replace_file
+from tppkit.certificates.algorithms import NEVER
 from tppkit.errors import ArchiveError, ConfigurationError, Finding, FormatError, Severity
-from tppkit.evidence.algorithms import NEVER
 from tppkit.evidence.files import sync
 from tppkit.evidence.manifest import Manifest
 from tppkit.evidence.operations import (

@@ -23,8 +23,8 @@ from tppkit import __version__
 from tppkit._clock import format_time, from_microseconds, optional_microseconds
 from tppkit._files import PRIVATE, replace_file, replacing
 from tppkit.certificates import OrganizationPolicy
+from tppkit.certificates.algorithms import policy_digest
 from tppkit.errors import ArchiveError
-from tppkit.evidence.algorithms import policy_digest
 from tppkit.evidence.checks import Checks, RecordVerdict, Selection
 from tppkit.evidence.record import Kind
 from tppkit.evidence.results import MAX_FIRST_FAILURES, Totals
