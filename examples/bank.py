@@ -25,7 +25,8 @@ gate = SealGate(
     PSD2,
     qwacs=QwacPolicy(paths),
     seals=SealPolicy(paths),
-    trusted_proxies=[TrustedProxy("127.0.0.1", form=ProxyForm.NGINX)],
+    trusted_proxies=[TrustedProxy("127.0.0.1", form=ProxyForm.NGINX, forwarded_for=True)],
+    address_is_raw=True,  # the server reads no address from a header: uvicorn --no-proxy-headers
     replay=ReplayGuard(MemoryReplayStore()),  # for one process; several share a TableReplayStore
 )
 numbers = count(1)

@@ -25,7 +25,7 @@ from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, ver
 from tppkit.testpki import Issued, Pki, certificate_pem, make_pki
 from tppkit.testpki.pem import key_pem
 from tppkit.testpki.trusted_lists import make_trusted_lists
-from tppkit.trust import PathVerifier, make_anchors
+from tppkit.trust import PathVerifier, Reloader, make_anchors
 
 pytestmark = pytest.mark.slow
 
@@ -323,13 +323,16 @@ def test_every_line_of_the_guide_for_production_does_what_it_says(machine, run, 
     guide = (PAGES / "run-in-production.md").read_text("utf-8")
     assert {f"# TYPE {name} counter" for name in re.findall(r"tppkit_\w+_total", guide)} <= set(exported)
     identity = Identity.from_files(qwac=own / "qwac.pem", qwac_key=own / "qwac.key")
+    recipe, reloader = blocks("web", "python", behind="\n## Log lines\n")[0], Reloader(identity, every=60)
+    run("import json", recipe.replace("gate.log", str(var / "reload.log")))
     shutil.copytree(var / "archive", tmp_path / "var/backups/archive")
     (var / "bank.sqlite").touch()  # empty, as SQLite makes a database
     for block in blocks("run-in-production", "console"):
         for command in re.split(r"^ *\$ ", block, flags=re.MULTILINE)[1:]:
             if not command.startswith("nginx"):  # the soak reads nginx again
                 shell(machine.here(command))
-    assert identity.reload(at=utc_now())
+    reloader.check()
+    assert "Identity: reloaded" in (var / "reload.log").read_text()
 
 
 def test_the_units_of_systemd_fetch_the_lists(machine, shell, tmp_path):

@@ -99,7 +99,9 @@ def url(bank: tuple[Pki, Path, list[Entry]], tmp_path_factory: pytest.TempPathFa
     (block,) = re.findall(r"^    server \{\n(?:    .*\n)*?    \}\n", (folder / "README.md").read_text(), re.MULTILINE)
     paths = PathVerifier(make_anchors(pki.authorities))
     proxies = [TrustedProxy("127.0.0.1", form=ProxyForm.NGINX)]
-    gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=SealPolicy(paths), trusted_proxies=proxies)
+    gate = SealGate(
+        EVERY_PATH, qwacs=QwacPolicy(paths), seals=SealPolicy(paths), trusted_proxies=proxies, address_is_raw=True
+    )
 
     async def codes(scope: Any, receive: Any, send: Any) -> None:
         try:

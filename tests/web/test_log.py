@@ -230,3 +230,16 @@ def test_an_error_has_one_traceback_in_a_period_and_each_line():
     assert [has_traceback(at, busy) for at in (0.0, 1.0, 9.9, 10.0)] == [True, False, False, True]
     assert has_traceback(11.0, TransportError("archive.unusable", "full"))
     assert has_traceback(11.0, OSError("full"))
+
+
+def test_the_line_for_those_held_back_has_their_request_ids():
+    handler, written = limit(most=1)
+    kept: list[logging.LogRecord] = []
+    handler.target.addFilter(lambda record: kept.append(record) or True)
+    for number in range(102):
+        assert bool(written(1.0, request_id=f"id-{number}")) == (number == 0)
+    handler.close()
+    ids = [f"id-{number}" for number in range(1, 101)]
+    held = kept[-1]
+    assert (held.held_back, held.request_ids) == (101, ids)
+    assert held.getMessage() == f"101 more lines such as this were held back: no; request ids: {' '.join(ids)}"

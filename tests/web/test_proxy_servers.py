@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import socket
 import threading
@@ -12,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from uuid import UUID
 
 import pytest
 from asgi import EVERY_PATH, Recorder, sealed
@@ -31,6 +33,7 @@ from tppkit.seals import Seal, SealPolicy
 from tppkit.testpki import Pki, certificate_pem
 from tppkit.trust import PathVerifier
 from tppkit.web import (
+    LimitedHandler,
     ProxyForm,
     QwacPolicy,
     SealGate,
@@ -232,10 +235,12 @@ def test_a_client_that_upgrades_its_connection_to_http2_is_not_the_proxy(front, 
     assert [scope["type"] for scope in app.scopes] == ["lifespan"]
 
 
-@pytest.mark.parametrize("form", [ProxyForm.NGINX], ids=["nginx"])
 def test_the_server_block_in_the_readme_of_a_pki_fits_the_middleware(
-    door, app, bank_pki_folder, bank_pki, live_seal, tmp_path
+    app, live_paths, bank_pki_folder, bank_pki, live_seal, tmp_path
 ):
+    proxies = [TrustedProxy("127.0.0.1", form=ProxyForm.NGINX, forwarded_for=True)]
+    policies = {"qwacs": QwacPolicy(live_paths), "seals": SealPolicy(live_paths)}
+    door = SealMiddleware(app, gate=SealGate(EVERY_PATH, **policies, trusted_proxies=proxies, address_is_raw=True))
     (section,) = re.findall(
         r"^## nginx\n(.*?)^## ", (bank_pki_folder / "README.md").read_text(), re.DOTALL | re.MULTILINE
     )
@@ -248,7 +253,23 @@ def test_the_server_block_in_the_readme_of_a_pki_fits_the_middleware(
         with run_nginx(block, port=port, folder=tmp_path):
             url, message = f"https://localhost:{port}", sealed(live_seal)
             accepted = send(url, message, verify=client_context(bank_pki, bank_pki.qwac))
-            stranger = send(url, message, verify=client_context(bank_pki, None))
+            file = logging.FileHandler(tmp_path / "gate.log")
+            file.setFormatter(logging.Formatter("%(request_id)s %(peer)s %(message)s"))
+            log = LimitedHandler(file)
+            logging.getLogger("tppkit.web").addHandler(log)
+            try:
+                ids = [str(UUID(int=number)) for number in range(9)]
+                for number, request_id in enumerate(ids):
+                    unsealed = message._replace(headers=(("X-Request-ID", request_id),))
+                    caller = "127.0.0.2" if number == 8 else None
+                    stranger = send(url, unsealed, verify=client_context(bank_pki, None), local=caller)
+                written = (tmp_path / "gate.log").read_text()
+            finally:
+                logging.getLogger("tppkit.web").removeHandler(log)
+                log.close()
+                file.close()
+    assert [request_id for request_id in ids if request_id not in written] == ids[5:8]
+    assert set(ids) == set(re.findall("[0-9a-f-]{36}", (tmp_path / "gate.log").read_text()))
     assert accepted.status_code == 201, accepted.text
     assert caller_of(app.scopes[0]).qwac_chain[0] == bank_pki.qwac.certificate
     assert (stranger.status_code, stranger.json()["tppMessages"][0]["code"]) == (401, "CERTIFICATE_MISSING")

@@ -7,13 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import nullcontext
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tppkit._text import printable
 
 LOG = logging.getLogger("tppkit.web")
 _MAX_METHOD, _MAX_TARGET, _MAX_PEER = 32, 2048, 64
-_MAX_KEYS = 1024
+_MAX_KEYS, _MAX_IDS = 1024, 100
 
 Fields = Mapping[str, str]
 Key = Callable[[logging.LogRecord], Hashable | None]
@@ -76,6 +76,7 @@ class _Period:
     passed: int = 0
     held: int = 0
     first_held: logging.LogRecord | None = None
+    request_ids: list[str] = field(default_factory=list)
 
 
 def _cause(record: logging.LogRecord) -> Hashable | None:
@@ -90,7 +91,8 @@ class LimitedHandler(logging.Handler):
     """Passes records on to another handler, but of those that repeat only the first ones, and each traceback only once in a period.
 
     Records with the same key are counted beyond that. When their period is over, the next record of any kind, or `close`, writes one
-    line with their number. At most 1,024 keys are watched; a further one ends the period of the oldest. `Count` gets every request.
+    line with their number and up to 100 of their request ids, also in its attributes `held_back` and `request_ids`; further ids are lost.
+    At most 1,024 keys are watched; a further one ends the period of the oldest. `Count` gets every request.
 
     Args:
         target: writes the records.
@@ -133,6 +135,8 @@ class LimitedHandler(logging.Handler):
         period.held += 1
         if period.first_held is None:
             period.first_held = _copy(record)
+        if (request_id := getattr(record, "request_id", "")) and len(period.request_ids) < _MAX_IDS:
+            period.request_ids.append(str(request_id))
 
     def close(self) -> None:
         """Write the numbers of the records that were held back. The target stays open."""
@@ -157,7 +161,9 @@ class LimitedHandler(logging.Handler):
     def _end_oldest(self) -> None:
         _, period = self._periods.popitem(last=False)
         if (record := period.first_held) is not None:
-            record.msg = f"{period.held} more lines such as this were held back: {record.msg}"
+            ids = f"; request ids: {' '.join(period.request_ids)}" if period.request_ids else ""
+            record.msg = f"{period.held} more lines such as this were held back: {record.msg}{ids}"
+            vars(record).update(held_back=period.held, request_ids=period.request_ids)
             self._pass_on(record)
 
     def _pass_on(self, record: logging.LogRecord) -> None:
