@@ -63,9 +63,10 @@ def test_a_record_is_shown_with_its_checks_and_its_place(tppkit):
     assert (hostile.exit_code, "\x1b" in hostile.stdout, "\\x1b]0;p2" in hostile.stdout) == (0, False, True)
 
 
-def test_an_answer_is_shown_with_what_it_covers_of_its_request(tppkit, tmp_path, pki, seal, paths):
+@pytest.mark.parametrize(("form", "proven"), [("rfc9421", True), ("cavage", False)])
+def test_an_answer_is_shown_with_what_it_covers_of_its_request(form, proven, tppkit, tmp_path, pki, seal, paths):
     (tmp_path / "trust.pem").write_bytes(b"".join(certificate_pem(each) for each in pki.authorities))
-    profile = ANSWER_PROFILES["rfc9421"]
+    profile = ANSWER_PROFILES[form]
     bank = Seal.for_key(pki.bank_seal.certificate, pki.bank_seal.key, profile=profile)
     sent = sign_request(Message("POST", "/psd2/v1/consents", (("X-Request-ID", str(UUID(int=1))),)), seal=seal)
     answer = sign_answer(Answer(403, (), b"{}"), request=sent, seal=bank, at=AT)
@@ -76,6 +77,8 @@ def test_an_answer_is_shown_with_what_it_covers_of_its_request(tppkit, tmp_path,
     assert shown.exit_code == 0
     assert f"\ncovered of the request\n  X-Request-ID: {UUID(int=1)}\n" in shown.stdout
     assert "\nanswered 403\n" in shown.stdout
+    assert ("the seal holds for the answer and its request" in shown.stdout) is proven
+    assert ("and proves neither status, method nor target" in shown.stdout) is not proven
     assert "certificate of the connection" not in shown.stdout
     refused = tppkit("seal", "verify", "archive", *TRUST)
     assert (refused.exit_code, "audit show" in refused.stderr) == (3, True)

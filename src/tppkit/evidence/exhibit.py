@@ -28,8 +28,9 @@ from tppkit.evidence.files import answer_file, load_certificate
 from tppkit.evidence.lookup import FoundRecord, Place, prove_place
 from tppkit.evidence.record import EvidenceRecord, Kind
 from tppkit.evidence.verdicts import is_unproved, step_of
+from tppkit.httpsig.components import STATUS
 from tppkit.httpsig.signing_string import message_components
-from tppkit.seals import SealPolicy
+from tppkit.seals import ANSWER_PROFILES, SealPolicy
 from tppkit.seals.answers import read_answer_seal
 from tppkit.seals.policy import Paths
 from tppkit.seals.verify import ReadSeal, read_seal
@@ -47,6 +48,7 @@ _STEPS = (
     "the algorithm is still accepted",
 )
 _OF_ANSWERS = {2: "the certificate of the bank's seal is trusted", 3: "the seal holds for the answer and its request"}
+_OF_BODY = {3: "the seal holds for the body and the request id, and proves neither status, method nor target"}
 _UNCHECKED = frozenset({"trust.no-anchors", "record.body-redacted", "record.unconfirmed-key"})
 
 
@@ -159,7 +161,10 @@ def _steps(
         skipped[5] = "the certificate of the connection is missing or damaged"
     elif not needs_role:
         skipped[5] = "the endpoint needs no role, or the request was rejected"
-    names = _OF_ANSWERS if verdict.kind == Kind.ANSWER else {}
+    names: dict[int, str] = {}
+    if verdict.kind == Kind.ANSWER:
+        dialect = ANSWER_PROFILES.get(verdict.profile or "")
+        names = _OF_ANSWERS if dialect is None or STATUS in dialect.demanded else _OF_ANSWERS | _OF_BODY
     for number, usual in enumerate(_STEPS):
         name = names.get(number, usual)
         found = failures.get(number, [])
