@@ -324,6 +324,16 @@ def test_a_bank_without_an_answer_is_a_line(doctor, bank_pki_folder, monkeypatch
     assert reason in rows["bank.connection"][1]
 
 
+def test_the_shortest_answer_is_one(doctor, bank_pki_folder):
+    def serve(connection: ssl.SSLSocket) -> None:
+        connection.recv(4096)
+        connection.sendall(b"HTTP/1.1 204\r\n\r\n")
+
+    with server(over_tls(bank_pki_folder, serve)) as url:
+        rows = doctor("--bank", url, "--trust", bank_pki_folder / "root.pem")
+    assert (rows["bank.connection"][0], rows["clock"][0]) == ("ok", "unknown")
+
+
 @pytest.mark.parametrize(
     ("late_s", "status", "text"),
     [

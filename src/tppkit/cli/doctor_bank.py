@@ -35,7 +35,7 @@ from tppkit.httpsig.http_date import parse_http_date
 LIMIT_S = 5.0
 _MAX_HEAD, _MAX_FLIGHT = 64 * 1024, 256 * 1024
 _HANDSHAKE, _REQUEST, _DONE = 22, 13, 14
-_STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
+_STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?:[ \r]|\Z)")
 _DATE = re.compile(rb"\r\ndate:[ \t]*([^\r\n]{0,100}?)[ \t]*(?:\r\n|\Z)", re.IGNORECASE)
 _REFUSED = frozenset({400, 495, 496})
 _LATE, _MUCH_TOO_LATE = timedelta(seconds=30), timedelta(minutes=5)

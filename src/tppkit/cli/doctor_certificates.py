@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from itertools import product
 from pathlib import Path
@@ -58,19 +58,6 @@ class Held:
         return "qseal" if "eseal" in types else "certificate"
 
 
-@dataclass(frozen=True, slots=True)
-class HeldKey:
-    """A private key and the file that contains it."""
-
-    file: str
-    key: PrivateKeyTypes = field(repr=False)
-
-    def is_of(self, certificate: EidasCertificate) -> bool:
-        """Whether a certificate is of this key."""
-        public = self.key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        return public_key_info(certificate) == public
-
-
 class Own:
     """What the files contain; the same certificate in several files counts once.
 
@@ -81,7 +68,7 @@ class Own:
 
     def __init__(self) -> None:
         self.certificates: dict[bytes, Held] = {}
-        self.keys: list[HeldKey] = []
+        self.keys: list[tuple[str, PrivateKeyTypes]] = []
 
     def of_kind(self, *kinds: str) -> list[Held]:
         """Return the certificates of these kinds."""
@@ -94,7 +81,7 @@ class Own:
 
     def key_of(self, certificate: EidasCertificate) -> PrivateKeyTypes | None:
         """Return the private key of a certificate; None if no file contains it."""
-        return next((one.key for one in self.keys if one.is_of(certificate)), None)
+        return next((key for _, key in self.keys if _is_of(key, certificate)), None)
 
     def read(self, name: str, password: bytes | None) -> None:
         """Read the certificates and the private key of a file, or of standard input for `-`.
@@ -106,10 +93,14 @@ class Own:
         with reading(name):
             ders, key = _parse(read_input(name, max_bytes=MAX_SOURCE_BYTES), password)
             found = {der: Held(name, EidasCertificate.from_der(der)) for der in ders}
-        self.certificates = self.certificates | {
-            der: held for der, held in found.items() if der not in self.certificates
-        }
-        self.keys += [] if key is None else [HeldKey(name, key)]
+        for der, held in found.items():
+            self.certificates.setdefault(der, held)
+        self.keys += [] if key is None else [(name, key)]
+
+
+def _is_of(key: PrivateKeyTypes, certificate: EidasCertificate) -> bool:
+    public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return public_key_info(certificate) == public
 
 
 def _parse(data: bytes, password: bytes | None) -> tuple[Sequence[bytes], PrivateKeyTypes | None]:
@@ -232,9 +223,9 @@ def _client_auth(certificate: EidasCertificate, at: datetime) -> Row:
 def check_keys(own: Own) -> Iterator[Row]:
     """Check that each private key belongs to a certificate."""
     leaves = [one.certificate for one in own.of_kind("qwac", "qseal", "certificate")]
-    for held in own.keys:
-        belongs = [_name(one.subject) for one in leaves if held.is_of(one)]
-        what = f"the private key in {held.file}"
+    for file, key in own.keys:
+        belongs = [_name(one.subject) for one in leaves if _is_of(key, one)]
+        what = f"the private key in {file}"
         if belongs:
             yield Row("key", OK, f"{what} belongs to {' and '.join(belongs)}")
         elif leaves:
