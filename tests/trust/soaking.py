@@ -152,7 +152,8 @@ class Organisation:
                 return
             for _ in range(REQUESTS):
                 self._ask(connection, qwac.serial)
-                if stop.wait(PAUSE_S):
+                # After an answer with Connection: close, http.client would connect again, perhaps with another certificate.
+                if connection.sock is None or stop.wait(PAUSE_S):
                     return
         finally:
             connection.close()
