@@ -153,8 +153,9 @@ def test_a_seal_of_a_provider_is_no_seal_of_a_bank(form, answered, pki, paths, t
     folder = archived(tmp_path, record)
     assert audit(folder, paths).by_code["role.missing"] == 1
     write_bundle(examine(find_record(folder, REQUEST_ID), paths=paths), tmp_path / "bundle", paths=paths)
-    fails = [line for line in verify(tmp_path / "bundle")[1].splitlines() if line.startswith("FAILS")]
-    assert "FAILS        the certificate of the seal is one of a bank" in fails
+    lines = verify(tmp_path / "bundle")[1].splitlines()
+    assert "FAILS        the certificate of the seal is one of a bank" in lines
+    assert f"seal of      {pki.provider.organization_identifier}" in lines
 
 
 def test_the_answers_about_revocation_of_a_bank_seal_are_kept(answered, checked, pki, tmp_path):

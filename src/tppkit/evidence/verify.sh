@@ -228,6 +228,8 @@ if [[ -f head.tsr ]]; then
     fi
 fi
 
+signer=$(organisation seal)
+printf 'seal of      %s\n' "${signer#*= }"
 printf 'anchor       %s (seal)\n' "$(sha256 seal-anchor.der)"
 ((${#parties[@]} == 2)) && printf 'anchor       %s (connection)\n' "$(sha256 qwac-anchor.der)"
 [[ -f stamp-anchor.der ]] && printf 'anchor       %s (time stamp)\n' "$(sha256 stamp-anchor.der)"
