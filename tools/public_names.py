@@ -35,7 +35,9 @@ def public_names() -> dict[str, list[Name]]:
     found = [one.name for one in pkgutil.walk_packages(tppkit.__path__, "tppkit.") if one.ispkg]
     offered = defaultdict(set, {name: set(getattr(importlib.import_module(name), "__all__", ())) for name in found})
     packages = [module for module, names in offered.items() if names]
-    offered[ERRORS] = {name for name, one in vars(importlib.import_module(ERRORS)).items() if _module(one) == ERRORS}
+    offered[ERRORS] = {
+        name for name, one in vars(importlib.import_module(ERRORS)).items() if _module(one) == ERRORS and name[0] != "_"
+    }
     for module, name in sorted(_imported_by_guides()):
         if not any(name in offered[package] and _same(package, module, name) for package in packages):
             offered[module].add(name)
