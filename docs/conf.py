@@ -34,7 +34,7 @@ myst_enable_extensions = ["attrs_inline", "colon_fence"]
 autodoc_default_options = {
     "members": True,
     "exclude-members": "model_config",
-    "inherited-members": "BaseModel,WireModel,StrEnum,IntEnum,Enum,tuple,str,int,Exception,dict,Generic,Auth",
+    "inherited-members": "BaseModel,WireModel,StrEnum,IntEnum,Enum,tuple,str,int,BaseException,Exception,dict,Generic,Auth",
 }
 autodoc_preserve_defaults = True  # as written, without addresses in memory
 autodoc_typehints_format = "short"
@@ -44,7 +44,7 @@ html_theme = "furo"
 html_title = f"tppkit {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_js_files = ["search.js"]
+html_js_files = ["site.js"]
 html_search_scorer = str(HERE / "scorer.js")
 html_show_copyright = False
 html_show_sphinx = False

@@ -24,6 +24,7 @@ from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.transforms import SphinxTransform
 from sphinx.util.inspect import stringify_signature
+from sphinx.util.logging import getLogger
 from sphinx.util.nodes import make_refnode
 from sphinx_design.shared import create_component
 
@@ -34,9 +35,7 @@ from tppkit.codes import CODES
 CODES_PAGE, COMMANDS_PAGE = "reference/codes", "reference/cli"
 COMMANDS = {name: nodes.make_id(name) for name in command_names()}
 NAMES = [name for names in public_names().values() for name in names]
-# Where an object that is offered elsewhere than it is defined has its entry.
-ENTRIES = {f"{getattr(one.value, '__module__', '')}.{one.name}": f"{one.home}.{one.name}" for one in NAMES}
-ENTRIES |= {f"{one.module}.{one.name}": f"{one.home}.{one.name}" for one in NAMES}
+LOGGER = getLogger(__name__)
 
 
 # Docstrings
@@ -178,13 +177,11 @@ def _around(node: nodes.Node) -> Iterator[Any]:
         yield node
 
 
-def find_entry(
-    app: Sphinx, env: Any, node: addnodes.pending_xref, content: nodes.TextElement
-) -> nodes.reference | None:
-    """Link a type to its entry, where it is offered elsewhere than it is defined."""
-    entry = ENTRIES.get(node.get("reftarget", ""))
-    found = entry and env.get_domain("py").objects.get(entry)
-    return make_refnode(app.builder, node["refdoc"], found.docname, found.node_id, content) if found else None
+def require_entries(app: Sphinx, env: Any) -> None:
+    """Warn, so that the build fails, of a public name without an entry."""
+    for name in NAMES:
+        if f"{name.home}.{name.name}" not in env.get_domain("py").objects:
+            LOGGER.warning("%s.%s is public, and no page has an entry for it: run make docs", name.home, name.name)
 
 
 # Pages
@@ -319,7 +316,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", read_docstring, priority=100)  # before napoleon
     app.connect("autodoc-process-signature", read_signature)
     app.connect("autodoc-skip-member", skip_member)
-    app.connect("missing-reference", find_entry)
+    app.connect("env-check-consistency", require_entries)
     app.connect("doctree-resolved", link_inline_code)
     app.connect("build-finished", write_rows)
     for transform in (Anchors, LinksOutside, Diagrams, Tabs):

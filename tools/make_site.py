@@ -2,12 +2,11 @@
 
     python tools/make_site.py [folder]
 
-`site/index.html` leads to the version that was built last, `site/versions.js` lists all that are there.
+`site/index.html` leads to the version that was built last.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -30,8 +29,6 @@ def main() -> int:
         command = [sys.executable, "-m", "sphinx", "-b", "html", *options, str(ROOT / "docs"), str(target)]
         if subprocess.run(command, check=False).returncode:
             return 1
-    versions = sorted(folder.name for folder in site.iterdir() if (folder / "objects.inv").is_file())
-    (site / "versions.js").write_text(f"window.siteVersions = {json.dumps(versions)};\n", "utf-8")
     (site / "index.html").write_text(FIRST.format(tppkit.__version__), "utf-8")
     print(f"{target}/index.html")
     return 0

@@ -25,6 +25,7 @@ from tppkit.codes import CODES
 
 ROOT = Path(__file__).parents[2]
 WIDTH_PX = 390
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 SEARCHES = {
     "SIGNATURE_INVALID": "reference/psd2",
     "renew": "pair-and-renewal",
@@ -147,7 +148,7 @@ def test_signatures_are_those_that_users_call(site):
         for page in pages
         for block in re.findall(r"<dt class=\"sig.*?</dt>", page.read_text(), re.DOTALL)
     ]
-    assert any(text.startswith("async order(order_id: str) → Order") for text in shown)
+    assert any(text.strip().startswith("async order(order_id: str) → Order") for text in shown)
     assert [text for text in shown if re.search(r"Call\[| at 0x|Annotated\[|PagedCall", text)] == []
 
 
@@ -180,6 +181,24 @@ def test_no_page_is_wider_than_a_phone(scheme, site, chromium):
             wide.append(path.name)
     page.context.close()
     assert (wide, errors) == ([], [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_but_lists_of_sphinx_and_empty_corners_of_tables(scheme, site, chromium):
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="needs axe-playwright-python; install dev"
+    )
+    page = chromium.new_context(color_scheme=scheme).new_page()
+    found = set()
+    for name in ("index", "quickstart", "design", "reference/rules", "reference/api/testpki"):
+        page.goto((site / f"{name}.html").as_uri())
+        violations = axe.Axe().run(page, options={"runOnly": WCAG}).response["violations"]
+        found |= {
+            f"{name}: {one['id']}" for one in violations if one["id"] not in ("definition-list", "empty-table-header")
+        }
+    page.context.close()
+    assert found == set()
 
 
 @pytest.mark.slow

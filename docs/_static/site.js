@@ -1,7 +1,11 @@
-// Search while typing, in MiniSearch over the rows of the site. Both load as scripts when the field gets the focus, so that pages
+// What the theme lacks for keyboards and screen readers, and search while typing, in MiniSearch over the rows of the site. Both load as scripts when the field gets the focus, so that pages
 // opened from disk can search too. Enter without a chosen entry opens the results page of Sphinx.
 "use strict";
 addEventListener("DOMContentLoaded", () => {
+  for (const block of document.querySelectorAll("pre")) if (block.scrollWidth > block.clientWidth) block.tabIndex = 0;
+  for (const caption of document.querySelectorAll(".caption[role=heading]")) caption.ariaLevel = "2";
+  document.querySelector(".sidebar-drawer").ariaLabel = "Pages";
+
   const root = document.documentElement.dataset.content_root;
   const field = document.querySelector(".sidebar-search");
   const list = Object.assign(document.createElement("ol"), { className: "found", hidden: true });
