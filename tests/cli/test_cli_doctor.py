@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sqlite3
 import ssl
@@ -13,18 +14,19 @@ from pathlib import Path
 from time import monotonic, sleep
 from uuid import UUID
 
+import psycopg
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 from cryptography.x509.oid import NameOID
 
 from servers import relay_to
 from tppkit._clock import parse_time, utc_now
 from tppkit.cli import doctor as command
 from tppkit.cli import doctor_bank
-from tppkit.cli.doctor_row import Checkup
+from tppkit.cli.doctor_row import Checkup, Row, Status
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.sandbox import SandboxSettings, run_sandbox
@@ -70,7 +72,7 @@ def test_a_sound_identity_is_ok_in_every_check(doctor, bank_pki_folder, whole):
         f"{kind}.{check}" for kind in ("qwac", "qseal") for check in ("validity", "algorithms", "profile", "chain")
     }
     assert rows.keys() == of_both | {
-        "qwac.client-auth", "authority.validity", "pair", "key", "anchors", "crl", "revocation", "trusted-list",
+        "qwac.client-auth", "authority.validity", "authority.algorithms", "pair", "key", "anchors", "crl", "revocation", "trusted-list",
     }  # fmt: skip
     assert rows["qwac.validity"][2] in (363, 364)
 
@@ -117,6 +119,47 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_checked(doctor, 
     assert {status for status, _, _ in both.values()} == {"ok"}
 
 
+@pytest.mark.parametrize("options", [(), ("--crl",), ("--trust",), ("--trusted-lists",), ("--password-file",)])
+def test_a_pipe_is_no_file_unless_the_shell_opened_it(doctor, bank_pki_folder, tmp_path, options):
+    os.mkfifo(tmp_path / "pipe")
+    rows = doctor(bank_pki_folder / "qseal.pem", *options, tmp_path / "pipe")
+    (message,) = [text for _, (status, text, _) in rows.items() if status == "unknown"]
+    assert str(tmp_path / "pipe") in message
+    assert rows["qseal.validity"][0] == "ok"
+
+
+def test_a_pipe_that_the_shell_opened_is_read(doctor, bank_pki_folder):
+    out, into = os.pipe()
+    os.write(into, b"test\n")
+    os.close(into)
+    rows = doctor(bank_pki_folder / "qseal.p12", "--password-file", f"/dev/fd/{out}")
+    os.close(out)
+    assert rows["qseal.validity"][0] == "ok"
+
+
+def test_an_encrypted_key_is_read_with_a_password_and_named_without_one(doctor, bank_pki_folder, bank_pki, tmp_path):
+    protected = BestAvailableEncryption(b"test")
+    file = tmp_path / "qseal.key"
+    file.write_bytes(bank_pki.qseal.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, protected))
+    status, message, _ = doctor(file)["file"]
+    assert (status, str(file) in message, "--password-file" in message) == ("unknown", True, True), message
+    assert (
+        doctor(file, bank_pki_folder / "qseal.pem", "--password-file", bank_pki_folder / "password")["key"][0] == "ok"
+    )
+
+
+def test_a_weak_authority_is_critical_in_files_and_as_an_anchor(doctor, tmp_path):
+    weak, old = rsa.generate_private_key(65537, 1024), rsa.generate_private_key(65537, 2048)
+    for name, pem, text in (
+        ("weak", authority_pem("Weak TEST Root", weak), "rsa, 1024 bits"),
+        ("old", authority_pem("Old TEST CA", old, issuer="Another", digest=hashes.SHA224()), "is signed with"),
+    ):
+        (tmp_path / name).write_bytes(pem)
+        for arguments in ((tmp_path / name,), ("--trust", tmp_path / name)):
+            status, message, _ = doctor(*arguments)["authority.algorithms"]
+            assert (status, text in message) == ("critical", True), message
+
+
 def test_keys_pairs_and_chains_that_do_not_fit(doctor, bank_pki_folder, tmp_path, pki):
     files = {
         name: bank_pki_folder / name
@@ -124,6 +167,7 @@ def test_keys_pairs_and_chains_that_do_not_fit(doctor, bank_pki_folder, tmp_path
     }
     assert doctor(files["qwac.pem"], files["qseal.key"])["key"][0] == "critical"
     assert doctor(files["qseal.key"])["key"][0] == "unknown"
+    assert doctor(bank_pki_folder / "root.pem", bank_pki_folder / "root.key")["key"][0] == "ok"
     assert doctor(files["qwac.pem"], files["other-qseal.pem"])["pair"][0] == "critical"
     status, message, _ = doctor(files["qwac.pem"], files["qwac.key"])["qwac.chain"]
     assert (status, "tppkit TEST QWAC CA" in message) == ("warning", True)
@@ -157,13 +201,23 @@ def test_a_check_that_nothing_ends_is_a_line():
     assert (row.name, row.status) == ("bank.connection", "critical")
 
 
-def authority_pem(name: str) -> bytes:
+def test_an_error_costs_no_row_before_it():
+    def check():
+        yield Row("bank.certificate", Status.OK, "it is valid")
+        raise OverflowError
+
+    checkup = Checkup()
+    checkup.add("clock", check)
+    assert [row.name for row in checkup.rows] == ["bank.certificate", "clock"]
+
+
+def authority_pem(name: str, key=None, *, issuer: str | None = None, digest=None) -> bytes:
     """An authority of another name than those of the test PKIs."""
-    key, at = ec.generate_private_key(ec.SECP256R1()), utc_now()
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    builder = x509.CertificateBuilder(subject, subject, key.public_key(), 1, at, at + timedelta(days=9))
+    key, at = key or ec.generate_private_key(ec.SECP256R1()), utc_now()
+    subject, above = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, one)]) for one in (name, issuer or name))
+    builder = x509.CertificateBuilder(above, subject, key.public_key(), 1, at, at + timedelta(days=99))
     built = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(
-        key, hashes.SHA256()
+        key, digest or hashes.SHA256()
     )
     return built.public_bytes(Encoding.PEM)
 
@@ -322,6 +376,7 @@ def test_a_bank_without_an_answer_is_a_line(doctor, bank_pki_folder, monkeypatch
         rows = doctor("--bank", url, "--trust", bank_pki_folder / "root.pem")
     assert rows["bank.connection"][0] == "critical", rows
     assert reason in rows["bank.connection"][1]
+    assert "no connection" not in rows["bank.connection"][1]
 
 
 def test_the_shortest_answer_is_one(doctor, bank_pki_folder):
@@ -341,13 +396,16 @@ def test_the_shortest_answer_is_one(doctor, bank_pki_folder):
         (90, "warning", "seconds ahead"),
         (-86_400, "critical", "seconds behind"),
         (None, "unknown", "no Date"),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", "critical", "seconds behind"),
+        ("Mon, 01 Jan 0001 00:00:00 GMT", "critical", "seconds ahead"),
     ],
 )
 def test_the_date_of_the_bank_is_compared_with_this_clock(doctor, bank_pki_folder, late_s, status, text):
-    date = None if late_s is None else format_http_date(utc_now() - timedelta(seconds=late_s))
+    date = format_http_date(utc_now() - timedelta(seconds=late_s)) if isinstance(late_s, int) else late_s
     with server(over_tls(bank_pki_folder, answer(date))) as url:
-        found, message, _ = doctor("--bank", url, "--trust", bank_pki_folder / "root.pem")["clock"]
-    assert (found, text in message) == (status, True), message
+        rows = doctor("--bank", url, "--trust", bank_pki_folder / "root.pem")
+    assert (rows["clock"][0], text in rows["clock"][1]) == (status, True), rows
+    assert rows["bank.certificate"][0] == "ok"
 
 
 def test_a_crl_is_late_before_its_end_and_revokes(doctor, bank_pki_folder, whole, tppkit, tmp_path):
@@ -402,7 +460,16 @@ def test_a_database_is_written_without_a_trace(doctor, tmp_path, monkeypatch):
         assert (status, "locked" in message) == ("critical", True)
     (tmp_path / "text.sqlite").write_text("no database " * 99)
     assert doctor("--database", f"sqlite:///{tmp_path}/text.sqlite")["database"][0] == "critical"
-    assert doctor("--database", f"sqlite:///{tmp_path}/absent.sqlite")["database"][0] == "critical"
+    os.mkfifo(tmp_path / "pipe")
+    for address, status, text in (
+        (f"/{tmp_path}/absent.sqlite", "critical", "there is no file"),
+        (f"/{tmp_path}/pipe", "critical", "is not a regular file"),
+        (f"/file:{file}?mode=ro&uri=true", "unknown", "give the path of its file"),
+        ("", "unknown", "give the path of its file"),
+    ):
+        found, message, _ = doctor("--database", f"sqlite://{address}")["database"]
+        assert (found, text in message, "disk" in message) == (status, True, False), message
+    (tmp_path / "pipe").unlink()
     assert sorted(one.name for one in tmp_path.iterdir()) == ["text.sqlite", "tpp.sqlite"]
 
 
@@ -412,6 +479,13 @@ def test_postgresql_is_written_and_one_that_hangs_or_is_read_only_is_a_line(doct
     read_only = f"{url}&options=-c%20default_transaction_read_only%3Don"
     status, message, _ = doctor("--database", read_only)["database"]
     assert (status, "read-only transaction" in message) == ("critical", True)
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        connection.execute("CREATE ROLE tpp LOGIN")
+        connection.execute("REVOKE TEMPORARY ON DATABASE postgres FROM PUBLIC")
+    status, message, _ = doctor("--database", url.replace("user=tppkit", "user=tpp"))["database"]
+    assert (status, "the right TEMPORARY" in message) == ("critical", True), message
+    status, message, _ = doctor("--database", url.replace("user=tppkit", "user=nobody"))["database"]
+    assert (status, "user and password" in message) == ("critical", True), message
     with relay_to(postgresql_url) as (relayed, silent):
         relayed = relayed.replace("postgresql:", "postgresql+psycopg:", 1)
         assert doctor("--database", relayed)["database"][0] == "ok"

@@ -53,7 +53,7 @@ class _Plugin(click.Command):
 
 @click.command(cls=_Plugin)
 @click.argument("files", nargs=-1, metavar="[FILES]...")
-@click.option("--password-file", type=_path, help="A file whose first line is the password of the PKCS#12 file.")
+@click.option("--password-file", type=_path, help="A file whose first line is the password of the PKCS#12 file or key.")
 @click.option("--crl", "crls", multiple=True, type=_path, metavar="FILE", help="A CRL that the application uses.")
 @click.option(
     "--trust", type=_path, metavar="FILE_OR_DIR",
@@ -117,7 +117,7 @@ def doctor(
         from tppkit.cli.doctor_archive import check_archive
 
         checkup.add("archive", lambda: check_archive(archive, present(None)))
-    return _result(sorted(checkup.rows, key=lambda row: [*Status].index(row.status)))
+    return _result(sorted(dict.fromkeys(checkup.rows), key=lambda row: [*Status].index(row.status)))
 
 
 def _check_certificates(
@@ -129,10 +129,11 @@ def _check_certificates(
     from tppkit.cli.certificates import read_password
     from tppkit.trust import load_anchors, load_trusted_lists
 
-    password, own = checkup.attempt("file", lambda: read_password(password_file)), checks.Own()
+    own = checks.Own()
+    password = checkup.attempt("file", lambda: read_password(password_file and checks.regular(password_file)))
     for name in files:
         checkup.attempt("file", partial(own.read, name, password))
-    anchors = None if trust is None else checkup.attempt("anchors", partial(load_anchors, trust))
+    anchors = None if trust is None else checkup.attempt("anchors", lambda: load_anchors(checks.regular(trust)))
     if trust is not None and anchors is not None:
         checkup.add("anchors", partial(checks.check_anchors, trust, anchors, now))
     lists = (

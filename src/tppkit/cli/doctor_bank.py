@@ -158,7 +158,9 @@ def _failure(error: OSError, client: Client) -> str:
             todo = "ask the bank whether it trusts its authorities" if client.key else "give the QWAC and its key"
             return f"it refuses {sent}: {reason}: {todo}"
         return f"TLS fails: {reason}: check that the address is of an HTTPS server"
-    return f"no connection: {error.strerror or error}: check address and firewall"
+    if error.strerror is None:  # of `_meet`
+        return f"{error}: check that the address is of the bank's interface"
+    return f"no connection: {error.strerror}: check address and firewall"
 
 
 def _compared(met: _Met) -> tuple[Status, str]:
@@ -170,7 +172,7 @@ def _compared(met: _Met) -> tuple[Status, str]:
         date = parse_http_date(met.date.decode("latin-1"))
     except FormatError as e:
         return UNKNOWN, f"the Date of the bank's answer cannot be read: {e.message}: report it to the bank"
-    ahead, behind = met.sent_at - (date + timedelta(seconds=1)), date - met.received_at
+    ahead, behind = met.sent_at - date - timedelta(seconds=1), date - met.received_at
     off = max(ahead, behind)
     if off <= _LATE:
         return OK, "this clock and the Date of the bank's answer agree within 30 seconds"

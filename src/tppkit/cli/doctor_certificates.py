@@ -22,7 +22,7 @@ from tppkit.certificates.pkcs12_files import certificates_of, is_pkcs12, open_pk
 from tppkit.certificates.sources import MAX_SOURCE_BYTES, Source, is_der, read_sources
 from tppkit.cli.doctor_row import CRITICAL, OK, UNKNOWN, WARNING, Present, Row, Status, counted
 from tppkit.cli.output import read_input, reading
-from tppkit.errors import CertificateRejected, Finding, FormatError, Severity, VerificationError
+from tppkit.errors import CertificateRejected, ConfigurationError, Finding, FormatError, Severity, VerificationError
 from tppkit.httpsig import load_private_key
 from tppkit.trust import Anchors, TrustMaterial, load_revocation
 from tppkit.trust.path.strength import is_signed_by, require_key, require_signature_algorithm
@@ -36,6 +36,7 @@ _USES = {"qwac": Use.QWAC, "qseal": Use.QSEALC}
 _NAMES = {"qwac": "the QWAC", "qseal": "the QSealC", "authority": "the authority", "certificate": "the certificate"}
 _VALIDITY = frozenset({"certificate.expired", "certificate.not-yet-valid"})
 _ELSEWHERE = _VALIDITY | {"certificate.client-auth-ends"}  # these have rows of their own
+_OPENED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # for `<(command)`
 _SHOWN, _LONGEST = 3, 100
 
 
@@ -87,11 +88,15 @@ class Own:
         """Read the certificates and the private key of a file, or of standard input for `-`.
 
         Raises:
-            UnreadableFile: `file.*`, `certificate.*`, `pem.*`, `pkcs12.*`.
-            ConfigurationError: `key.unreadable`.
+            UnreadableFile: `file.*`, `certificate.*`, `key.unreadable`, `pem.*`, `pkcs12.*`.
         """
         with reading(name):
-            ders, key = _parse(read_input(name, max_bytes=MAX_SOURCE_BYTES), password)
+            regular(Path(name))
+            try:
+                ders, key = _parse(read_input(name, max_bytes=MAX_SOURCE_BYTES), password)
+            except ConfigurationError as e:
+                message = f"{e.message}: check the file and, if the key is encrypted, --password-file"
+                raise FormatError(e.code, message) from e
             found = {der: Held(name, EidasCertificate.from_der(der)) for der in ders}
         for der, held in found.items():
             self.certificates.setdefault(der, held)
@@ -101,6 +106,17 @@ class Own:
 def _is_of(key: PrivateKeyTypes, certificate: EidasCertificate) -> bool:
     public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return public_key_info(certificate) == public
+
+
+def regular(path: Path) -> Path:
+    """Return a path, unless it may block forever: a FIFO or device, except a pipe that the shell opened.
+
+    Raises:
+        FormatError: `file.unreadable`.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir() or str(path).startswith(_OPENED)):
+        raise FormatError("file.unreadable", f"{path} is not a regular file")
+    return path
 
 
 def _parse(data: bytes, password: bytes | None) -> tuple[Sequence[bytes], PrivateKeyTypes | None]:
@@ -130,8 +146,7 @@ def check_certificate_of(held: Held, present: Present) -> Iterator[Row]:
     else:
         todo = "get the successor of the authority" if held.kind == "authority" else "order and install its successor"
         yield present.row(name, what, certificate.not_after, todo=todo)
-    if held.kind != "authority":
-        yield _algorithms(held, present)
+    yield _algorithms(held, present)
     if held.kind in _USES:
         yield _profile(held, present.at)
     if held.kind == "qwac":
@@ -183,12 +198,15 @@ def _algorithms(held: Held, present: Present) -> Row:
     name, certificate = f"{held.kind}.algorithms", held.certificate
     key = certificate.key
     size = "" if key.curve else f" {key.bits or 'of unknown size'}"
-    what = f"{key.name}{size}, signed with {certificate.signature_algorithm}"
+    what = f"{key.name}{size} of {_name(certificate.subject)}, signed with {certificate.signature_algorithm}"
+    is_authority = held.kind == "authority"
     try:
         require_key(certificate)
-        require_signature_algorithm(certificate)
+        if not (is_authority and is_signed_by(certificate, certificate)):  # a root is trusted as it is
+            require_signature_algorithm(certificate)
     except CertificateRejected as e:
-        return Row(name, CRITICAL, f"{e.message}: order a certificate with a key of P-256, or of RSA 3072")
+        source = " from another authority" if is_authority else ""
+        return Row(name, CRITICAL, f"{e.message}: order a certificate with a key of P-256 or RSA 3072{source}")
     # An RSA signature is as long as the issuer's modulus; the other schemes have no sizes that end.
     end = end_of(scheme_of(certificate.signature_algorithm), len(certificate.x509.signature) * 8)
     if held.kind == "qseal":
@@ -199,7 +217,7 @@ def _algorithms(held: Held, present: Present) -> Row:
     if end == NEVER:
         return Row(name, OK, f"{what}: no end is planned (ETSI TS 119 312)")
     row = present.row(name, f"the acceptance of {what} (ETSI TS 119 312)", end, todo=todo)
-    if row.status is OK and end < certificate.not_after:
+    if row.status is OK and end < certificate.not_after and not is_authority:  # authorities live longer
         return row._replace(status=WARNING, message=f"{row.message}, before the certificate ends: {todo}")
     return row
 
@@ -222,9 +240,9 @@ def _client_auth(certificate: EidasCertificate, at: datetime) -> Row:
 
 def check_keys(own: Own) -> Iterator[Row]:
     """Check that each private key belongs to a certificate."""
-    leaves = [one.certificate for one in own.of_kind("qwac", "qseal", "certificate")]
+    leaves = own.of_kind("qwac", "qseal", "certificate")
     for file, key in own.keys:
-        belongs = [_name(one.subject) for one in leaves if _is_of(key, one)]
+        belongs = [_name(one.certificate.subject) for one in own.certificates.values() if _is_of(key, one.certificate)]
         what = f"the private key in {file}"
         if belongs:
             yield Row("key", OK, f"{what} belongs to {' and '.join(belongs)}")
@@ -266,6 +284,8 @@ def check_anchors(path: Path, anchors: Anchors, present: Present) -> Iterator[Ro
     every = (*anchors.roots, *anchors.intermediates)
     for finding in anchors.findings:
         yield Row("anchors", WARNING, f"{finding.message}: replace or remove the file")
+    weak = (_algorithms(Held(str(path), one), present) for one in every)
+    yield from (row for row in weak if row.status is not OK)
     soon = [one for one in every if one.not_after - present.at <= present.warn]
     first = min(every, key=lambda one: one.not_after)
     days, count = (first.not_after - present.at).days, counted(len(every), "certificate")
@@ -287,7 +307,7 @@ def check_crl(path: Path, present: Present, certificates: Sequence[EidasCertific
         UnreadableFile: `file.*`, `revocation.unreadable`.
     """
     with reading(path):
-        found = load_revocation([path])
+        found = load_revocation([regular(path)])
     if not found.crls:
         yield Row("crl", UNKNOWN, f"{path} contains an OCSP response, and no CRL: give the CRL of the authority")
     for crl in found.crls:

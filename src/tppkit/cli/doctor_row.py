@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
-from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import NamedTuple, TypeVar
 
@@ -85,7 +84,7 @@ class Checkup:
 
     Example:
         checkup = Checkup()
-        own = checkup.attempt("file", lambda: read_own("qwac.pem", None))
+        anchors = checkup.attempt("anchors", lambda: load_anchors("root.pem"))
     """
 
     def __init__(self) -> None:
@@ -107,20 +106,21 @@ class Checkup:
             return None
 
     def add(self, name: str, check: Callable[[], Iterable[Row]]) -> None:
-        """Add the rows of a check."""
-        self.rows += self.attempt(name, lambda: list(check())) or ()
+        """Add the rows of a check, also those before an error."""
+
+        def run() -> None:
+            for row in check():
+                self.rows.append(row)
+
+        self.attempt(name, run)
 
     def add_within(self, limit_s: float, name: str, check: Callable[[], Iterable[Row]]) -> None:
         """Add the rows of a check that uses the network, or that it took too long: no other limit covers the resolution of names."""
-        found, checkup = SimpleQueue[list[Row]](), Checkup()
-
-        def run() -> None:
-            checkup.add(name, check)
-            found.put(checkup.rows)
-
-        Thread(target=run, daemon=True).start()
-        try:
-            self.rows += found.get(timeout=limit_s)
-        except Empty:
+        checkup = Checkup()
+        thread = Thread(target=checkup.add, args=(name, check), daemon=True)
+        thread.start()
+        thread.join(limit_s)
+        self.rows += checkup.rows
+        if thread.is_alive():
             message = f"no result within {limit_s:g} seconds: check address, resolver and firewall"
             self.rows.append(Row(name, CRITICAL, message))

@@ -9,6 +9,7 @@ from pathlib import Path
 from sqlalchemy import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
+from tppkit._files import is_private_sqlite_file
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.sql.engine import make_engine
 
@@ -29,24 +30,26 @@ def require_writable(address: str, *, wait_s: float) -> str:
         The database without its password, for messages.
 
     Raises:
-        TransportError: `database.unwritable`, it cannot be reached or written.
+        TransportError: `database.unreachable`, `database.unwritable`.
         ConfigurationError: `database.address`, `extra.missing`. No message contains the address or its password.
     """
     try:
         url = make_url(address)
         is_sqlite = url.get_backend_name() == "sqlite"
-        if is_sqlite and not Path(url.database or "").is_file():  # SQLite would make the file of a mistyped name
-            raise TransportError("database.unwritable", f"there is no file {url.database}")
+        if is_sqlite:
+            _require_file(url.database)
         engine = make_engine(url, code=_CODE, wait_s=wait_s)
     except (SQLAlchemyError, ValueError) as e:  # ValueError: the port
         message = "the address cannot be read: give for example sqlite:///tpp.sqlite or postgresql+psycopg://host/name"
         raise ConfigurationError(_CODE, message) from e
     except OSError as e:
-        raise TransportError("database.unwritable", f"{url.database}: {e.strerror}") from e
+        raise TransportError("database.unreachable", f"{url.database}: {e.strerror}") from e
     name = f"tppkit_probe_{secrets.token_hex(8)}"
     shown = url.database if is_sqlite else f"{url.database or 'the database'} on {url.host or 'this machine'}"
+    code = "database.unreachable"
     try:
         with closing(engine.raw_connection()) as connection:
+            code = "database.unwritable"
             cursor = connection.cursor()
             if is_sqlite:
                 cursor.execute("BEGIN IMMEDIATE")
@@ -54,10 +57,25 @@ def require_writable(address: str, *, wait_s: float) -> str:
             cursor.execute(f"INSERT INTO {name} VALUES (1)")  # noqa: S608  # a name of our own
             connection.rollback()
     except Exception as e:  # each driver has its own classes
-        raise TransportError("database.unwritable", f"{shown}: {_reason(e, url.password)}") from e
+        grant = ": grant its user the right TEMPORARY on the database" if _is_forbidden(e) else ""
+        raise TransportError(code, f"{shown}: {_reason(e, url.password)}{grant}") from e
     finally:
         engine.dispose()
     return str(shown)
+
+
+def _require_file(database: str | None) -> None:
+    if not is_private_sqlite_file(database):
+        message = "of SQLite only files can be checked: give the path of its file, as in sqlite:///tpp.sqlite"
+        raise ConfigurationError(_CODE, message)
+    if not Path(str(database)).is_file():  # SQLite would make the file of a mistyped name
+        wrong = f"{database} is not a regular file" if Path(str(database)).exists() else f"there is no file {database}"
+        raise TransportError("database.unreachable", wrong)
+
+
+def _is_forbidden(error: Exception) -> bool:
+    """Whether the role lacks a right (`insufficient_privilege` of PostgreSQL), in psycopg or psycopg2."""
+    return "42501" in (getattr(error, "sqlstate", None), getattr(error, "pgcode", None))
 
 
 def _reason(error: Exception, password: object) -> str:
