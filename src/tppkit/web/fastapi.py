@@ -12,7 +12,6 @@ async def granted(callback: Callback) -> Response: ...
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from functools import partial
 from time import monotonic
 from typing import Annotated, Any
 
@@ -23,8 +22,8 @@ from tppkit.errors import FormatError, TransportError
 from tppkit.metrics import Count
 from tppkit.seals import VerifiedRequest
 from tppkit.web.caller import verified_request
-from tppkit.web.receiving.callbacks import shown_target
-from tppkit.web.receiving.gate import OnRefusal, RequestGate, log_refused_callback
+from tppkit.web.receiving.callbacks import route_gate
+from tppkit.web.receiving.gate import OnRefusal, log_refused_callback
 from tppkit.web.receiving.peers import CallbackPeers
 from tppkit.web.receiving.routes import read_asgi_callback
 from tppkit.web.sources import AsgiSource
@@ -66,10 +65,7 @@ def verified_callback(
     Example:
         Callback = Annotated[VerifiedCallback, Depends(verified_callback(receiver))]
     """
-    gate = RequestGate(
-        receiver.max_body, interface="legacy", show=partial(shown_target, receiver.book), peers=peers, on_refusal=on_refusal, count=count,
-        now=now,
-    )  # fmt: skip
+    gate = route_gate(receiver, peers=peers, on_refusal=on_refusal, count=count, now=now)
 
     async def verify(request: Request) -> VerifiedCallback:
         received, begin = None, monotonic()

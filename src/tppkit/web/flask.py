@@ -12,7 +12,7 @@ def granted(verified: VerifiedCallback) -> Response: ...
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import wraps
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -22,8 +22,8 @@ from tppkit.callbacks import CallbackReceiver, CallbackRejected, verify_callback
 from tppkit.errors import FormatError, TransportError
 from tppkit.metrics import Count
 from tppkit.web.caller import verified_request
-from tppkit.web.receiving.callbacks import shown_target
-from tppkit.web.receiving.gate import OnRefusal, RequestGate, log_refused_callback
+from tppkit.web.receiving.callbacks import route_gate
+from tppkit.web.receiving.gate import OnRefusal, log_refused_callback
 from tppkit.web.receiving.peers import CallbackPeers
 from tppkit.web.receiving.routes import read_wsgi_callback
 from tppkit.web.sources import WsgiSource
@@ -72,10 +72,7 @@ def verified_callback(
         @verified_callback(receiver)
         def granted(verified): ...
     """
-    gate = RequestGate(
-        receiver.max_body, interface="legacy", show=partial(shown_target, receiver.book), peers=peers, on_refusal=on_refusal, count=count,
-        now=now,
-    )  # fmt: skip
+    gate = route_gate(receiver, peers=peers, on_refusal=on_refusal, count=count, now=now)
 
     def decorate(view: Callable[..., R]) -> Callable[..., R]:
         @wraps(view)

@@ -19,6 +19,7 @@ from tppkit._handlers import awaited, require_finished, require_run
 from tppkit.callbacks import (
     AsyncInbox,
     CallbackKind,
+    CallbackReceiver,
     CallbackRejected,
     Inbox,
     Receipt,
@@ -40,6 +41,7 @@ from tppkit.web.receiving.gate import (
     BlockingGate,
     OnRefusal,
     ReceivingGate,
+    RequestGate,
     Taken,
     application,
     log_refused_callback,
@@ -62,7 +64,7 @@ class _CallbackGate(ReceivingGate):
         self, inbox: Any, handlers: Mapping[str, Any], *, awaited: bool, within: Any, login: Any, keep: Any, **settings: Any
     ) -> None:  # fmt: skip
         super().__init__(
-            inbox.receiver.max_body, interface="legacy", show=partial(shown_target, inbox.receiver.book), **settings
+            inbox.receiver.max_body, interface="legacy", show=partial(_shown_target, inbox.receiver.book), **settings
         )
         require_run(awaited=awaited, login=login, keep=keep, **handlers)
         self._book = inbox.receiver.book
@@ -219,7 +221,12 @@ class AsyncCallbackGate(_CallbackGate, AwaitingGate):
         return await inbox.handle_within(received, effect, at=self.now(), within=transaction)
 
 
-def shown_target(book: AddressBook, source: Source) -> str:
+def route_gate(receiver: CallbackReceiver, **settings: Any) -> RequestGate:
+    """Return the gate of a route of the application; the settings are those of `RequestGate`."""
+    return RequestGate(receiver.max_body, interface="legacy", show=partial(_shown_target, receiver.book), **settings)
+
+
+def _shown_target(book: AddressBook, source: Source) -> str:
     """Return the path of a request as its address is configured; of another request, without its last segment, which may be a token."""
     target = read_target(source) or "/"
     match = book.find(target)
