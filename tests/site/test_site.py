@@ -148,7 +148,7 @@ def test_signatures_are_those_that_users_call(site):
         for page in pages
         for block in re.findall(r"<dt class=\"sig.*?</dt>", page.read_text(), re.DOTALL)
     ]
-    assert any(text.strip().startswith("async order(order_id: str) → Order") for text in shown)
+    assert any(text.strip().startswith("async order(order_id: str) &#x2192; Order") for text in shown)
     assert [text for text in shown if re.search(r"Call\[| at 0x|Annotated\[|PagedCall", text)] == []
 
 
