@@ -94,10 +94,10 @@ crash: $(VENV)/.dev ## Kill the sandbox and its gateway 50 times each, the outbo
 # WHEELS is the folder. The image has Python 3.11, that of debian:12-slim, and the processor of this machine.
 WHEELS ?= examples/containers/wheels
 FOR_IMAGE := --only-binary=:all: --python-version 3.11 $(foreach glibc,2_36 2_34 2_28 2_17,--platform manylinux_$(glibc)_$(subst arm64,aarch64,$(shell uname -m)))
-wheels: $(VENV)/.dev ## Fill examples/containers/wheels for the Containerfile
-	rm -rf $(WHEELS)
-	$(BIN)/python -m hatchling build -t wheel -d $(abspath $(WHEELS))
-	$(PIP) download -c constraints.txt $(FOR_IMAGE) -d $(WHEELS) "$$(echo $(WHEELS)/tppkit-*.whl)[sandbox,postgres]"
+wheels: | $(BIN)/python ## Fill examples/containers/wheels for the Containerfile
+	rm -f "$(WHEELS)"/*.whl
+	$(PIP) wheel --no-deps -w "$(WHEELS)" .
+	$(PIP) download -c constraints.txt $(FOR_IMAGE) -d "$(WHEELS)" "$$(echo "$(WHEELS)"/tppkit-*.whl)[sandbox,postgres]"
 
 clean: ## Remove what the targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist site benchmarks/results.json examples/containers/wheels

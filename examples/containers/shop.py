@@ -4,6 +4,7 @@ Started by compose.yaml in the folder of the sandbox, which has the ready file; 
 """
 
 import json
+import logging
 import os
 import threading
 import time
@@ -16,6 +17,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from tppkit.client import GatewayClient
+from tppkit.inbox import InboxError
 from tppkit.inbox.store import InboxStore
 from tppkit.protocol.gateway import Order
 from tppkit.web import CallbackMiddleware, WebhookGate, WebhookInbox
@@ -40,7 +42,10 @@ def work() -> None:
     """Handle the orders whose webhooks have arrived."""
     worker = inbox.worker(changed)
     while True:
-        store.work(worker, at=datetime.now(UTC))
+        try:
+            store.work(worker, at=datetime.now(UTC))
+        except InboxError:  # the database is unavailable
+            logging.exception("no order was handled")
         time.sleep(0.2)
 
 

@@ -1,6 +1,6 @@
 """Tests of an application, in a container beside the sandbox: by service names, with the token, and with a reset before each test.
 
-python container_client.py FOLDER   (FOLDER is that of the sandbox; TPPKIT_CONTROL_TOKEN is set)
+Runs in the folder of the sandbox, which both have at the same path; TPPKIT_CONTROL_TOKEN is set.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import json
 import os
 import ssl
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -25,12 +24,10 @@ PAYMENT = PaymentInitiation.from_wire(
     b'"creditorName":"Bookshop"}'
 )
 CONTROL, TOKEN = "http://sandbox:8446", os.environ["TPPKIT_CONTROL_TOKEN"]
-bank = Path(sys.argv[1])
-ready = json.loads((bank / "ready.json").read_bytes())
-root = bank / "pki" / "root.pem"
-identity = Identity.from_pkcs12(
-    qwac=bank / "pki" / "qwac.p12", qseal=bank / "pki" / "qseal.p12", password="test", server_anchors=root
-)
+ready = json.loads(Path("ready.json").read_bytes())
+pki = Path(ready["pki"])
+root = pki / "root.pem"
+identity = Identity.from_pkcs12(qwac=pki / "qwac.p12", qseal=pki / "qseal.p12", password="test", server_anchors=root)
 
 
 def control(path: str, token: str | None = TOKEN, **headers: str) -> httpx.Response:

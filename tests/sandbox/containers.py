@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ _SUITES = {"debian:12-slim": "bookworm"}
 _LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 _SLIM = ("--dpkgopt=force-unsafe-io", *(f"--dpkgopt=path-exclude={path}" for path in _LEFT_OUT))  # for RUN, too
 _NETWORK = "10.213.0"
+_SETTING = re.compile(r"--([a-z-]+)=(\w+)")
 _NAMED = re.compile(r"\$\{(\w+):\?\}")
 
 
@@ -66,7 +68,10 @@ class Image:
                     name, _, value = said.partition("=")
                     self.env[name] = value
                 case "HEALTHCHECK":
-                    self.said[word] = json.loads(said.partition(" CMD ")[2])
+                    settings, _, check = said.partition(" CMD ")
+                    self.said[word] = {"test": ["CMD", *json.loads(check)]} | {
+                        name.replace("-", "_"): value for name, value in _SETTING.findall(settings)
+                    }
                 case "ENTRYPOINT" | "CMD":
                     self.said[word] = json.loads(said)
                 case "USER" | "WORKDIR":
@@ -157,13 +162,20 @@ class Services:
                 yield process
             finally:
                 process.terminate()
-                process.wait(30)
+                assert process.wait(10) in (0, -signal.SIGTERM), log.read_text()  # an engine kills it then
 
     def wait_until_healthy(self, name: str, process: subprocess.Popen[bytes], log: Path) -> None:
-        """Wait for the health check of the image."""
-        deadline = time.monotonic() + 120
-        check = self.command(name, *self._image.said["HEALTHCHECK"])
-        while subprocess.run(check, capture_output=True, check=False).returncode != 0:
+        """Wait for the health check of the service, or of the image."""
+        said = self._services[name].get("healthcheck", self._image.said["HEALTHCHECK"])
+        deadline, check = time.monotonic() + 120, self.command(name, *said["test"][1:])
+        while not _succeeds(check, timeout_s=int(said["timeout"].removesuffix("s"))):
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.2)
+
+
+def _succeeds(command: list[str], *, timeout_s: int) -> bool:
+    try:
+        return subprocess.run(command, capture_output=True, timeout=timeout_s, check=False).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False

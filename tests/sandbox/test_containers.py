@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import sqlite3
 import subprocess
-import sys
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -41,7 +44,7 @@ def network() -> Iterator[Network]:
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that `make wheels` fills."""
     folder = tmp_path_factory.mktemp("image") / "wheels"
-    do("make", "-C", ROOT, "--old-file", ".venv/.dev", "wheels", f"WHEELS={folder}")
+    do("make", "-C", ROOT, "wheels", f"WHEELS={folder}")
     return folder
 
 
@@ -87,6 +90,10 @@ def test_the_image_runs_the_wheel_of_this_version_without_rights(image):
     assert (done.stdout, done.returncode != 0, done.stderr.count("Permission denied")) == ("10001\n", True, 2)
 
 
+def test_the_compose_file_repeats_the_health_check_of_the_image(image):
+    assert COMPOSE["services"]["sandbox"]["healthcheck"] == image.said["HEALTHCHECK"]
+
+
 def test_it_starts_nothing_without_the_token(image):
     command = image.command(*image.said["ENTRYPOINT"], *image.said["CMD"])
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -99,7 +106,8 @@ def test_a_suite_in_a_container_drives_the_sandbox_by_name_with_the_token_and_re
     variables = {"TPPKIT_CONTROL_TOKEN": token, "WEBHOOK_PATH": make_webhook_path()}
     services, bank = Services(COMPOSE, image, network, variables), image.root / "var" / "lib" / "tppkit"
     logs = {name: tmp_path / f"{name}.log" for name in ("sandbox", "shop")}
-    do(*services.command("pki"))
+    for _ in range(2):
+        do(*services.command("pki"))
     with ExitStack() as opened:
         inside = network.command("database")
         url = opened.enter_context(postgresql(fsync=False, inside=inside, network="10.213.0.0/24"))
@@ -108,12 +116,38 @@ def test_a_suite_in_a_container_drives_the_sandbox_by_name_with_the_token_and_re
             database.execute("CREATE DATABASE sandbox OWNER sandbox")
         sandbox = opened.enter_context(services.running("sandbox", logs["sandbox"]))
         services.wait_until_healthy("sandbox", sandbox, logs["sandbox"])
-        opened.enter_context(services.running("shop", logs["shop"]))
-        command = network.command("tests", sys.executable, CLIENT, bank)
-        environment = {"PATH": f"{TPPKIT.parent}:{os.environ['PATH']}", "TPPKIT_CONTROL_TOKEN": token}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+        shop = opened.enter_context(services.running("shop", logs["shop"]))
+        services.wait_until_healthy("shop", shop, logs["shop"])
+        with closing(sqlite3.connect(image.root / "tmp" / "shop.sqlite", isolation_level=None)) as locked:
+            locked.execute("BEGIN EXCLUSIVE")
+            deadline = time.monotonic() + 60
+            while "no order was handled" not in logs["shop"].read_text():
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        shutil.copy(CLIENT, image.root / "opt" / "shop")
+        inside = image.command("python", f"/opt/shop/{CLIENT.name}", env={"TPPKIT_CONTROL_TOKEN": token})
+        command = network.command("tests", *inside)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
         said = "".join(path.read_text() for path in logs.values())
         assert done.returncode == 0, done.stdout + done.stderr + said
     assert json.loads(done.stdout.splitlines()[-1]) == {"after a reset": "RESOURCE_UNKNOWN"}
     assert token not in said + (bank / "ready.json").read_text()
     assert {path.stat().st_uid for path in bank.rglob("*")} == {10001}
+
+
+def test_the_guide_without_an_engine_works_as_it_is_written(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to make network namespaces")
+    needed("ip", "iproute2")
+    guide = (ROOT / "docs" / "in-ci-and-containers.md").read_text().partition("## Without a container engine")[2]
+    script = guide.partition("```text\n")[2].partition("```")[0]
+    for name in ("bank", "tests"):  # as the guide names them, but for this test only
+        script = re.sub(rf"\b{name}\b", f"{name}-{os.getpid()}", script)
+    environment = {**os.environ, "PATH": f"{TPPKIT.parent}:{os.environ['PATH']}"}
+    run = partial(subprocess.run, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    try:
+        done = run(["bash", "-e", "-c", script], check=False)
+    finally:
+        run(["sh", "-c", f"ip netns pids bank-{os.getpid()} | xargs -r kill"], check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.fullmatch(r"20\d\d-.*Z", done.stdout.splitlines()[-1]), done.stdout
