@@ -28,9 +28,11 @@ def as_path(path: FilePath) -> Path:
     """Return a caller's path, given as text or path.
 
     Raises:
-        ConfigurationError: `file.path`, the text is PEM or contains a NUL. The message hides it, because it may be a private key.
+        ConfigurationError: `file.path`, the text is empty, PEM or contains a NUL. The message hides it, because it may be a private key.
     """
     text = os.fspath(path)
+    if not text:
+        raise ConfigurationError("file.path", "the name of a file is expected, but the text is empty")
     if "-----BEGIN " in text or "\0" in text:
         raise ConfigurationError("file.path", "the name of a file is expected, but the text is PEM or contains a NUL")
     return Path(text)
@@ -54,6 +56,17 @@ def regular_only(path: str, flags: int) -> int:
         os.close(descriptor)
         raise _not_regular(path)
     return descriptor
+
+
+def require_regular(paths: Iterable[FilePath]) -> None:
+    """Reject what is neither a regular file, perhaps behind a link, nor a folder, nor absent: reading a FIFO may never end.
+
+    Raises:
+        FormatError: `file.unreadable`.
+    """
+    for path in map(as_path, paths):
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise FormatError("file.unreadable", f"{path} is not a regular file")
 
 
 def _not_regular(path: str) -> OSError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -199,6 +200,7 @@ def test_settings_that_would_verify_nothing_are_refused(identity, bank_pki, poli
     for options in (
         {"answers": "required"}, {"answers": "if-present"}, {"answers": "always", "answer_anchors": anchors},
         {"answer_anchors": anchors}, {"keep_answer": print}, {"answers": True, "answer_anchors": anchors},
+        {"answers": "required", "answer_anchors": "certs"}, {"answers": "if-present", "answer_anchors": Path("certs")},
     ):  # fmt: skip
         with refused(ConfigurationError, "client.answers", row=options):
             Psd2Client("https://localhost:1", identity=identity, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -239,6 +240,22 @@ def test_a_reloader_uses_new_files_and_passes_over_a_pair_that_does_not_fit(sour
     reloader.check()
     assert identity.qwac == new.certificate
     assert counted == [("refused", "identity.key-mismatch"), ("reloaded", "")]
+
+
+@pytest.mark.parametrize("part", ["qwac", "qwac_key"])
+def test_a_fifo_in_place_of_a_file_holds_up_no_reload_and_is_reported_once(part, bank_pki, tmp_path, caplog):
+    replace_files(bank_pki, tmp_path)
+    identity = Identity.from_files(**files(tmp_path))
+    counted: list[tuple[str, str]] = []
+    reloader = Reloader(identity, every=1, count=lambda outcome, code, _: counted.append((outcome, code)))
+    path = Path(files(tmp_path)[part])
+    path.unlink()
+    os.mkfifo(path)
+    thread = threading.Thread(target=lambda: [reloader.check() for _ in range(2)], daemon=True)
+    thread.start()
+    thread.join(20)
+    assert counted == [("refused", "file.unreadable")] * 2
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
 def read_with(signer, pki: Pki, folder: Path) -> Identity:

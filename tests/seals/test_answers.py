@@ -214,6 +214,12 @@ def test_what_cannot_be_signed_is_refused(sign, bank, pki, sealed_request):
         ("rfc9421", ANSWER.with_headers(("Content-Digest", "x")), sealed_request, "seal.header-present"),
         ("rfc9421", ANSWER.with_headers(("content-type", "x")), sealed_request, "seal.header-present"),
         ("rfc9421", ANSWER.with_headers(("Location", "/\r\nx")), sealed_request, "header.control-character"),
+        ("rfc9421", ANSWER.with_headers(("X-Other", "a\nSet-Cookie: b")), sealed_request, "header.control-character"),
+        *(
+            (name, answer, sealed_request, "message.malformed")
+            for name in NAMES
+            for answer in (ANSWER._replace(body="text"), *(ANSWER._replace(status=one) for one in (0, 99, 600, "200")))
+        ),
         ("rfc9421", ANSWER, sealed_request._replace(target="*"), "signature.unsupported-component"),
         ("cavage", ANSWER.with_headers(("Date", "x"), ("date", "y")), sealed_request, "seal.header-present"),
         ("cavage", changed(ANSWER, "x-request-id", "another"), sealed_request, "answer.request-id"),
@@ -228,6 +234,12 @@ def test_what_cannot_be_signed_is_refused(sign, bank, pki, sealed_request):
     with refused(ConfigurationError, "seal.for-answers"):
         policy = SealPolicy(PathVerifier(make_anchors(pki.authorities)), profile=PROFILES["wso2"])
         verify_answer(ANSWER, request=sealed_request, policy=policy, at=AT)
+
+
+def test_an_answer_that_lost_a_covered_header_is_named_so(sign, verify):
+    sealed = sign("cavage", ANSWER)
+    with pytest.raises(SignatureRejected, match="covers date, which the message does not have"):
+        verify("cavage", sealed._replace(headers=tuple(one for one in sealed.headers if one[0] != "Date")))
 
 
 def by_hand(bank: Issued, request: Message, covered: tuple[str, ...], **parameters: Any) -> Answer:

@@ -107,7 +107,18 @@ def test_a_check_without_material_finds_nothing(pki):
 def test_answers_without_authorities_are_refused():
     with refused(ConfigurationError, "trust.no-anchors"):
         load_trust(answers=RevocationEvidence(), now=AT)
-    assert load_trust(now=AT).anchors is None
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({}, "trust.no-anchors"), ({"trust": ""}, "file.path"), ({"trust": ".", "now": datetime(2026, 1, 1)}, "time.naive"),
+        ({"trust": ".", "now": lambda: datetime(2026, 1, 1)}, "time.naive"),
+    ],
+)  # fmt: skip
+def test_arguments_without_meaning_are_refused_at_the_call(given, code):
+    with refused(ConfigurationError, code):
+        load_trust(**given)
 
 
 def test_further_answers_are_added_to_the_others_and_the_lists_stay(lists, pki):

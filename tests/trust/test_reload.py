@@ -336,7 +336,13 @@ def test_a_reloader_is_started_once(files):
         pass
 
 
-@pytest.mark.parametrize("every", [0, -1, float("nan"), float("inf")])
+@pytest.mark.parametrize("every", [0, -1, float("nan"), float("inf"), "60", None])
 def test_an_interval_that_is_no_time_is_refused(every):
     with refused(ConfigurationError, "reload.every"):
-        Reloader(every=every)
+        Reloader(TrustMaterial(), every=every)
+
+
+@pytest.mark.parametrize("sources", [(), ("/etc/anchors",), (TrustMaterial(), None)])
+def test_what_cannot_be_read_again_is_refused(sources):
+    with refused(ConfigurationError, "reload.source"):
+        Reloader(*sources, every=60)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import count
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -400,6 +401,12 @@ def test_what_is_no_link_is_refused(kind, tmp_path):
     with refused(ConfigurationError, "trusted-list.no-link"):
         refresh_trusted_lists(link, fetch=fetch, at=ISSUED)
     assert beside(link) == ["lists"]
+
+
+@pytest.mark.parametrize("name", [Path(), Path(".."), Path("/"), ""])
+def test_what_can_be_no_link_is_refused(name):
+    with refused(ConfigurationError, "trusted-list.no-link" if name else "file.path"):
+        refresh_trusted_lists(name, fetch=fetch, at=ISSUED)
 
 
 def test_what_killed_runs_left_is_removed_and_nothing_else(link, publish, refresh):

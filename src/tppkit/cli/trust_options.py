@@ -59,6 +59,8 @@ class TrustFiles(NamedTuple):
         for file in self.answers:
             with reading(file):
                 answers = (answers or RevocationEvidence()) + load_revocation([file])
+        if not any(self):
+            return TrustMaterial()
         now = present(None)
         material = load_trust(trust=self.anchors, trusted_lists=self.lists, answers=answers, now=max(now, at or now))
         for finding in material.anchors.findings if material.anchors else ():

@@ -94,10 +94,15 @@ def make_answer_seals(
 
     Raises:
         ConfigurationError: `client.answers`, the policy is unknown, it is `off` and anchors or a function are given, or it is not and there
-            are no anchors.
+            are no anchors; the anchors are a path or text.
     """
     if answers not in get_args(Answers):
         raise ConfigurationError("client.answers", f"answers is {shown(str(answers))}, not off, if-present or required")
+    if anchors is not None and not (isinstance(anchors, Anchors) or callable(getattr(anchors, "verify_use", None))):
+        raise ConfigurationError(
+            "client.answers",
+            f"answer_anchors is of {type(anchors).__name__}: pass load_anchors(...) or load_trust(...)",
+        )
     if answers != "off" and anchors is not None:
         return AnswerSeals(answers, anchors, keep=keep, now=now)
     if answers != "off":

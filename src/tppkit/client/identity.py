@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit._clock import Clock, as_utc, utc_now
 from tppkit._encoding import shown
-from tppkit._files import FilePath, FileTimes, file_times
+from tppkit._files import FilePath, FileTimes, file_times, require_regular
 from tppkit._locals import without_locals
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.files import CertificateSource, read_certificates
@@ -274,9 +274,13 @@ class Identity:
             found, anchors, passwords = find()
             return read_material(found, anchors, passwords=passwords, signer=signer, options=options, at=at)
 
+        def read_again(at: datetime) -> Material:
+            require_regular(files)  # at first, a shell may hand over a FIFO: <(...)
+            return read(at)
+
         times = file_times(files)
         identity = cls._made_of(read(now()))
-        identity._read, identity._watch, identity._times = read, lambda: file_times(files), times
+        identity._read, identity._watch, identity._times = read_again, lambda: file_times(files), times
         return identity
 
     @classmethod
@@ -328,7 +332,7 @@ class Identity:
         Raises:
             ConfigurationError: `identity.no-source`, it was not made from files or the environment; `identity.not-valid`,
                 `identity.other-organisation`, `identity.seal-lost`; see `from_files` and `Identity`.
-            FormatError: see `from_files`.
+            FormatError: see `from_files`; `file.unreadable`, also for what is not a regular file.
         """
         with self._renewing:
             if self._read is None:

@@ -107,6 +107,8 @@ class AuditPlan:
         Raises:
             ConfigurationError, FormatError, VerificationError: as `trust.load_trust` and `trust.load_revocation`.
         """
+        if not (self.trust or self.trusted_lists or self.answers):
+            return TrustMaterial()
         answers = load_revocation(self.answers) if self.answers else None
         now = max(self.now, self.at or self.now)
         return load_trust(trust=self.trust, trusted_lists=self.trusted_lists, answers=answers, now=now)

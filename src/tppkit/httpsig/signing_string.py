@@ -63,7 +63,7 @@ def make_signing_string(covered: Sequence[str], components: Mapping[str, str]) -
         components: values by name, from `message_components` and `cavage.time_components`.
 
     Raises:
-        SignatureRejected: `signature.header-absent`, a covered field is not in the request.
+        SignatureRejected: `signature.header-absent`, a covered field is absent.
         FormatError: `header.control-character`; `message.malformed`, the target has a space; `signature.covered-names`, an
             unknown `(…)`.
 
@@ -84,7 +84,7 @@ def _absent(name: str) -> FormatError | SignatureRejected:
     if name[:1] == "(":
         return FormatError("signature.covered-names", f"{name} is not a part of this request that can be covered")
     return SignatureRejected(
-        "signature.header-absent", f"the Signature header covers {name}, which is not in the request"
+        "signature.header-absent", f"the Signature header covers {name}, which the message does not have"
     )
 
 

@@ -29,7 +29,7 @@ from tppkit.httpsig.components import OF_REQUEST, STATUS
 from tppkit.httpsig.digest import require_digests
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.httpsig.rfc9421 import answer_values
-from tppkit.httpsig.signing_string import message_components
+from tppkit.httpsig.signing_string import message_components, require_field_value
 from tppkit.message import Answer, Header, Message
 from tppkit.seals.policy import SealPolicy
 from tppkit.seals.profile import Format, SealProfile, covers_target
@@ -141,6 +141,10 @@ class VerifiedAnswer(NamedTuple):
 def prepare_answer(answer: Answer, *, request: Message, seal: Seal, at: datetime) -> PreparedAnswer:
     """Compute the bytes to sign, to sign them elsewhere. Arguments and errors are those of `sign_answer`."""
     profile, at = require_for_answers(seal.profile), as_utc(at)
+    if answer.status not in range(100, 600) or not isinstance(answer.body, bytes):
+        raise FormatError("message.malformed", f"an answer has a status from 100 to 599 and bytes: {answer!r}")
+    for name, value in answer.headers:
+        require_field_value(name, value)
     values, doubled = _fields(answer.headers)
     twice = {*profile.covered_names, *profile.if_present}.intersection(doubled)
     if names := sorted(twice | seal.written.intersection(values)):

@@ -321,14 +321,16 @@ def load_trust(
             nothing good.
 
     Raises:
-        ConfigurationError: `trust.no-anchors`, also for answers without authorities; `trust.no-answers`; `trust.unreadable`;
-            `trust.changing`; and as `load_trusted_lists`.
+        ConfigurationError: `trust.no-anchors`, also without authorities and lists; `trust.no-answers`; `trust.unreadable`;
+            `trust.changing`; `time.naive`; `file.path`; and as `load_trusted_lists`.
         FormatError: as `load_revocation` and `load_trusted_lists`.
         VerificationError: as `load_trusted_lists`.
     """
-    if answers is not None and trust is None and trusted_lists is None:
-        message = "answers about revocation are proven by authorities: give --trust or --trusted-lists too"
+    if trust is None and trusted_lists is None:
+        message = "no authorities, by which answers about revocation are proven too: give --trust or --trusted-lists"
         raise ConfigurationError("trust.no-anchors", message)
+    clock: Clock = (lambda: now) if isinstance(now, datetime) else now
+    as_utc(clock())
     if isinstance(answers, str | PathLike):
         answers = (answers,)
     files = MaterialFiles(
@@ -337,7 +339,6 @@ def load_trust(
         answers if answers is None or isinstance(answers, RevocationEvidence) else tuple(map(as_path, answers)),
     )
     parts, times = files.read()
-    clock = (lambda: now) if isinstance(now, datetime) else now
     checker = None if parts.answers is None else _make_checker(parts.answers, clock)
     material = TrustMaterial()
     material._now, material._state = clock, _State(parts, checker)

@@ -76,14 +76,20 @@ class Reloader:
         now: the clock.
 
     Raises:
-        ConfigurationError: `reload.every`, it is not above 0 and at most a day; `callback.function`, `count` is a coroutine function.
+        ConfigurationError: `reload.every`, it is not above 0 and at most a day; `reload.source`, there is no source, or one cannot be read
+            again; `callback.function`, `count` is a coroutine function.
     """
 
     def __init__(self, *sources: Reloadable, every: float, count: Count | None = None, now: Clock = utc_now) -> None:
-        if not 0 < every <= _DAY_S:
+        given: object = every  # of a caller without types
+        if not isinstance(given, int | float) or not 0 < given <= _DAY_S:
             raise ConfigurationError(
-                "reload.every", f"every={every} is not a number of seconds above 0 and up to a day"
+                "reload.every", f"every={every!r} is not a number of seconds above 0 and up to a day"
             )
+        for source in sources or (None,):
+            if not callable(getattr(source, "reload", None)) or not hasattr(type(source), "has_changed"):
+                reason = "no source is given" if source is None else f"{type(source).__name__} cannot be read again"
+                raise ConfigurationError("reload.source", f"{reason}: pass the result of load_trust, or an Identity")
         require_run(awaited=False, count=count)
         self._watched = [_Watched(source) for source in sources]
         self._every = every

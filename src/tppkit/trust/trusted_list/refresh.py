@@ -52,11 +52,15 @@ def refresh_trusted_lists(
         progress: see `fetch_trusted_lists`.
 
     Raises:
-        ConfigurationError: `trusted-list.no-link`, there is a plain folder or file at `link`; `file.unwritable`; see
+        ConfigurationError: `trusted-list.no-link`, there is a plain folder or file at `link`, or it has no name; `file.unwritable`; see
             `fetch_trusted_lists`.
         TransportError, FormatError, VerificationError: see `fetch_trusted_lists`; nothing is written.
     """
     link, at = as_path(link), as_utc(at)
+    if link.name in ("", ".."):
+        raise ConfigurationError(
+            "trusted-list.no-link", f"{link} cannot be a link: give a name in a folder, such as lists"
+        )
     make_folder(link.parent)
     with locked(link.parent):
         present = _present_folder(link, at)
