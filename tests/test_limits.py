@@ -61,6 +61,7 @@ LIMITS = {
         "cli.har_file:MAX_HAR_BYTES", "cli.har_file:MAX_ENTRIES", "cli.curl_command:MAX_COMMAND_LENGTH",
         "seals.diagnose.bodies:MAX_CHANGED_BYTES",
     ),
+    "repeated log lines": ("web.log:_MAX_KEYS", "web.log:_MAX_IDS", "web.log:_MAX_TARGET"),
     "card numbers": (
         "card_search.files:MAX_DEPTH", "card_search.files:MAX_UNPACKED_BYTES", "card_search.files:MAX_HELD_BYTES",
         "card_search.files:MAX_MEMBERS",
