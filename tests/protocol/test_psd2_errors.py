@@ -30,6 +30,8 @@ KEYS = SOURCE / "web/keys.py"  # no endpoint of this interface authenticates by 
 # Codes of these modules that no request can cause, and why. They are errors of ours, with status 500 unless noted.
 OURS: Mapping[str, str] = MappingProxyType(
     {
+        "answer.request-id": "of sealing an answer: the refusal of a request without an id is sent without a seal",
+        "answer.too-large": "the answer of our application is too long to be sealed",
         "archive.unusable": "the request was right, and our archive failed: 503",
         "authority.unknown": "a notice: no request fails for it",
         "database.unavailable": "the request was right, and our database failed: 503",
