@@ -22,7 +22,19 @@ def test_a_pki_is_made_and_its_manifest_printed(tppkit, tmp_path):
     manifest = tppkit("pki", "create", "certs", "--json").json
     assert manifest == json.loads((tmp_path / "certs" / "manifest.json").read_text())
     kinds = [entry["kind"] for entry in manifest["files"]]
-    known = {"root", "issuing-ca", "qwac", "qseal", "server", "ocsp", "tsa", "callback-key", "crl", "trusted-list"}
+    known = {
+        "root",
+        "issuing-ca",
+        "qwac",
+        "qseal",
+        "server",
+        "ocsp",
+        "tsa",
+        "callback-key",
+        "crl",
+        "bank-seal",
+        "trusted-list",
+    }
     assert set(kinds) == known | {"list-signer"}
     for entry in manifest["files"]:
         assert entry.keys() == {"path", "kind", "key_path", "sha256", "not_after", "expected", "further_paths"}

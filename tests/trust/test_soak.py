@@ -145,6 +145,7 @@ class Operator:
             write_pair(self._folder / "server.pem", self._folder / "server.key", issued)
             assert self._reload_nginx() == 0
             wait_until(lambda: self._served() == issued.certificate.der, "the reload of nginx")
+            time.sleep(1)  # an old worker of nginx accepts connections until it gets its signal
         self._load()
 
     def break_server(self) -> None:
