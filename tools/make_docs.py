@@ -18,7 +18,6 @@ from typing import Any
 
 import click
 
-from openapi import document
 from public_names import Name, public_names
 from tppkit.certificates.algorithms import NEVER, policy
 from tppkit.certificates.editions import CALENDAR, NOT_FIXED
@@ -36,7 +35,7 @@ from tppkit.protocol.legacy.endpoints import CALLBACKS, LEGACY, SCAN
 from tppkit.protocol.legacy.money import BalanceBody
 from tppkit.protocol.legacy.rules import CATEGORIES
 from tppkit.protocol.machine import Machine
-from tppkit.protocol.psd2 import PSD2
+from tppkit.protocol.psd2 import PSD2, load_persona
 from tppkit.protocol.psd2.consent import CONSENT
 from tppkit.protocol.psd2.endpoints import AUTHORISATIONS
 from tppkit.protocol.psd2.payment import PAYMENT
@@ -44,6 +43,7 @@ from tppkit.protocol.refusals import Refusals
 from tppkit.protocol.reports import CsvRows
 from tppkit.protocol.wire import Json, JsonArray
 from tppkit.sandbox.conformance import RULES as CLIENT_RULES
+from tppkit.sandbox.openapi import openapi_documents
 from tppkit.seals import ANSWER_PROFILES, PROFILES, DigestOf, FieldOrder, KeyIdForm, KeyIdStyle, SealProfile
 from tppkit.seals.diagnose.mistakes import MISTAKES
 
@@ -306,9 +306,10 @@ def _key_id(style: KeyIdStyle) -> str:
     return "; ".join(f"`{note}`" if "=" in note else note for note in notes)
 
 
-def openapi() -> Iterator[str]:
-    """The gateway for the tools of others."""
-    yield json.dumps(document(), indent=1)
+def openapi(name: str) -> Iterator[str]:
+    """An interface for the tools of others."""
+    bank = load_persona("document")
+    yield json.dumps(openapi_documents(bank, PROFILES[bank.profile], {})[name](), indent=1)
 
 
 def command_line() -> Iterator[str]:
@@ -375,7 +376,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "diagnose.md": diagnose,
     "profiles.md": profiles,
     "cli.md": command_line,
-    "gateway-openapi.json": openapi,
+    **{f"{name}-openapi.json": partial(openapi, name) for name in ("psd2", "legacy", "gateway")},
     **{f"api/{page}.rst": partial(api, names) for page, names in public_names().items()},
 }
 

@@ -7,6 +7,9 @@ from string import ascii_uppercase
 
 # Check digits are 02 to 98 (ISO 7064 MOD 97-10): with 00, 01 or 99 one account would have two texts.
 _IBAN = re.compile(r"[A-Z]{2}(?!0[01]|99)[0-9]{2}[A-Z0-9]{11,30}")
+# The forms of both for published schemas; that of an IBAN is without its length and check digits.
+IBAN_PATTERN = "^[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}$"
+PHONE_PATTERN = r"^\+?[0-9]{7,15}$"
 # Lengths by country, of the IBAN registry of SWIFT (ISO 13616), as of 2026; compared with the Python package schwifty.
 _COUNTRIES = {
     15: "NO", 16: "BE", 18: "DK FI FK FO GL NL SD", 19: "MK SI", 20: "AT BA EE KZ LT LU MN XK", 21: "CH HR LI LV",

@@ -24,6 +24,25 @@ _NO_APPLICATION = """
 # Windows and its search, iOS and its stores; extensions of browsers; drive letters.
 _SYSTEM = re.compile(r"(?:facetime|itms|microsoft|ms|search|x-apple|x-web)-.*|x-apple\..*|.*-extension|[a-z]")
 
+# The same rules as patterns for published schemas, for engines without flags: what the service accepts fits. They have more where a
+# pattern would be too long to read: brackets with any digits and colons, and the refused schemes of browsers and systems. They have no
+# zones in brackets, no empty ports and no ports that begin with a zero.
+_PORT = "(:(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3}))?"
+_REST = f"{_PORT}([/?#][!-~]*)?$"
+_IPV6 = r"\[[0-9A-Fa-f:.]{2,45}\]"
+_HOST = rf'([!"$-.0-9;->A-Z^-~]+|{_IPV6})'
+_LOOPBACK = rf"([Ll][Oo][Cc][Aa][Ll][Hh][Oo][Ss][Tt]|127\.[0-9]{{1,3}}\.[0-9]{{1,3}}\.[0-9]{{1,3}}|{_IPV6})"
+_PLAIN = "[Hh][Tt][Tt][Pp]"
+_SECURE = f"{_PLAIN}[Ss]"
+_OWN_SCHEME = f"(?!{_PLAIN}[Ss]?:)[A-Za-z][A-Za-z0-9+.-]+:[!-9;-~][!-~]*$"
+
+WEB_PATTERN = f"^{_PLAIN}[Ss]?://{_HOST}{_REST}"
+HTTPS_PATTERN = f"^{_SECURE}://{_HOST}{_REST}"
+BROWSER_PATTERN = f"^({_SECURE}://{_HOST}{_REST}|{_PLAIN}://{_LOOPBACK}{_REST}|{_OWN_SCHEME})"
+BROWSER_RULE = (
+    "https, http on loopback, or an application's own scheme; not one that browsers or systems handle themselves"
+)
+
 
 def browser_address_fault(text: str) -> str | None:
     """Return why no browser can be sent to this address, or None: at most 2048 characters of printable ASCII without a space.

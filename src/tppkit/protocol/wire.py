@@ -22,6 +22,7 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
     ValidationInfo,
+    WithJsonSchema,
     model_serializer,
 )
 from pydantic_core import CoreSchema
@@ -36,6 +37,7 @@ MAX_ARRAY_BYTES = 4 * 1024 * 1024
 
 TOLERANT = {"tolerant": True}
 
+_PRINTABLE = r"[^\x00-\x1f\x7f-\x9f]*"
 _FIELD = re.compile("(?:3ds_)?[A-Za-z_]{1,40}")
 
 
@@ -83,6 +85,26 @@ def known(kind: type[StrEnum]) -> AfterValidator:
         return kind(value)
 
     return written(check)
+
+
+def form(**schema: Any) -> WithJsonSchema:
+    """Publish the JSON schema of a text whose rule is a function.
+
+    Args:
+        **schema: what it has in addition to its type, for example a pattern.
+    """
+    return WithJsonSchema({"type": "string", **schema})
+
+
+def printable_form(most: int, *, least: int = 1) -> WithJsonSchema:
+    """Publish the schema of a printable text; with `least` of 1 it is not blank. A pattern cannot name all characters that are refused.
+
+    Args:
+        most: the maximum length.
+        least: the minimum length, 0 or 1.
+    """
+    visible = r"[^\x00-\x20\x7f-\xa0]" + _PRINTABLE if least else ""
+    return form(minLength=least, maxLength=most, pattern=f"^{_PRINTABLE}{visible}$")
 
 
 class NullAsEmpty:

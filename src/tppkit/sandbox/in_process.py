@@ -111,6 +111,7 @@ class Sandbox:
                     approval_url=urls["approval"],
                     psd2_url=urls["psd2"],
                     control_url=urls["control"],
+                    urls=urls,
                     seals_by_id={},
                 )
             )

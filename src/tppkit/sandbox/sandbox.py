@@ -60,6 +60,7 @@ from tppkit.sandbox.legacy.cell import legacy_cell
 from tppkit.sandbox.legacy.sender import parse_callback_url
 from tppkit.sandbox.legacy.settings import open_hosts
 from tppkit.sandbox.legacy.tables import set_callback_url
+from tppkit.sandbox.openapi import openapi_control, openapi_documents
 from tppkit.sandbox.outgoing_http import OutgoingHttp, Receivers, receivers_tls
 from tppkit.sandbox.psd2.cell import psd2_cell
 from tppkit.sandbox.psd2.settings import Psd2Settings
@@ -197,6 +198,7 @@ class SandboxHosts:
         control_url: address of the control host.
         base_clock: the real time, at which certificates and seals are verified; the virtual clock adds its offset.
         seals_by_id: the certificates of seals by their keyIds, for a dialect that does not send them; None: those of the PKI.
+        urls: addresses of hosts by their names, for the OpenAPI documents.
         environment: variables by name; `TPPKIT_VAULT_KEY` encrypts stored cards.
 
     Attributes:
@@ -229,6 +231,7 @@ class SandboxHosts:
         control_url: str = "",
         base_clock: Clock = utc_now,
         seals_by_id: dict[str, EidasCertificate] | None = None,
+        urls: Mapping[str, str] = MappingProxyType({}),
         environment: Mapping[str, str] = os.environ,
     ) -> None:
         receivers, bank = settings.receivers, settings.bank
@@ -319,6 +322,7 @@ class SandboxHosts:
             rows = (*shared_routes, *self.requests.control, *report.control, *routes)
             controls = [self.gate.hold(row) for row in rows]
             controls.append(Control("POST", "/reset", self._reset))
+            controls += openapi_control(openapi_documents(bank, settings.dialect, urls))
             self.inspector = Inspector(
                 self.requests, controls, interfaces=tuple(self.hosts), plain=("psd2",), faulty=INTERFACES,
                 faults={"Requests to an interface": INTERFACE_FAULTS, "Callbacks and webhooks": FAULTS},

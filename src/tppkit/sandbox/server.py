@@ -208,7 +208,11 @@ class SandboxServer:
             urls = {row.name: self._url(row, address) for row, address in addresses.items()}
             self.sandbox = opened.enter_context(
                 SandboxHosts(
-                    settings, approval_url=urls["approval"], psd2_url=urls["psd2"], control_url=urls["control"]
+                    settings,
+                    approval_url=urls["approval"],
+                    psd2_url=urls["psd2"],
+                    control_url=urls["control"],
+                    urls=urls,
                 )
             )
             self.addresses = Addresses.of(self.sandbox, urls)

@@ -11,9 +11,17 @@ from pydantic import Field, WithJsonSchema
 
 from tppkit._currency import MINOR_UNITS
 from tppkit.errors import FormatError
-from tppkit.protocol.browser_addresses import browser_address_fault, is_web_address
+from tppkit.protocol.browser_addresses import (
+    BROWSER_PATTERN,
+    BROWSER_RULE,
+    HTTPS_PATTERN,
+    MAX_BROWSER_ADDRESS,
+    WEB_PATTERN,
+    browser_address_fault,
+    is_web_address,
+)
 from tppkit.protocol.gateway.card_data import Purpose
-from tppkit.protocol.wire import WireModel, rule, written
+from tppkit.protocol.wire import WireModel, form, rule, written
 
 MAX_AMOUNT = 2**63 - 1  # what a database column holds
 MAX_PERIOD = timedelta(days=3650)
@@ -28,11 +36,8 @@ _DURATION = re.compile(
     r"P(?=[0-9T])(?:(?P<weeks>[0-9]{1,6})W|(?:(?P<days>[0-9]{1,6})D)?"
     r"(?:T(?=[0-9])(?:(?P<hours>[0-9]{1,9})H)?(?:(?P<minutes>[0-9]{1,9})M)?(?:(?P<seconds>[0-9]{1,9})S)?)?)"
 )
-# Published instead of rules that a pattern cannot express; what fits is taken, and so is some that does not fit.
+# Published instead of a rule that a pattern cannot express; what fits is taken, and so is some that does not fit.
 _USUAL_DURATION = "^P([1-9][0-9]?W|[1-9][0-9]{0,2}D(T[0-9]{1,4}H)?|T[1-9][0-9]{0,3}[HMS]|T[1-9][0-9]{0,2}H[0-9]{1,3}M)$"
-_REST = "(:[1-9][0-9]{0,3}|:[1-5][0-9]{4})?([/?#][!-~]*)?$"
-_USUAL_ADDRESS = f"^https?://[A-Za-z0-9.-]+{_REST}"
-_USUAL_PAGE = f"^(https://[A-Za-z0-9.-]+|http://localhost){_REST}"
 _DOMAIN = "(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)*[A-Za-z](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _METHOD_NAME = re.compile("[a-z0-9-]{1,40}")
 _CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
@@ -141,25 +146,20 @@ def _check_page(value: str) -> str:  # assumption return-addresses
 Amount = Annotated[int, Field(ge=0, le=MAX_AMOUNT)]
 
 
-def _form(**schema: Any) -> WithJsonSchema:
-    """The OpenAPI schema of a text whose rule is a function."""
-    return WithJsonSchema({"type": "string", **schema})
-
-
 Currency = Annotated[  # assumption gateway-currencies
     str, rule(MINOR_UNITS.__contains__, "not a currency of ISO 4217 with minor units"),
-    _form(pattern=f"^({'|'.join(sorted(MINOR_UNITS))})$"),
+    form(pattern=f"^({'|'.join(sorted(MINOR_UNITS))})$"),
 ]  # fmt: skip
-Uuid = Annotated[str, rule(_UUID.fullmatch, "not a UUID"), _form(format="uuid")]
-Duration = Annotated[str, written(_check_duration), _form(pattern=_USUAL_DURATION)]
-Timestamp = Annotated[str, written(_check_timestamp), _form(format="date-time")]
+Uuid = Annotated[str, rule(_UUID.fullmatch, "not a UUID"), form(format="uuid")]
+Duration = Annotated[str, written(_check_duration), form(pattern=_USUAL_DURATION)]
+Timestamp = Annotated[str, written(_check_timestamp), form(format="date-time")]
 Text = Annotated[  # assumption gateway-texts
     str,
     rule(
         lambda text: 1 <= len(text) <= MAX_TEXT and not CONTROL.search(text),
         f"not 1 to {MAX_TEXT} characters without control characters",
     ),
-    _form(minLength=1, maxLength=MAX_TEXT, pattern=NO_CONTROLS),
+    form(minLength=1, maxLength=MAX_TEXT, pattern=NO_CONTROLS),
 ]
 HolderName = Annotated[  # the name of a cardholder; assumption card-numbers-in-texts
     Text,
@@ -167,12 +167,12 @@ HolderName = Annotated[  # the name of a cardholder; assumption card-numbers-in-
         lambda name: len(name) <= MAX_HOLDER and sum(map(str.isdigit, name)) < 12,
         f"not 1 to {MAX_HOLDER} characters with fewer than 12 digits",
     ),
-    _form(minLength=1, maxLength=MAX_HOLDER, pattern=rf"^(?:[^{_CONTROLS}0-9]*[0-9]){{0,11}}[^{_CONTROLS}0-9]*$"),
+    form(minLength=1, maxLength=MAX_HOLDER, pattern=rf"^(?:[^{_CONTROLS}0-9]*[0-9]){{0,11}}[^{_CONTROLS}0-9]*$"),
 ]
 Reference = Annotated[  # of a merchant
     Text,
     rule(lambda text: len(text) <= MAX_REFERENCE, f"not 1 to {MAX_REFERENCE} characters"),
-    _form(minLength=1, maxLength=MAX_REFERENCE, pattern=NO_CONTROLS),
+    form(minLength=1, maxLength=MAX_REFERENCE, pattern=NO_CONTROLS),
 ]
 Address = Annotated[  # assumption gateway-addresses
     str,
@@ -181,12 +181,12 @@ Address = Annotated[  # assumption gateway-addresses
         lambda text: text.isascii() and is_web_address(text),
         "not an absolute http or https address without user information",
     ),
-    _form(maxLength=MAX_ADDRESS, pattern=_USUAL_ADDRESS),
+    form(maxLength=MAX_ADDRESS, pattern=WEB_PATTERN),
 ]
 HttpsAddress = Annotated[  # assumption wallet-session, as Domain
     Address,
     rule(lambda text: text.lower().startswith("https://"), "not an https address"),
-    _form(maxLength=MAX_ADDRESS, pattern=_USUAL_ADDRESS.replace("https?", "https")),
+    form(maxLength=MAX_ADDRESS, pattern=HTTPS_PATTERN),
 ]
 Domain = Annotated[
     str,
@@ -194,12 +194,16 @@ Domain = Annotated[
         lambda text: len(text) <= MAX_DOMAIN and re.fullmatch(_DOMAIN, text),
         "not a domain such as shop.example, without scheme, port and path",
     ),
-    _form(maxLength=MAX_DOMAIN, pattern=f"^{_DOMAIN}$"),
+    form(maxLength=MAX_DOMAIN, pattern=f"^{_DOMAIN}$"),
 ]
 # Where browsers are sent.
-PageAddress = Annotated[str, written(_check_page), _form(maxLength=MAX_ADDRESS, pattern=_USUAL_PAGE)]
+PageAddress = Annotated[
+    str,
+    written(_check_page),
+    form(maxLength=MAX_BROWSER_ADDRESS, pattern=BROWSER_PATTERN, description=f"{BROWSER_RULE}."),
+]
 Country = Annotated[
-    str, rule(re.compile("[A-Z]{2}").fullmatch, "not two upper-case letters"), _form(pattern="^[A-Z]{2}$")
+    str, rule(re.compile("[A-Z]{2}").fullmatch, "not two upper-case letters"), form(pattern="^[A-Z]{2}$")
 ]
 MethodNames = Annotated[  # assumption payment-method-names
     tuple[Any, ...],

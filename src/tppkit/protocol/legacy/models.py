@@ -20,18 +20,27 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     ValidationInfo,
+    WithJsonSchema,
     field_serializer,
     model_validator,
 )
 
 from tppkit._currency import MINOR_UNITS
 from tppkit._encoding import parse_json
-from tppkit._iban import is_iban, is_phone
+from tppkit._iban import IBAN_PATTERN, PHONE_PATTERN, is_iban, is_phone
 from tppkit._text import hidden_character
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.protocol.legacy.money import Amount, check_amounts, read_number, write_amounts
-from tppkit.protocol.legacy.rules import category, is_token, read_local_time, read_time_stamp, write_local_time
-from tppkit.protocol.wire import MAX_BODY_BYTES, WireModel, rule, written
+from tppkit.protocol.legacy.money import AMOUNT_PATTERN, Amount, check_amounts, read_number, write_amounts
+from tppkit.protocol.legacy.rules import (
+    TIME_PATTERN,
+    TOKEN_PATTERN,
+    category,
+    is_token,
+    read_local_time,
+    read_time_stamp,
+    write_local_time,
+)
+from tppkit.protocol.wire import MAX_BODY_BYTES, WireModel, form, printable_form, rule, written
 
 _DECIMAL = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,6})?")
 _COUNTRY = re.compile(r"[A-Z]{3}")
@@ -109,16 +118,31 @@ def _is_visible(text: str, limit: int) -> bool:  # assumption login-fields
 
 
 Identifier = Annotated[str, AfterValidator(_check_identifier)]
-Token = Annotated[str, AfterValidator(_check_token)]
+Token = Annotated[str, AfterValidator(_check_token), form(pattern=TOKEN_PATTERN)]
 Integer = Annotated[int, Field(ge=0, le=2**63 - 1)]  # the range of a database column
-Amounts = Annotated[tuple[Amount, ...], PlainValidator(_read_amounts), PlainSerializer(_write_amounts)]
-Fees = Annotated[tuple[Amount, ...], PlainValidator(_read_fees), PlainSerializer(_write_amounts)]
+_AMOUNT_DATA = {"type": "array", "items": {"type": "string", "pattern": AMOUNT_PATTERN}}
+Amounts = Annotated[
+    tuple[Amount, ...], PlainValidator(_read_amounts), PlainSerializer(_write_amounts),
+    WithJsonSchema({**_AMOUNT_DATA, "minItems": 1}),
+]  # fmt: skip
+Fees = Annotated[
+    tuple[Amount, ...], PlainValidator(_read_fees), PlainSerializer(_write_amounts), WithJsonSchema(_AMOUNT_DATA)
+]
+_OrderAmounts = Annotated[
+    Mapping[str, Decimal], PlainValidator(_check_order_amounts),
+    WithJsonSchema({
+        "type": "object", "minProperties": 1, "maxProperties": 1, "propertyNames": {"enum": sorted(MINOR_UNITS)},
+        "additionalProperties": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 10**15},
+    }),
+]  # fmt: skip
+_TIME_FORM, _COUNTRY_FORM = form(pattern=TIME_PATTERN), form(pattern=f"^{_COUNTRY.pattern}$")
 Account = Annotated[  # assumption account-form
     str,
     rule(
         lambda text: is_iban(text) or is_phone(text),
         "neither an IBAN in electronic form with its country's length and correct check digits nor a phone number of 7 to 15 digits",
     ),
+    form(pattern=f"{IBAN_PATTERN}|{PHONE_PATTERN}"),
 ]
 Private = Annotated[str | None, Field(repr=False)]
 
@@ -157,14 +181,14 @@ class PaymentOrder(LegacyModel):
     is_request = True
 
     acc: Annotated[Account, Field(repr=False)]
-    amts: Annotated[Mapping[str, Decimal], PlainValidator(_check_order_amounts)]
-    name: Annotated[str, _text(70)] | None = Field(default=None, repr=False)
-    street: Annotated[str, _text(70)] | None = Field(default=None, repr=False)
-    city: Annotated[str, _text(35)] | None = Field(default=None, repr=False)
-    country: Annotated[str, rule(_COUNTRY.fullmatch, "not three upper-case letters")] | None = None
-    msg: Annotated[str, _text(140)] | None = Field(default=None, repr=False)
-    time: Annotated[str, written(_check_time)] | None = None
-    tcc: Annotated[str, _text(35)] | None = None
+    amts: _OrderAmounts
+    name: Annotated[str, _text(70), printable_form(70)] | None = Field(default=None, repr=False)
+    street: Annotated[str, _text(70), printable_form(70)] | None = Field(default=None, repr=False)
+    city: Annotated[str, _text(35), printable_form(35)] | None = Field(default=None, repr=False)
+    country: Annotated[str, rule(_COUNTRY.fullmatch, "not three upper-case letters"), _COUNTRY_FORM] | None = None
+    msg: Annotated[str, _text(140), printable_form(140)] | None = Field(default=None, repr=False)
+    time: Annotated[str, written(_check_time), _TIME_FORM] | None = None
+    tcc: Annotated[str, _text(35), printable_form(35)] | None = None
 
     if TYPE_CHECKING:
 
@@ -221,7 +245,7 @@ class AccessGranted(LegacyModel):
     """
 
     token: Annotated[Token, Field(repr=False)]
-    exp: Annotated[str, AfterValidator(_check_time)]
+    exp: Annotated[str, AfterValidator(_check_time), _TIME_FORM]
 
     @classmethod
     def until(cls, token: str, expires_at: datetime) -> Self:

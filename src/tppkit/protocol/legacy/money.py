@@ -24,6 +24,7 @@ _EXACT = Context(prec=2 * _MAX_DIGITS)
 
 # Assumption amount-data.
 _AMOUNT = re.compile(r"([A-Z]{3}) ?([+-]?[0-9]{1,15}(?:\.[0-9]{1,6})?)")
+AMOUNT_PATTERN = f"^{_AMOUNT.pattern}$"
 _CURRENCY = re.compile(r"[A-Z]{3}")
 
 
@@ -109,6 +110,11 @@ class BalanceBody:
     """
 
     media_type: ClassVar = "application/json"
+    schema: ClassVar = {
+        "type": "object",
+        "propertyNames": {"pattern": f"^{_CURRENCY.pattern}$"},
+        "additionalProperties": {"type": "number"},
+    }
 
     def write(self, value: Mapping[str, Decimal]) -> bytes:
         """The object as compact JSON.

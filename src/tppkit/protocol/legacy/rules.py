@@ -16,6 +16,9 @@ EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # section 2, type [T]
 GENERAL_TRANSFER = "general transfer"
 
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}")
+# For published schemas: of local times, and of access tokens and uuids.
+TIME_PATTERN = f"^{_TIME.pattern}$"
+TOKEN_PATTERN = "^[0-9A-Za-z]{20,40}$"  # noqa: S105  # a form
 
 # Section 2, category codes; the document has no texts (assumption category-texts).
 CATEGORIES: Mapping[str, str] = MappingProxyType(

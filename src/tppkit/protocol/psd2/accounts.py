@@ -15,7 +15,7 @@ from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, Valid
 from tppkit._currency import is_currency
 from tppkit.protocol.psd2.consent import ConsentStatus
 from tppkit.protocol.psd2.models import AccountReference, ApprovalLinks, Href, Psd2Model
-from tppkit.protocol.wire import NullAsEmpty, rule
+from tppkit.protocol.wire import NullAsEmpty, form, rule
 
 #: The value of a consent's access that asks for every account.
 ALL_ACCOUNTS = "allAccounts"
@@ -53,16 +53,23 @@ def _read_status(value: str) -> str:
 
 
 Day = Annotated[date, BeforeValidator(_read_date)]
-AllAccounts = Annotated[str, rule(lambda text: text == ALL_ACCOUNTS, f"not {ALL_ACCOUNTS}")]  # assumption consent-form
-Currency = Annotated[
-    str, rule(lambda code: is_currency(code) or code == SEVERAL_CURRENCIES, "not a currency of ISO 4217")
+AllAccounts = Annotated[  # assumption consent-form
+    str, rule(lambda text: text == ALL_ACCOUNTS, f"not {ALL_ACCOUNTS}"), form(enum=[ALL_ACCOUNTS])
 ]
-SignedAmount = Annotated[str, rule(_AMOUNT.fullmatch, "not a decimal, negative for a debit")]
+Currency = Annotated[
+    str,
+    rule(lambda code: is_currency(code) or code == SEVERAL_CURRENCIES, "not a currency of ISO 4217"),
+    form(pattern="^[A-Z]{3}$"),
+]
+SignedAmount = Annotated[
+    str, rule(_AMOUNT.fullmatch, "not a decimal, negative for a debit"), form(pattern=f"^{_AMOUNT.pattern}$")
+]
 ConsentId = Annotated[str, Field(min_length=1)]
 # A member of ConsentStatus, or the text of an unknown status.
 Status = Annotated[
     str,
     AfterValidator(_read_status),
+    form(enum=[*ConsentStatus]),
     Field(validation_alias=AliasChoices("status", "consentStatus"), serialization_alias="status"),
 ]
 

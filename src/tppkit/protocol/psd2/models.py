@@ -22,10 +22,10 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from tppkit._iban import is_iban
+from tppkit._iban import IBAN_PATTERN, is_iban
 from tppkit.protocol.browser_addresses import is_web_address
 from tppkit.protocol.psd2.payment import TransactionStatus
-from tppkit.protocol.wire import WireModel, known, rule
+from tppkit.protocol.wire import WireModel, form, known, printable_form, rule
 
 
 class PaymentProduct(StrEnum):
@@ -50,23 +50,29 @@ def _as_text(value: Any) -> Any:
 
 
 Iban = Annotated[
-    str, rule(is_iban, "not an IBAN in electronic form with its country's length and correct check digits")
+    str,
+    rule(is_iban, "not an IBAN in electronic form with its country's length and correct check digits"),
+    form(pattern=IBAN_PATTERN),
 ]
 SepaAmount = Annotated[
     str,
     BeforeValidator(_as_text),
     rule(_SEPA_AMOUNT.fullmatch, "not a decimal from 0.01 to 999999999.99 with at most two decimals"),
+    form(pattern=f"^({_SEPA_AMOUNT.pattern})$"),
 ]
-Euro = Annotated[str, rule(lambda code: code == "EUR", "not EUR")]  # assumption payment-currency
+Euro = Annotated[str, rule(lambda code: code == "EUR", "not EUR"), form(enum=["EUR"])]  # assumption payment-currency
 CreditorName = Annotated[  # assumption creditor-name
     str,
     rule(
         lambda name: 1 <= len(name) <= 70 and name.isprintable() and not name.isspace(),
         "not 1 to 70 printable characters, or blank",
     ),
+    printable_form(70),
 ]
 Remittance = Annotated[
-    str, rule(lambda text: len(text) <= 140 and text.isprintable(), "not at most 140 printable characters")
+    str,
+    rule(lambda text: len(text) <= 140 and text.isprintable(), "not at most 140 printable characters"),
+    printable_form(140, least=0),
 ]
 PaymentId = Annotated[str, StringConstraints(min_length=1)]
 # Unknown statuses in answers are kept as text.
