@@ -77,6 +77,7 @@ class Description:
         scopes: for a code of the error table or its beginning, the names of the endpoints that refuse with it; the longest counts, and
             a code that is absent is one of every endpoint.
         examples: a value of a body, by its model or the class of its body.
+        facts: for the examples of answers of another bank, see `AdaptedAnswer.write_with`.
         webhooks: what the service sends, by name and method.
         names: the names of schemas, by those of their classes.
     """
@@ -90,6 +91,7 @@ class Description:
     answer_headers: tuple[HeaderField, ...] = ()
     scopes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     examples: Mapping[type[Any], Any] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
     webhooks: Mapping[str, Mapping[str, Sent]] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
 
@@ -306,6 +308,8 @@ class _Writer:
         value = self.description.examples.get(model)
         if value is None or isinstance(body, CsvRows):
             return None
+        if isinstance(body, AdaptedAnswer):
+            return json.loads(body.write_with(value, self.description.facts))
         try:
             return json.loads(body.write((value,) if isinstance(body, JsonArray) else value))
         except FormatError:  # this bank requires a field that the example does not have

@@ -99,9 +99,8 @@ _PAYMENT = PaymentInitiation(
     remittance_information_unstructured="Order 4711",
 )
 _PAYMENT_ID, _CONSENT_VALUE, _RESOURCE = "7f3c2a10", "c41d9e55", "9b0e6f72"
-_LINKS = ApprovalLinks(
-    sca_redirect=Href(href="https://bank.example/approve/5e1f"), status=Href(href="/status"), self_=Href(href="/self")
-)
+_APPROVAL = "https://bank.example/approve/5e1f"
+_LINKS = ApprovalLinks(sca_redirect=Href(href=_APPROVAL), status=Href(href="/status"), self_=Href(href="/self"))
 _CONSENT_REQUEST = ConsentRequest(
     access=Access(all_psd2=ALL_ACCOUNTS), valid_until=date(2030, 12, 31), frequency_per_day=4
 )
@@ -201,4 +200,5 @@ def psd2_description(
         answer_headers=(HeaderField(request_id, "That of the request.", _UUID), *answer_seal),
         scopes=_SCOPES,
         examples=_EXAMPLES,
+        facts={"approval": _APPROVAL, "self": "/self", "last_action": "2030-06-01"},
     )
