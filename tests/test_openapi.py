@@ -28,6 +28,7 @@ from tppkit.protocol.psd2.accounts import SignedAmount
 from tppkit.protocol.psd2.models import Euro, SepaAmount
 from tppkit.protocol.psd2.persona import parse_persona
 from tppkit.protocol.wire import WireModel
+from tppkit.sandbox import Sandbox
 from tppkit.sandbox.openapi import openapi_documents
 from tppkit.seals import ANSWER_PROFILES, PROFILES
 
@@ -200,6 +201,16 @@ def test_the_headers_of_a_seal_are_those_of_the_dialect(profile):
     answer = ANSWER_PROFILES["rfc9421"]
     shown = {name.lower() for name in operation["responses"]["201"]["headers"]}
     assert answer.carriers | {answer.digest_name} <= shown
+
+
+def test_a_sandbox_shows_the_document_of_its_persona():
+    with Sandbox(persona="berlin-group", profile="stet", sign_answers=True) as bank:
+        found = bank.control("GET", "/openapi/psd2.json")
+        persona = replace(load_persona("berlin-group"), answers="rfc9421")
+        shown = openapi_documents(persona, PROFILES["stet"], {"psd2": bank.addresses.psd2_url})
+        assert found == json.loads(json.dumps(shown["psd2"]()))
+        assert found["servers"] == [{"url": bank.addresses.psd2_url}]
+        assert "/v1/payments/{product}" in found["paths"]
 
 
 def test_card_data_is_written_only():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any
@@ -56,7 +57,7 @@ def openapi_control(documents: Mapping[str, Callable[[], dict[str, Any]]]) -> It
 
 
 async def _show(make: Callable[[], dict[str, Any]], parameters: Mapping[str, str], body: Any) -> Any:
-    return make()
+    return await asyncio.to_thread(make)  # it takes longer than answering a request
 
 
 def _seal_headers(dialect: SealProfile, *, without: str) -> tuple[HeaderField, ...]:
