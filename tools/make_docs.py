@@ -83,7 +83,7 @@ def _assumptions(rows: Iterable[Assumption]) -> Iterator[str]:
 
 def psd2() -> Iterator[str]:
     """The PSD2 interface."""
-    yield "# PSD2 interface\n\n## Endpoints\n"
+    yield _heading("PSD2 interface", "psd2")
     yield "| name | method | path | signed | role | success |\n|---|---|---|---|---|---|"
     for row in (*PSD2.endpoints, *AUTHORISATIONS):
         signed = "yes" if row.auth is Auth.SEAL else "no"
@@ -96,7 +96,7 @@ def psd2() -> Iterator[str]:
 
 def legacy() -> Iterator[str]:
     """The legacy interface."""
-    yield "# Legacy interface\n\n## Endpoints\n"
+    yield _heading("Legacy interface", "legacy")
     yield "| name | method | path | proof | body | answer |\n|---|---|---|---|---|---|"
     for row in (*LEGACY.endpoints, SCAN):
         body, answer = _body(row.request), "page" if row is SCAN else _body(row.answer)
@@ -116,7 +116,7 @@ def legacy() -> Iterator[str]:
 
 def gateway() -> Iterator[str]:
     """The payment gateway and its vault."""
-    yield "# Payment gateway\n\n## Endpoints\n"
+    yield _heading("Payment gateway", "gateway")
     yield "Every row requires HTTP Basic with the API key as user name. The vault has its own address.\n"
     yield "| name | at | method | path | body | answer | success |\n|---|---|---|---|---|---|---|"
     for interface in (GATEWAY, VAULT):
@@ -144,6 +144,10 @@ def gateway() -> Iterator[str]:
     for title, machine in {**machines, "Setup token": SETUP_TOKEN}.items():
         yield from _machine(title, machine)
     yield from _refusals(GATEWAY.refusals, "error code")
+
+
+def _heading(title: str, name: str) -> str:
+    return f"# {title}\n\nIn OpenAPI 3.1, with headers, bodies and examples: [{name}-openapi.json]({name}-openapi.json).\n\n## Endpoints\n"
 
 
 def _body(body: Any) -> str:
