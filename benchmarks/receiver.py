@@ -42,5 +42,5 @@ def make_app(database: str) -> Any:
 if __name__ == "__main__":
     app = make_app(sys.argv[1])
     gc.collect()
-    gc.freeze()  # as docs/receiver.md advises, for both
+    gc.freeze()  # as docs/how-to/receive-callbacks.md advises, for both
     uvicorn.run(app, port=int(sys.argv[2]), log_level="error", lifespan="off", http="httptools")

@@ -6,6 +6,7 @@ import ast
 import hashlib
 import inspect
 import json
+import posixpath
 import re
 import sys
 from collections import defaultdict
@@ -208,7 +209,8 @@ class LinksOutside(SphinxTransform):
     def apply(self, **_: Any) -> None:
         """Leave it."""
         for link in list(self.document.findall(addnodes.pending_xref)):
-            if link["reftype"] == "myst" and link["reftarget"].startswith(("../", "/")):
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(self.env.docname), link["reftarget"]))
+            if link["reftype"] == "myst" and target.startswith(("../", "/")):
                 link.replace_self(link.children)
 
 

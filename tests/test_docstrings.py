@@ -22,7 +22,7 @@ import pydantic
 import tppkit
 
 ROOT = Path(__file__).parents[1]
-GUIDES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+GUIDES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXAMPLE = re.compile(r"^Example:\n((?:    .*(?:\n|\Z)|\n)+)|\n\n((?:    .*(?:\n|\Z)|\n(?=    ))+)", re.MULTILINE)
 

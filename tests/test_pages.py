@@ -29,35 +29,36 @@ from tppkit.trust import PathVerifier, Reloader, make_anchors
 
 pytestmark = pytest.mark.slow
 
-PAGES = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = {path.stem: path for folder in ("tutorials", "how-to", "reference") for path in (DOCS / folder).glob("*.md")}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 Run = Callable[..., str]
 
 # The pages whose blocks are Python alone: (page, the heading behind which they begin, what they print where the page has no block of it)
 PRINTED = [
-    ("certificates", "", "PSDLT-BL-LB000000 ('PSP_PI', 'PSP_AI')\n"),
-    ("trust", "", "True 3 good good\n()\n"),
-    ("pair-and-renewal", "", "PSP_PI sepa-credit-transfers\n"),
-    ("seals", "", "PSDLT-BL-LB000000 digest x-request-id psu-id\n"),
+    ("check-certificates", "", "PSDLT-BL-LB000000 ('PSP_PI', 'PSP_AI')\n"),
+    ("verify-trust", "", "True 3 good good\n()\n"),
+    ("renew-certificates", "", "PSP_PI sepa-credit-transfers\n"),
+    ("seal-requests", "", "PSDLT-BL-LB000000 digest x-request-id psu-id\n"),
     (
-        "signature-formats", "",
+        "other-signature-formats", "",
         '"@method" "@target-uri" "content-digest"\n(request-target) digest\n(body) (\'b64\',)\n'
         "PSDLT-BL-LB000000 (request-target) digest x-request-id\nFalse (body) {'http://openbanking.org.uk/iss': "
         "'0015800001041RHAAY/HQuZPIt3ipkh33Uxytox1E', 'http://openbanking.org.uk/tan': 'openbanking.org.uk'}\n",
     ),
-    ("inbox", "", "applied\nrepeated\nstale\nstored\nr-3 applied\napplied\ncallback.time-unknown\n"),
-    ("audit-cluster", "", None),
-    ("evidence", "\n## Outbox\n", None),
-    ("legacy", "", None),
-    ("gateway", "\n## No card numbers in your logs\n", "shop.log: card 1, digits, byte 14\n"),
+    ("handle-once", "", "applied\nrepeated\nstale\nstored\nr-3 applied\napplied\ncallback.time-unknown\n"),
+    ("audit-on-a-cluster", "", None),
+    ("keep-evidence", "\n## Outbox\n", None),
+    ("legacy-interface", "", None),
+    ("take-card-payments", "\n## No card numbers in your logs\n", "shop.log: card 1, digits, byte 14\n"),
     ("rehearse-failures", "", None),
-    ("web", "", None),
+    ("verify-requests", "", None),
 ]  # fmt: skip
 
 
 def blocks(page: str, kind: str, *, behind: str = "") -> list[str]:
-    text = (PAGES / f"{page}.md").read_text("utf-8").partition(behind or "\n")[2]
+    text = PAGES[page].read_text("utf-8").partition(behind or "\n")[2]
     return [block for found, block in BLOCK.findall(text) if found == kind]
 
 
@@ -99,11 +100,11 @@ def test_the_python_of_a_page_prints_what_the_page_says(
     page: str, behind: str, printed: str | None, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    (tmp_path / "testcerts").symlink_to(PAGES.parent / "testcerts")
+    (tmp_path / "testcerts").symlink_to(DOCS.parent / "testcerts")
     monkeypatch.chdir(tmp_path)
     shown = run(*blocks(page, "python", behind=behind))
     assert shown == ("".join(blocks(page, "text", behind=behind)) if printed is None else printed)
-    refusals = ["digest.mismatch", "certificate.missing", "digest.mismatch"] if page == "web" else []
+    refusals = ["digest.mismatch", "certificate.missing", "digest.mismatch"] if page == "verify-requests" else []
     assert [message.rpartition("[")[2].rstrip("]") for message in caplog.messages] == refusals
 
 
@@ -134,21 +135,21 @@ def test_the_commands_of_the_audit_page_print_what_it_says(shell, tmp_path):
 
 def test_the_blocks_about_qr_codes_run(run, shell, tmp_path):
     text = "TX:LT121000011101001000:Bookshop:EUR:12.50::Order 4711"
-    assert run(*blocks("qr", "python")).splitlines() == [
+    assert run(*blocks("qr-codes", "python")).splitlines() == [
         text,
         "https://legacy.example/scan?TX%3ALT121000011101001000%3ABookshop%3AEUR%3A12.50%3A%3AOrder%204711",
         "True",
         "True",
         f"('{text}',)",
     ]
-    assert "LOGIN:shop.example/login/7c1f" in shell("\n".join(blocks("qr", "sh"))).splitlines()
+    assert "LOGIN:shop.example/login/7c1f" in shell("\n".join(blocks("qr-codes", "sh"))).splitlines()
     assert sorted(file.name for file in tmp_path.iterdir()) == ["login.png", "login.svg"]
 
 
 def test_the_blocks_about_callbacks_run(run, shell):
-    first, last = blocks("callbacks", "sh")
+    first, last = blocks("why-a-callback-was-rejected", "sh")
     shell(first)
-    printed = run(*blocks("callbacks", "python")).splitlines()
+    printed = run(*blocks("why-a-callback-was-rejected", "python")).splitlines()
     assert printed[0] == "live-2026 https://tpp.example/cb/ 2030-01-01 12:00:00+00:00"
     assert printed[1:3] == ["granted until 2030-01-01 12:00:00+00:00", "evidence of r-1 applied"]
     assert printed[3:9] == ["200", "evidence of r-1 repeated", "200", "400", "403", "404"]
@@ -159,8 +160,10 @@ def test_the_blocks_about_callbacks_run(run, shell):
 
 
 def test_the_blocks_about_diagnoses_run(run, shell):
-    assert blocks("diagnose", "text")[-1] in shell("\n".join(blocks("diagnose", "sh")))
-    assert run(*blocks("diagnose", "python")) == "explained ['target-base-path-stripped']\n"
+    assert blocks("why-a-seal-does-not-verify", "text")[-1] in shell(
+        "\n".join(blocks("why-a-seal-does-not-verify", "sh"))
+    )
+    assert run(*blocks("why-a-seal-does-not-verify", "python")) == "explained ['target-base-path-stripped']\n"
 
 
 def test_the_persona_of_the_page_about_another_bank_is_used(run, shell, tmp_path):
@@ -179,8 +182,8 @@ def test_the_commands_of_the_doctor_page_find_nothing_wrong(shell):
     assert set(states) == {"ok", "ok:"}
 
 
-@pytest.mark.parametrize("page", ["quickstart", "quickstart-legacy", "quickstart-gateway"])
-def test_a_quickstart_runs(page, run, shell):
+@pytest.mark.parametrize("page", ["first-payment", "login-and-pay", "card-payment"])
+def test_a_tutorial_runs(page, run, shell):
     shell("\n".join(blocks(page, "sh")))
     assert run(*blocks(page, "python")) == blocks(page, "text")[-1]
 
@@ -208,18 +211,18 @@ def devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_the_blocks_about_identities_run(shell, devices, tmp_path):
-    shell("\n".join(blocks("identity", "sh")))
-    (tmp_path / "guide.py").write_text("\n".join(blocks("identity", "python")))
+    shell("\n".join(blocks("call-a-bank", "sh")))
+    (tmp_path / "guide.py").write_text("\n".join(blocks("call-a-bank", "python")))
     assert shell("PYTHONWARNINGS= python guide.py").splitlines() == ["ecdsa-sha256", "ecdsa-sha256", "201 RCVD"]
 
 
 def test_the_search_block_of_the_gateway_prints_what_the_page_says(run):
-    assert run(blocks("gateway", "python")[0]) == blocks("gateway", "text")[0]
+    assert run(blocks("take-card-payments", "python")[0]) == blocks("take-card-payments", "text")[0]
 
 
 def test_the_block_about_further_payments_of_the_gateway_runs(run, shell):
     shell("tppkit pki create certs")
-    assert run(blocks("gateway", "python")[1]) == blocks("gateway", "text")[2]
+    assert run(blocks("take-card-payments", "python")[1]) == blocks("take-card-payments", "text")[2]
 
 
 def test_the_checkout_of_the_gateway_runs_by_curl_alone(shell, tmp_path):
@@ -227,7 +230,7 @@ def test_the_checkout_of_the_gateway_runs_by_curl_alone(shell, tmp_path):
     shell("tppkit pki create certs")
     with run_sandbox(SandboxSettings(tmp_path / "sandbox", pki=tmp_path / "certs")) as server:
         server.addresses.write(tmp_path / "ready.json")
-        assert shell(blocks("gateway", "sh")[0]) == blocks("gateway", "text")[1]
+        assert shell(blocks("take-card-payments", "sh")[0]) == blocks("take-card-payments", "text")[1]
 
 
 def test_the_client_of_the_page_about_containers_uses_the_token(run, tmp_path, monkeypatch):
@@ -320,10 +323,10 @@ def test_every_line_of_the_guide_for_production_does_what_it_says(machine, run, 
     code = map(machine.here, blocks("run-in-production", "python"))
     first, *exported = run(*code, imports, trusted, "with reloader: ...", scraped).splitlines()
     assert first == "True"
-    guide = (PAGES / "run-in-production.md").read_text("utf-8")
+    guide = PAGES["run-in-production"].read_text("utf-8")
     assert {f"# TYPE {name} counter" for name in re.findall(r"tppkit_\w+_total", guide)} <= set(exported)
     identity = Identity.from_files(qwac=own / "qwac.pem", qwac_key=own / "qwac.key")
-    recipe, reloader = blocks("web", "python", behind="\n## Log lines\n")[0], Reloader(identity, every=60)
+    recipe, reloader = blocks("verify-requests", "python", behind="\n## Log lines\n")[0], Reloader(identity, every=60)
     run("import json", recipe.replace("gate.log", str(var / "reload.log")))
     shutil.copytree(var / "archive", tmp_path / "var/backups/archive")
     (var / "bank.sqlite").touch()  # empty, as SQLite makes a database
@@ -337,7 +340,7 @@ def test_every_line_of_the_guide_for_production_does_what_it_says(machine, run, 
 
 def test_the_units_of_systemd_fetch_the_lists(machine, shell, tmp_path):
     needed("systemd-analyze", "systemd")
-    lists, (text,) = tmp_path / "var/lib/bank/lists", blocks("trusted-lists", "ini")
+    lists, (text,) = tmp_path / "var/lib/bank/lists", blocks("is-it-qualified", "ini")
     text = text.replace("/opt/tppkit/bin/tppkit", str(TPPKIT)).replace("/var/lib/tppkit", "/var/lib/bank")
     units = re.split(r"^# /etc/systemd/system/(.+)$", text, flags=re.MULTILINE)[1:]
     for name, content in zip(units[::2], units[1::2], strict=True):

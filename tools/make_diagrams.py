@@ -1,4 +1,4 @@
-"""Draw the Mermaid diagrams of docs/*.md: two pictures each in docs/pictures/diagrams, named by the hash of the source.
+"""Draw the Mermaid diagrams of the pages in docs: two pictures each in docs/pictures/diagrams, named by the hash of the source.
 
     python tools/make_diagrams.py
 
@@ -35,8 +35,7 @@ DRAW = """async ([source, theme]) => {
 
 def sources() -> dict[str, str]:
     """The text of each diagram by its name."""
-    pages = [*DOCS.glob("*.md"), *(DOCS / "reference").glob("*.md")]
-    texts = [block.rstrip("\n") for page in pages for block in BLOCK.findall(page.read_text("utf-8"))]
+    texts = [block.rstrip("\n") for page in sorted(DOCS.rglob("*.md")) for block in BLOCK.findall(page.read_text("utf-8"))]
     return {hashlib.sha256(text.encode()).hexdigest()[:12]: text for text in texts}
 
 

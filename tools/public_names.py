@@ -65,7 +65,7 @@ def _same(one: str, other: str, name: str) -> bool:
 
 
 def _imported_by_guides() -> set[tuple[str, str]]:
-    guides = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    guides = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     return {
         (str(node.module), alias.name)
         for guide in guides

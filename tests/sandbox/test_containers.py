@@ -139,7 +139,7 @@ def test_the_guide_without_an_engine_works_as_it_is_written(tmp_path):
     if os.geteuid() != 0:
         pytest.skip("needs root, to make network namespaces")
     needed("ip", "iproute2")
-    guide = (ROOT / "docs" / "in-ci-and-containers.md").read_text().partition("## Without a container engine")[2]
+    guide = (ROOT / "docs/how-to" / "in-ci-and-containers.md").read_text().partition("## Without a container engine")[2]
     script = guide.partition("```text\n")[2].partition("```")[0]
     for name in ("bank", "tests"):  # as the guide names them, but for this test only
         script = re.sub(rf"\b{name}\b", f"{name}-{os.getpid()}", script)

@@ -1,4 +1,4 @@
-"""The servers of docs/webhooks.md run for real, get a webhook, and fetch its order from the sandbox."""
+"""The servers of docs/how-to/receive-webhooks.md run for real, get a webhook, and fetch its order from the sandbox."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tppkit.web import make_webhook_path
 
 pytestmark = pytest.mark.slow
 
-TEXT = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text("utf-8")
+TEXT = (Path(__file__).parents[2] / "docs/how-to/receive-webhooks.md").read_text("utf-8")
 FASTAPI, FLASK, ASGI, WSGI, WATCH, TASKS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 COMMON = FASTAPI.replace("from fastapi import FastAPI\n", "").partition("app = ")[0]
 UVICORN = ("-m", "uvicorn", "shop:app", "--port", "{port}", "--no-proxy-headers", "--no-access-log")

@@ -28,25 +28,25 @@ WIDTH_PX = 390
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 SEARCHES = {
     "SIGNATURE_INVALID": "reference/psd2",
-    "renew": "pair-and-renewal",
-    "nginx": "web",
-    "PKCS#12": "identity",
-    "replay": "web",
-    "frequencyPerDay": "rehearse-failures",
-    "HSM": "identity",
-    "webhook retry": "webhooks",
-    "PAN": "gateway",
-    "auditor": "audit",
-    "seal does not verify": "diagnose",
+    "renew": "how-to/renew-certificates",
+    "nginx": "how-to/verify-requests",
+    "PKCS#12": "how-to/call-a-bank",
+    "replay": "how-to/verify-requests",
+    "frequencyPerDay": "how-to/rehearse-failures",
+    "HSM": "how-to/call-a-bank",
+    "webhook retry": "how-to/receive-webhooks",
+    "PAN": "how-to/take-card-payments",
+    "auditor": "how-to/audit",
+    "seal does not verify": "how-to/why-a-seal-does-not-verify",
     "digest.mismatch": "reference/codes",
     "Psd2Client": "reference/api/client",
-    "callback rejected": "callbacks",
-    "postgresql": "inbox",
-    "qwac trusted list": "trusted-lists",
-    "docker": "in-ci-and-containers",
-    "another bank": "another-bank",
+    "callback rejected": "how-to/why-a-callback-was-rejected",
+    "postgresql": "how-to/handle-once",
+    "qwac trusted list": "how-to/is-it-qualified",
+    "docker": "how-to/in-ci-and-containers",
+    "another bank": "how-to/another-bank",
     "seal diagnose": "reference/cli",
-    "certifcate for tests": "test-pki",
+    "certifcate for tests": "how-to/test-certificates",
 }
 
 
@@ -156,7 +156,7 @@ def test_signatures_are_those_that_users_call(site):
 @pytest.mark.parametrize("way", ["http", "file"])
 def test_the_search_names_the_right_page_within_the_first_three(way, site, served, chromium):
     page = chromium.new_page()
-    page.goto(f"{served if way == 'http' else site.as_uri()}/audit.html")
+    page.goto(f"{served if way == 'http' else site.as_uri()}/how-to/audit.html")
     wrong = {}
     for words, wanted in SEARCHES.items():
         page.locator(".sidebar-search").fill(words)
@@ -191,7 +191,7 @@ def test_axe_finds_nothing_but_lists_of_sphinx_and_empty_corners_of_tables(schem
     )
     page = chromium.new_context(color_scheme=scheme).new_page()
     found = set()
-    for name in ("index", "quickstart", "design", "reference/rules", "reference/api/testpki"):
+    for name in ("index", "tutorials/first-payment", "explanation/design", "reference/rules", "reference/api/testpki"):
         page.goto((site / f"{name}.html").as_uri())
         violations = axe.Axe().run(page, options={"runOnly": WCAG}).response["violations"]
         found |= {
@@ -206,7 +206,7 @@ def test_commands_are_copied_without_prompts_and_tabs_change(served, chromium):
     context = chromium.new_context()
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = context.new_page()
-    page.goto(f"{served}/quickstart.html")
+    page.goto(f"{served}/tutorials/first-payment.html")
     page.locator(".highlight-console button.copybtn").first.click()
     page.wait_for_selector(".copybtn.success")
     copied = page.evaluate("navigator.clipboard.readText()")

@@ -17,7 +17,7 @@ from programs import TPPKIT
 
 pytestmark = pytest.mark.slow
 
-TEXT = (Path(__file__).parents[2] / "docs" / "receiver.md").read_text("utf-8")
+TEXT = (Path(__file__).parents[2] / "docs/how-to/receive-callbacks.md").read_text("utf-8")
 PYTHON, SHELL = (re.findall(rf"^```{kind}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL) for kind in ("python", "sh"))
 FASTAPI, FLASK, WORKER, METRICS, FASTAPI_ROUTE, FLASK_ROUTE = PYTHON
 UVICORN = ("-m", "uvicorn", "receiver:app", "--port", "{port}", "--no-proxy-headers")
