@@ -32,10 +32,12 @@ from sphinx_design.shared import create_component
 from make_docs import command_names
 from public_names import public_names
 from tppkit.codes import CODES
+from tppkit.protocol.assumptions import ASSUMPTIONS
 
-CODES_PAGE, COMMANDS_PAGE = "reference/codes", "reference/cli"
+CODES_PAGE, COMMANDS_PAGE, ASSUMPTIONS_PAGE = "reference/codes", "reference/cli", "reference/assumptions"
 COMMANDS = {name: nodes.make_id(name) for name in command_names()}
 NAMES = [name for names in public_names().values() for name in names]
+ROWS = {CODES_PAGE: ({*CODES}, "code"), ASSUMPTIONS_PAGE: ({row.id for row in ASSUMPTIONS}, "assumption")}
 LOGGER = getLogger(__name__)
 
 
@@ -189,16 +191,16 @@ def require_entries(app: Sphinx, env: Any) -> None:
 
 
 class Anchors(SphinxTransform):
-    """Give each row of the page of codes an anchor."""
+    """Give each code and each assumption an anchor, and a row in the search of its own."""
 
     default_priority = 400
 
     def apply(self, **_: Any) -> None:
         """Give it."""
-        if self.env.docname == CODES_PAGE:
-            for row in self.document.findall(nodes.row):
-                if (code := row[0].astext()) in CODES:
-                    row["ids"].append(f"code-{code}")
+        names, kind = ROWS.get(self.env.docname, (set(), ""))
+        for row in self.document.findall(nodes.row):
+            if (name := row[0].astext()) in names:
+                row["ids"].append(f"{kind}-{name}")
 
 
 class LinksOutside(SphinxTransform):

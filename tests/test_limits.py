@@ -1,4 +1,4 @@
-"""The table of limits in docs/explanation/design.md has the values that the code has."""
+"""The table of limits in docs/reference/limits.md has the values that the code has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 
-PAGE = Path(__file__).parents[1] / "docs/explanation/design.md"
+PAGE = Path(__file__).parents[1] / "docs/reference/limits.md"
 UNITS = {"KiB": 1024, "MiB": 1024**2, "million": 10**6, "hour": 3600}
 NUMBER = re.compile(rf"([\d,]*\d)(?: ({'|'.join(UNITS)}))?")
 

@@ -30,35 +30,44 @@ from tppkit.trust import PathVerifier, Reloader, make_anchors
 pytestmark = pytest.mark.slow
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = {path.stem: path for folder in ("tutorials", "how-to", "reference") for path in (DOCS / folder).glob("*.md")}
+PAGES = {
+    path.stem: path
+    for folder in ("tutorials", "how-to", "explanation", "reference")
+    for path in (DOCS / folder).glob("*.md")
+}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
+CALLBACKS = ["verify-callbacks", "why-a-callback-was-rejected"]
 Run = Callable[..., str]
 
-# The pages whose blocks are Python alone: (page, the heading behind which they begin, what they print where the page has no block of it)
+# Pages whose blocks are Python alone, with those that go on from them, and what they print where the pages have no block of it
 PRINTED = [
-    ("check-certificates", "", "PSDLT-BL-LB000000 ('PSP_PI', 'PSP_AI')\n"),
-    ("verify-trust", "", "True 3 good good\n()\n"),
-    ("renew-certificates", "", "PSP_PI sepa-credit-transfers\n"),
-    ("seal-requests", "", "PSDLT-BL-LB000000 digest x-request-id psu-id\n"),
+    (["check-certificates"], "PSDLT-BL-LB000000 ('PSP_PI', 'PSP_AI')\n"),
+    (["verify-trust", "check-revocation"], "True 3 good good\n()\n"),
+    (["renew-certificates#May this call be made"], "PSP_PI sepa-credit-transfers\n"),
+    (["seal-requests", "signed-answers#In Python"], "PSDLT-BL-LB000000 digest x-request-id psu-id\n"),
     (
-        "other-signature-formats", "",
+        ["other-signature-formats", "seals-in-other-formats"],
         '"@method" "@target-uri" "content-digest"\n(request-target) digest\n(body) (\'b64\',)\n'
         "PSDLT-BL-LB000000 (request-target) digest x-request-id\nFalse (body) {'http://openbanking.org.uk/iss': "
         "'0015800001041RHAAY/HQuZPIt3ipkh33Uxytox1E', 'http://openbanking.org.uk/tan': 'openbanking.org.uk'}\n",
     ),
-    ("handle-once", "", "applied\nrepeated\nstale\nstored\nr-3 applied\napplied\ncallback.time-unknown\n"),
-    ("audit-on-a-cluster", "", None),
-    ("keep-evidence", "\n## Outbox\n", None),
-    ("legacy-interface", "", None),
-    ("take-card-payments", "\n## No card numbers in your logs\n", "shop.log: card 1, digits, byte 14\n"),
-    ("rehearse-failures", "", None),
-    ("verify-requests", "", None),
+    (["handle-once", "exactly-once"], "applied\nrepeated\nstale\nstored\nr-3 applied\napplied\ncallback.time-unknown\n"),
+    (["audit-on-a-cluster"], None),
+    (["keep-evidence#Outbox", "keep-evidence-as-a-provider"], None),
+    (["legacy-interface"], None),
+    (["card-numbers"], "shop.log: card 1, digits, byte 14\n"),
+    (["rehearse-failures"], None),
+    (["verify-requests", "metrics-and-logs", "signed-answers#In the gate"], None),
 ]  # fmt: skip
 
 
-def blocks(page: str, kind: str, *, behind: str = "") -> list[str]:
-    text = PAGES[page].read_text("utf-8").partition(behind or "\n")[2]
+def blocks(page: str, kind: str) -> list[str]:
+    """The blocks of one kind of a page, or of `page#Heading`, one of its sections."""
+    page, _, heading = page.partition("#")
+    text = PAGES[page].read_text("utf-8")
+    if heading:
+        (text,) = re.findall(rf"^## {re.escape(heading)}\n.*?(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
     return [block for found, block in BLOCK.findall(text) if found == kind]
 
 
@@ -95,16 +104,16 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], st
     return shell
 
 
-@pytest.mark.parametrize(("page", "behind", "printed"), PRINTED, ids=[page for page, *_ in PRINTED])
+@pytest.mark.parametrize(("pages", "printed"), PRINTED, ids=[pages[0] for pages, _ in PRINTED])
 def test_the_python_of_a_page_prints_what_the_page_says(
-    page: str, behind: str, printed: str | None, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    pages: list[str], printed: str | None, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     (tmp_path / "testcerts").symlink_to(DOCS.parent / "testcerts")
     monkeypatch.chdir(tmp_path)
-    shown = run(*blocks(page, "python", behind=behind))
-    assert shown == ("".join(blocks(page, "text", behind=behind)) if printed is None else printed)
-    refusals = ["digest.mismatch", "certificate.missing", "digest.mismatch"] if page == "verify-requests" else []
+    code, texts = ([block for page in pages for block in blocks(page, kind)] for kind in ("python", "text"))
+    assert run(*code) == ("".join(texts) if printed is None else printed)
+    refusals = ["digest.mismatch", "certificate.missing", "digest.mismatch"] if "verify-requests" in pages else []
     assert [message.rpartition("[")[2].rstrip("]") for message in caplog.messages] == refusals
 
 
@@ -147,9 +156,9 @@ def test_the_blocks_about_qr_codes_run(run, shell, tmp_path):
 
 
 def test_the_blocks_about_callbacks_run(run, shell):
-    first, last = blocks("why-a-callback-was-rejected", "sh")
+    (first,), (last,) = (blocks(page, "sh") for page in CALLBACKS)
     shell(first)
-    printed = run(*blocks("why-a-callback-was-rejected", "python")).splitlines()
+    printed = run(*(block for page in CALLBACKS for block in blocks(page, "python"))).splitlines()
     assert printed[0] == "live-2026 https://tpp.example/cb/ 2030-01-01 12:00:00+00:00"
     assert printed[1:3] == ["granted until 2030-01-01 12:00:00+00:00", "evidence of r-1 applied"]
     assert printed[3:9] == ["200", "evidence of r-1 repeated", "200", "400", "403", "404"]
@@ -211,9 +220,10 @@ def devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_the_blocks_about_identities_run(shell, devices, tmp_path):
-    shell("\n".join(blocks("call-a-bank", "sh")))
-    (tmp_path / "guide.py").write_text("\n".join(blocks("call-a-bank", "python")))
-    assert shell("PYTHONWARNINGS= python guide.py").splitlines() == ["ecdsa-sha256", "ecdsa-sha256", "201 RCVD"]
+    shell("\n".join(blocks("call-a-bank", "sh") + blocks("keys-in-hsm-or-kms", "sh")))
+    parts = ["call-a-bank", "tls-settings", "renew-certificates#Expiry and renewal", "keys-in-hsm-or-kms"]
+    (tmp_path / "guide.py").write_text("\n".join(block for part in parts for block in blocks(part, "python")))
+    assert shell("PYTHONWARNINGS= python guide.py").splitlines() == ["201 RCVD", "ecdsa-sha256", "ecdsa-sha256"]
 
 
 def test_the_search_block_of_the_gateway_prints_what_the_page_says(run):
@@ -222,7 +232,7 @@ def test_the_search_block_of_the_gateway_prints_what_the_page_says(run):
 
 def test_the_block_about_further_payments_of_the_gateway_runs(run, shell):
     shell("tppkit pki create certs")
-    assert run(blocks("take-card-payments", "python")[1]) == blocks("take-card-payments", "text")[2]
+    assert run(blocks("take-card-payments", "python")[1]) == blocks("take-card-payments", "text")[1]
 
 
 def test_the_checkout_of_the_gateway_runs_by_curl_alone(shell, tmp_path):
@@ -230,7 +240,7 @@ def test_the_checkout_of_the_gateway_runs_by_curl_alone(shell, tmp_path):
     shell("tppkit pki create certs")
     with run_sandbox(SandboxSettings(tmp_path / "sandbox", pki=tmp_path / "certs")) as server:
         server.addresses.write(tmp_path / "ready.json")
-        assert shell(blocks("take-card-payments", "sh")[0]) == blocks("take-card-payments", "text")[1]
+        assert shell(blocks("test-card-payments", "sh")[0]) == blocks("test-card-payments", "text")[0]
 
 
 def test_the_client_of_the_page_about_containers_uses_the_token(run, tmp_path, monkeypatch):
@@ -326,7 +336,7 @@ def test_every_line_of_the_guide_for_production_does_what_it_says(machine, run, 
     guide = PAGES["run-in-production"].read_text("utf-8")
     assert {f"# TYPE {name} counter" for name in re.findall(r"tppkit_\w+_total", guide)} <= set(exported)
     identity = Identity.from_files(qwac=own / "qwac.pem", qwac_key=own / "qwac.key")
-    recipe, reloader = blocks("verify-requests", "python", behind="\n## Log lines\n")[0], Reloader(identity, every=60)
+    recipe, reloader = blocks("metrics-and-logs#Log lines", "python")[0], Reloader(identity, every=60)
     run("import json", recipe.replace("gate.log", str(var / "reload.log")))
     shutil.copytree(var / "archive", tmp_path / "var/backups/archive")
     (var / "bank.sqlite").touch()  # empty, as SQLite makes a database

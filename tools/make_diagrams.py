@@ -35,7 +35,9 @@ DRAW = """async ([source, theme]) => {
 
 def sources() -> dict[str, str]:
     """The text of each diagram by its name."""
-    texts = [block.rstrip("\n") for page in sorted(DOCS.rglob("*.md")) for block in BLOCK.findall(page.read_text("utf-8"))]
+    texts = [
+        block.rstrip("\n") for page in sorted(DOCS.rglob("*.md")) for block in BLOCK.findall(page.read_text("utf-8"))
+    ]
     return {hashlib.sha256(text.encode()).hexdigest()[:12]: text for text in texts}
 
 

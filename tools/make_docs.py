@@ -64,14 +64,9 @@ def codes() -> Iterator[str]:
 def assumptions() -> Iterator[str]:
     """Every open point of the documents."""
     yield "# Assumptions\n\nThe open points of the interface documents, and our choices. All else follows the documents."
-    yield "Rows about other banks' dialects are on [another page](dialect-assumptions.md).\n"
+    yield "\n## Interfaces\n"
     yield from _assumptions(row for row in ASSUMPTIONS if row.interface != "dialects")
-
-
-def dialect_assumptions() -> Iterator[str]:
-    """Every open point of other banks' dialects."""
-    yield "# Assumptions about other banks' dialects\n"
-    yield "The open points of the sources of the [dialects of sealing](profiles.md), and our choices.\n"
+    yield "\n## Dialects of sealing\n\nThe open points of the sources of [other banks' dialects](profiles.md), and our choices.\n"
     yield from _assumptions(row for row in ASSUMPTIONS if row.interface == "dialects")
 
 
@@ -370,7 +365,6 @@ def _cell(text: str) -> str:
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "codes.md": codes,
     "assumptions.md": assumptions,
-    "dialect-assumptions.md": dialect_assumptions,
     "psd2.md": psd2,
     "legacy.md": legacy,
     "gateway.md": gateway,

@@ -11,7 +11,7 @@ from tppkit.protocol.gateway.card_data import detect_brands, is_luhn_number
 from tppkit.protocol.gateway.payments import ANI_MATCH, ANI_STATUS, ani_results
 from tppkit.sandbox.gateway.outcomes import APPROVED, TEST_CARDS, CardOutcome, outcome_of
 
-GUIDE = Path(__file__).parents[2] / "docs/how-to/take-card-payments.md"
+GUIDE = Path(__file__).parents[2] / "docs/reference/test-cards.md"
 
 
 @pytest.mark.parametrize("number", ["4111111111111111", "4999999999999996"])

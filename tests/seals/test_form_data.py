@@ -24,7 +24,7 @@ TEXT_PART = b'--XyZ\r\nContent-Disposition: form-data; name="product"\r\n\r\nsep
 DISPOSITION = b'Content-Disposition: form-data; name="pain"; filename="pain.xml"'
 FILE_PART = b"--XyZ\r\n" + DISPOSITION + b"\r\nContent-Type: application/xml\r\n\r\n" + FILE + b"\r\n"
 FORM = TEXT_PART + FILE_PART + b"--XyZ--\r\n"
-PAGE = (Path(__file__).parents[2] / "docs/how-to/other-signature-formats.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/how-to/seals-in-other-formats.md").read_text("utf-8")
 BULK = parse_profile(PAGE.partition("```toml\n")[2].partition("```")[0].encode())
 
 

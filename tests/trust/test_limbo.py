@@ -59,7 +59,7 @@ def test_a_case_that_holds_now_and_failed_before_fails(run):
 
 
 def test_the_page_quotes_the_figures_of_the_table():
-    page = (Path(__file__).parents[2] / "docs/how-to/verify-trust.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs/explanation/how-a-path-is-built.md").read_text("utf-8")
     same, lenient, stricter = map(
         int, re.search(r"(\d+) verdicts equal, (\d+) more lenient, (\d+) stricter", page).groups()
     )

@@ -117,7 +117,7 @@ ADDING = PASSING.replace("; }} }}", "; proxy_set_header X-Forwarded-For $proxy_a
 
 
 def test_an_address_from_a_header_counts_only_behind_a_trusted_proxy(tmp_path):
-    assert _KEEPING in (Path(__file__).parents[2] / "docs/how-to/why-a-callback-was-rejected.md").read_text("utf-8")
+    assert _KEEPING in (Path(__file__).parents[2] / "docs/how-to/behind-a-proxy.md").read_text("utf-8")
     key, numbers = write_service_key(tmp_path), count()
 
     def status(port: int, forwarded: str) -> int:

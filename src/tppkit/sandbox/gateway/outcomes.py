@@ -1,4 +1,4 @@
-"""Test cards and the outcomes of payments with them. docs/how-to/take-card-payments.md shows this table."""
+"""Test cards and the outcomes of payments with them. docs/reference/test-cards.md shows this table."""
 
 from __future__ import annotations
 

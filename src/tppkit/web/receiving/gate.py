@@ -89,7 +89,7 @@ class RefusedCallback:
         at: the time of the answer, aware UTC.
         peer: the address of the connection, or None.
         received: the request, for `explain_callback`; None if its body was not read.
-        fields: structured fields for a log line, without secrets: docs/how-to/verify-requests.md, section Log lines.
+        fields: structured fields for a log line, without secrets: docs/how-to/metrics-and-logs.md, section Log lines.
 
     Example:
         CallbackGate(inbox, handler=handle, on_refusal=lambda refused: print(refused.status, refused.error))
