@@ -284,7 +284,7 @@ def write_rows(app: Sphinx, failure: Exception | None) -> None:
     """Write a row for each section, entry and code: address, title, page, text."""
     if failure or app.builder.name != "html":
         return
-    rows = [row for docname in sorted(app.env.found_docs) for row in _rows(app, docname)]
+    rows = [row for docname in sorted(app.env.found_docs - {app.config.root_doc}) for row in _rows(app, docname)]
     target = Path(app.outdir, "_static/search-rows.js")
     target.write_text(f"window.searchRows = {json.dumps(rows, separators=(',', ':'), ensure_ascii=False)};\n", "utf-8")
 

@@ -50,3 +50,10 @@ def test_every_picture_is_small_and_shown():
     pictures = {file: file.stat().st_size for file in (docs / "pictures").glob("*.*")}
     assert pictures.keys() == shown  # the site shows those of diagrams/
     assert all(size < 150 * 1024 for size in pictures.values())
+
+
+def test_every_guide_is_short_and_begins_with_its_end():
+    for guide in sorted((README.parent / "docs/how-to").glob("*.md")):
+        text = guide.read_text("utf-8")
+        assert len(text.split()) <= 1200, guide.name
+        assert "At the end" in text.split("\n\n")[1], guide.name
