@@ -56,9 +56,11 @@ PRINTED = [
     (["audit-on-a-cluster"], None),
     (["keep-evidence#Outbox", "keep-evidence-as-a-provider"], None),
     (["legacy-interface"], None),
+    (["build-payments"], None),
+    (["no-answer"], None),
     (["card-numbers"], "shop.log: card 1, digits, byte 14\n"),
     (["rehearse-failures"], None),
-    (["verify-requests", "metrics-and-logs", "signed-answers#In the gate"], None),
+    (["verify-requests", "repeated-requests", "metrics-and-logs", "signed-answers#In the gate"], None),
 ]  # fmt: skip
 
 

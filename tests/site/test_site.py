@@ -22,6 +22,7 @@ from check_site import Page, problems
 from programs import needed
 from public_names import public_names
 from tppkit.codes import CODES
+from tppkit.protocol.assumptions import ASSUMPTIONS
 
 ROOT = Path(__file__).parents[2]
 WIDTH_PX = 390
@@ -136,8 +137,9 @@ def test_every_public_name_has_an_entry_with_a_text(site):
 
 
 @pytest.mark.slow
-def test_every_code_has_an_anchor(site):
+def test_every_code_and_every_assumption_has_an_anchor(site):
     assert {f"code-{code}" for code in CODES} <= Page(site / "reference/codes.html").anchors
+    assert {f"assumption-{row.id}" for row in ASSUMPTIONS} <= Page(site / "reference/assumptions.html").anchors
 
 
 @pytest.mark.slow

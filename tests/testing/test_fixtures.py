@@ -83,7 +83,7 @@ def test_a_users_suite_gets_the_fixtures(tmp_path):
 def test_the_examples_of_the_guide_pass(tmp_path):
     guide = (PROJECT / "docs/how-to/test-your-code.md").read_text("utf-8")
     examples = re.findall(r"^```python\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
-    assert "7 passed" in run_suite(tmp_path, "\n".join(examples), "--strict-markers")
+    assert "8 passed" in run_suite(tmp_path, "\n".join(examples), "--strict-markers")
 
 
 def test_it_is_loaded_wherever_the_package_is_installed():
