@@ -100,4 +100,4 @@ wheels: | $(BIN)/python ## Fill examples/containers/wheels for the Containerfile
 	$(PIP) download -c constraints.txt $(FOR_IMAGE) -d "$(WHEELS)" "$$(echo "$(WHEELS)"/tppkit-*.whl)[sandbox,postgres]"
 
 clean: ## Remove what the targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist site benchmarks/results.json examples/containers/wheels
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist site examples/containers/wheels

@@ -27,10 +27,12 @@ from evidence import auditing, auditing_long
 from gateway import ordering, searching, searching_through
 from harness import FAR, HEADER, Line, against
 from inbox import receiving_once, receiving_over_http, remembering
+from machine import describe_machine
 from rates import serving
 from reload import reloading
 from sandbox import opening, paying
 from seals import sealing
+from tppkit._clock import utc_now
 from trust import asking, trusting
 from web import admitting
 
@@ -87,7 +89,12 @@ def main() -> None:
         print(line.text(), flush=True)  # this is what it is for
         measured.append(line)
     if not soak:
-        RESULTS.write_text(json.dumps([line.as_object() for line in measured], indent=2) + "\n", "utf-8")
+        written = {
+            "date": utc_now().isoformat(timespec="minutes"),
+            "machine": describe_machine(),
+            "lines": [line.as_object() for line in measured],
+        }
+        RESULTS.write_text(json.dumps(written, indent=2) + "\n", "utf-8")
     if unexplained := missed(measured, reasons=tomllib.loads(MISSED.read_text("utf-8"))):
         sys.exit(f"missed by more than {FAR:.0%} of the goal, and not in {MISSED.name}: {', '.join(unexplained)}")
 

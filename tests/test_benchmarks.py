@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 from runpy import run_path
@@ -13,8 +15,11 @@ import pytest
 # Behind the folders of the tests, which have modules with the same names.
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 from harness import counted, judged, one_round, rated
+from machine import describe_machine
 
-RUN = Path(__file__).parents[1] / "benchmarks" / "run.py"  # by its path: `fuzz` has a module of this name too
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+RUN = BENCHMARKS / "run.py"  # by its path: `fuzz` has a module of this name too
+RESULTS = json.loads((BENCHMARKS / "results.json").read_text("utf-8"))
 
 # What makes the long runs short: by module, constants and their values.
 SHORT = {
@@ -71,6 +76,16 @@ def test_a_round_gives_the_time_of_a_call_by_that_of_the_reference():
         return lambda: spent.append(spent.pop() + ns)
 
     assert one_round([(taking(10), 5), (taking(20), 3)], lambda: spent[0]) == pytest.approx(2)
+
+
+def test_the_committed_figures_name_their_machine_and_explain_what_they_miss():
+    assert RESULTS["machine"].keys() == describe_machine().keys()
+    reasons = tomllib.loads((BENCHMARKS / "missed.toml").read_text("utf-8"))
+    names = [line["name"] for line in RESULTS["lines"]]
+    assert {*reasons} <= {*names}
+    assert len({*names}) == len(names)
+    missed = [line["name"] for line in RESULTS["lines"] if line["ok/MISS"] == "MISS"]
+    assert [name for name in missed if name not in reasons] == []
 
 
 @pytest.mark.slow
