@@ -24,6 +24,7 @@ extensions = [
 ]  # fmt: skip
 root_doc = "index"
 exclude_patterns = ["README.md"]
+templates_path = ["_templates"]
 add_module_names = False
 python_maximum_signature_line_length = 80
 smartquotes = False  # of `--json` it makes a dash
@@ -42,6 +43,11 @@ napoleon_use_ivar = True
 
 html_theme = "furo"
 html_title = f"tppkit {release}"
+html_sidebars = {
+    "**": [
+        *(f"sidebar/{part}.html" for part in ("brand", "search", "scroll-start", "navigation", "scroll-end")), "versions.html",
+    ]
+}  # fmt: skip
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]

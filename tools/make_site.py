@@ -2,21 +2,28 @@
 
     python tools/make_site.py [folder]
 
-`site/index.html` leads to the version that was built last.
+Versions that were built before stay. `latest` is a copy of the highest, and `index.html` leads to it. `versions.json` lists all, highest
+first; pages read the list from `versions.js`, because a page that is opened from disk can load a script only.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from packaging.version import Version
+
 import tppkit
 
 ROOT = Path(__file__).parents[1]
-FIRST = '<!doctype html><meta charset="utf-8"><title>tppkit</title><meta http-equiv="refresh" content="0; url={0}/index.html">\n'
+FIRST = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>tppkit</title>'
+    '<meta http-equiv="refresh" content="0; url=latest/index.html"><a href="latest/index.html">tppkit</a></html>\n'
+)
 
 
 def main() -> int:
@@ -29,9 +36,21 @@ def main() -> int:
         command = [sys.executable, "-m", "sphinx", "-b", "html", *options, str(ROOT / "docs"), str(target)]
         if subprocess.run(command, check=False).returncode:
             return 1
-    (site / "index.html").write_text(FIRST.format(tppkit.__version__), "utf-8")
+    list_versions(site)
     print(f"{target}/index.html")
     return 0
+
+
+def list_versions(site: Path) -> None:
+    """Write the lists of the versions in a folder, the copy of the latest, and the page that leads to it."""
+    names = {path.parent.name for path in site.glob("*/index.html")} - {"latest"}
+    versions = sorted(names, key=Version, reverse=True)
+    shutil.rmtree(site / "latest", ignore_errors=True)
+    shutil.copytree(site / versions[0], site / "latest")
+    listed = json.dumps(versions)
+    (site / "versions.json").write_text(f"{listed}\n", "utf-8")
+    (site / "versions.js").write_text(f"window.siteVersions = {listed};\n", "utf-8")
+    (site / "index.html").write_text(FIRST, "utf-8")
 
 
 if __name__ == "__main__":

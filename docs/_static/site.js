@@ -16,6 +16,12 @@ addEventListener("DOMContentLoaded", () => {
   const load = (name) => new Promise((done) => {
     document.head.append(Object.assign(document.createElement("script"), { src: `${root}_static/${name}`, onload: done }));
   });
+  const versions = document.querySelector(".versions");
+  load("../../versions.js").then(() => {  // beside the folder of this version; a page without it shows its own version only
+    for (const name of siteVersions) if (name !== versions.dataset.shown) {
+      versions.append(" ", Object.assign(document.createElement("a"), { href: `${root}../${name}/index.html`, textContent: name }));
+    }
+  });
   const parts = (word) => [...new Set([word, ...(word.match(/[\p{L}\p{N}]+/gu) ?? [])])];  // digest.mismatch: also digest, and mismatch
   const weigh = (url) => (/\/api\/|#assumption-/.test(url) ? 0.1 : url.startsWith("reference/") ? 0.4 : 1);
   let index;
