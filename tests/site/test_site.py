@@ -18,7 +18,8 @@ import pytest
 
 import make_diagrams
 import tppkit
-from check_site import Page, problems
+from check_site import ANCHORS, Page, add_anchors, lost_anchors, problems, search_rows
+from make_site import list_versions
 from programs import needed
 from public_names import public_names
 from tppkit.codes import CODES
@@ -91,13 +92,6 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def rows(site: Path) -> list[tuple[str, str, str, str]]:
-    """What the search finds: address, title, page, text."""
-    text = (site / "_static/search-rows.js").read_text("utf-8")
-    found: list[tuple[str, str, str, str]] = json.loads(text.removeprefix("window.searchRows = ").removesuffix(";\n"))
-    return found
-
-
 def test_every_diagram_has_its_pictures_and_none_is_left_over():
     wanted = {f"{name}-{scheme}.svg" for name in make_diagrams.sources() for scheme in make_diagrams.THEMES}
     assert {path.name for path in make_diagrams.FOLDER.iterdir()} == wanted
@@ -118,6 +112,48 @@ def test_a_page_is_told_what_is_wrong_with_its_links(tmp_path):
     ]
 
 
+def test_the_file_of_anchors_only_grows_and_a_lost_one_is_named(tmp_path):
+    rows = [["page.html#here", "Here", "Page", ""], ["page.html#id2", "Here", "Page", ""]]
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static/search-rows.js").write_text(f"window.searchRows = {json.dumps(rows)};\n")
+    (tmp_path / "page.html").write_text("<p id=here>")
+    anchors = tmp_path / "anchors.txt"
+    anchors.write_text("gone.html#a\npage.html#gone\n")
+    add_anchors(tmp_path, anchors)
+    assert anchors.read_text() == "gone.html#a\npage.html#gone\npage.html#here\n"
+    assert lost_anchors(tmp_path, anchors) == ["gone.html#a", "page.html#gone"]
+
+
+def versions_of(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).mkdir()
+        (folder / name / "index.html").write_text(name)
+    list_versions(folder)
+
+
+def test_the_latest_version_is_the_highest_and_all_are_listed(tmp_path):
+    versions_of(tmp_path, "0.10.0", "0.9.0")
+    versions_of(tmp_path, "0.9.1")
+    assert json.loads((tmp_path / "versions.json").read_text()) == ["0.10.0", "0.9.1", "0.9.0"]
+    assert (tmp_path / "latest/index.html").read_text() == "0.10.0"
+
+
+@pytest.mark.slow
+def test_a_page_from_disk_links_the_other_versions(site, chromium, tmp_path):
+    (tmp_path / tppkit.__version__).symlink_to(site)
+    versions_of(tmp_path, "9.0.0")
+    page = chromium.new_page()
+    page.goto((tmp_path / tppkit.__version__ / "how-to/audit.html").as_uri())
+    page.locator(".versions a", has_text="9.0.0").click()
+    assert page.content().count("9.0.0") == 1
+    page.close()
+
+
+@pytest.mark.slow
+def test_no_published_anchor_is_lost(site):
+    assert lost_anchors(site, ANCHORS) == []
+
+
 @pytest.mark.slow
 def test_a_second_build_is_the_same_byte_for_byte(site, tmp_path):
     first, second = tree(site), tree(build(tmp_path, "2"))
@@ -131,7 +167,7 @@ def test_every_link_and_anchor_exists_and_nothing_is_loaded_from_elsewhere(site)
 
 @pytest.mark.slow
 def test_every_public_name_has_an_entry_with_a_text(site):
-    described = {address.partition("#")[2] for address, _, _, text in rows(site) if text}
+    described = {address.partition("#")[2] for address, _, _, text in search_rows(site) if text}
     names = [name for names in public_names().values() for name in names]
     assert {f"{name.home}.{name.name}" for name in names} - described == set()
 
