@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
+from code import InteractiveConsole
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -131,16 +133,22 @@ def keep_evidence(folder: Path, pki: Pki, *, at: datetime) -> None:
             archive.append(make_record(verified, http_status=201), *verified.chain, verified.qwac)
 
 
+def run_console(page: str, shell: Callable[[str], str], *, only: tuple[str, ...] = ("",)) -> None:
+    """Run the commands of a page in order, and find the lines that it shows in what they print."""
+    for block in blocks(page, "console"):
+        for command, *printed in (part.splitlines() for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]):
+            if command.startswith(only):
+                shown = shell(command).splitlines()
+                assert [line for line in printed if line not in shown] == [], command
+
+
 def test_the_commands_of_the_audit_page_print_what_it_says(shell, tmp_path):
     at = datetime(2026, 6, 1, 12, tzinfo=UTC)
     pki = make_pki(at=at, seed=1)
     (tmp_path / "authorities.pem").write_bytes(b"".join(certificate_pem(one) for one in pki.authorities))
     keep_evidence(tmp_path / "evidence", pki, at=at)
     shell("tppkit audit log head evidence > head.txt")
-    for block in blocks("audit", "console"):
-        for command, *printed in (part.splitlines() for part in block.split("$ ")[1:]):
-            shown = shell(command).splitlines()
-            assert [line for line in printed if line not in shown] == [], command
+    run_console("audit", shell)
     assert (tmp_path / "audit.html").is_file()
 
 
@@ -193,10 +201,56 @@ def test_the_commands_of_the_doctor_page_find_nothing_wrong(shell):
     assert set(states) == {"ok", "ok:"}
 
 
+def paste(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Paste the Python of a page into an interpreter; what is printed after each block is in the block below it."""
+    console = InteractiveConsole({"__name__": "__main__"})
+    found = BLOCK.findall(PAGES[page].read_text("utf-8"))
+    for (kind, block), (after, shown) in zip(found, [*found[1:], ("", "")], strict=True):
+        if kind == "python":
+            for line in [*block.splitlines(), ""]:
+                console.push(line)
+            assert tuple(capsys.readouterr()) == (shown if after == "text" else "", ""), block
+
+
 @pytest.mark.parametrize("page", ["first-payment", "login-and-pay", "card-payment"])
-def test_a_tutorial_runs(page, run, shell):
+def test_each_step_of_a_tutorial_shows_what_the_page_says(page, shell, capsys):
     shell("\n".join(blocks(page, "sh")))
-    assert run(*blocks(page, "python")) == blocks(page, "text")[-1]
+    callback_url = "https://localhost:9443/cb" if page == "login-and-pay" else None
+    with run_sandbox(SandboxSettings("sandbox", pki="certs", callback_url=callback_url)) as bank:
+        bank.addresses.write("ready.json")
+        paste(page, capsys)
+
+
+def test_each_step_of_being_the_bank_shows_what_the_page_says(shell, capsys, caplog):
+    shell("\n".join(blocks("be-the-bank", "sh")))
+    paste("be-the-bank", capsys)
+    assert [message[message.rindex("[") :] for message in caplog.messages] == [
+        "[digest.mismatch]",
+        "[certificate.missing]",
+    ]
+    run_console("be-the-bank", shell, only=("tppkit audit", "cp"))
+
+
+def test_the_page_about_installing_names_every_extra_and_its_libraries(shell, tmp_path):
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    named = {"none": project["dependencies"], **project["optional-dependencies"]}
+    rows = re.findall(r"^\| `?(\w+)`? \|.*\| ([\w, -]+) \|$", PAGES["install"].read_text("utf-8"), re.MULTILINE)
+    wanted = {name: {re.match(r"[\w-]+", one)[0] for one in found} for name, found in named.items()}
+    assert {name: {*libraries.split(", ")} for name, libraries in rows[1:]} == {
+        name: wanted[name] for name in wanted.keys() - {"all", "docs", "dev"}
+    }
+    (tmp_path / "guide.py").write_text(blocks("install", "python")[0])
+    assert shell("python guide.py") == blocks("install", "text")[0]
+
+
+def test_the_program_that_goes_from_the_sandbox_to_a_bank_runs(run, shell, tmp_path, monkeypatch):
+    shell("tppkit pki create certs")
+    rows = re.findall(r"^\| (`[A-Z].*?`) \| (`.*?`) ", PAGES["from-sandbox-to-bank"].read_text("utf-8"), re.MULTILINE)
+    with run_sandbox(SandboxSettings("sandbox", pki="certs")) as bank:
+        for names, values in rows:
+            for name, value in zip(*(re.findall(r"`(.+?)`", cell) for cell in (names, values)), strict=True):
+                monkeypatch.setenv(name, getattr(bank.addresses, value, value))
+        assert run(*blocks("from-sandbox-to-bank", "python")) == blocks("from-sandbox-to-bank", "text")[0]
 
 
 @pytest.fixture
