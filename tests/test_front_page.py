@@ -1,0 +1,94 @@
+"""The front page: its code runs, its figures are those that were measured or counted, and its tables are those of the pages."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tppkit.callbacks.attacks import ATTACKS
+from tppkit.seals import PROFILES
+from tppkit.seals.diagnose.mistakes import MISTAKES
+from tppkit.testpki.faults.catalogue import FAULTS
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+LINES = {line["name"]: line for line in json.loads((ROOT / "benchmarks/results.json").read_text())["lines"]}
+COUNTED = {"ATTACKS": ATTACKS, "FAULTS": FAULTS, "MISTAKES": MISTAKES, "PROFILES": PROFILES}
+
+
+def text(page: str) -> str:
+    return (DOCS / page).read_text("utf-8")
+
+
+def rows(page: str, heading: str) -> list[list[str]]:
+    """The rows of the table below a heading, without its head."""
+    (section,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", text(page), re.DOTALL | re.MULTILINE)
+    return [line[2:-2].split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
+
+
+def measured(name: str) -> list[str]:
+    """The ways to state the figure of a line: as it is, as a factor and as the rate in its goal."""
+    line = LINES[name]
+    figure, rates = line["figure"], re.findall(r"\((\d+) a second\)", line["goal"])
+    return [*(f"{rate} a second" for rate in rates), f"{1 / figure:.1f} times", f"{figure} bytes"]
+
+
+@pytest.mark.parametrize(("figure", "source"), [(row[0], row[-1].strip("`")) for row in rows("index.md", "Figures")])
+def test_each_figure_is_what_its_source_says(figure, source):
+    assert figure in ([str(len(COUNTED[source]))] if source in COUNTED else measured(source))
+
+
+def test_the_page_has_at_most_900_words():
+    assert len(text("index.md").partition("```{toctree}")[0].split()) <= 900
+
+
+def test_the_comparison_names_the_tools_that_the_whole_table_names():
+    for capability, *named in rows("index.md", "Compared with other tools"):
+        assert named == [tools(capability, language) for language in ("Python", "Java")], capability
+
+
+def tools(capability: str, language: str) -> str:
+    """The other tools that have a capability, or a part of it."""
+    (section,) = re.findall(
+        rf"^## {language}\n(.*?)(?=^## )", text("explanation/compared.md"), re.DOTALL | re.MULTILINE
+    )
+    head = next(line for line in section.splitlines() if line.startswith("| |"))[4:-2].split(" | ")
+    (cells,) = [row[1:] for row in rows("explanation/compared.md", language) if row[0] == capability]
+    named = [f"{tool}{' (part)' * ('[part]' in cell)}" for tool, cell in zip(head, cells, strict=True)
+             if tool != "tppkit" and re.match(r"\[(yes|part)\]", cell)]  # fmt: skip
+    return ", ".join(named) or "–"
+
+
+def test_each_cell_about_another_tool_has_a_source_of_one_commit():
+    page = text("explanation/compared.md")
+    sources = dict(re.findall(r"^\[([\w-]+)\]: (\S+)$", page, re.MULTILINE))
+    assert {*re.findall(r"\]\[([\w-]+)\]", page)} == sources.keys()
+    assert [address for address in sources.values() if not re.search(r"/blob/[0-9a-f]{40}/", address)] == []
+    assert "yes |" not in page.partition("## Python")[2]
+
+
+def test_each_row_of_what_was_tried_names_tests_that_exist():
+    for heading in ("Against the real thing", "Against the standard or a document only"):
+        for row in rows("explanation/tried-with.md", heading):
+            named = re.findall(r"`(tests/[\w/]+\.py)`", row[-1])
+            assert named, row
+            assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_the_programs_of_each_row_occur_in_its_tests():
+    for what, _, tests in rows("explanation/tried-with.md", "Against the real thing"):
+        read = " ".join((ROOT / name).read_text("utf-8").lower() for name in re.findall(r"`(tests/[\w/]+\.py)`", tests))
+        programs = what.lower().split(", ") if re.fullmatch(r"[\w-]+(, [\w-]+)*", what) else []
+        assert [program for program in programs if not {program, program.replace("-", "_")} & {*re.findall(r"[\w-]+", read)}
+                and program.replace("-", "") not in read] == []  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("label", ["Threads", "asyncio"])
+def test_the_payment_of_the_page_is_made(label, capsys):
+    (code,) = re.findall(rf"^\*\*{label}\*\*\n\n```python\n(.*?)^```$", text("index.md"), re.DOTALL | re.MULTILINE)
+    exec(compile(code, label, "exec", dont_inherit=True), {"__name__": "page"})
+    assert capsys.readouterr().out == "ACSC\n"
