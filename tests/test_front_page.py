@@ -79,7 +79,7 @@ def test_each_row_of_what_was_tried_names_tests_that_exist():
 
 
 def test_the_programs_of_each_row_occur_in_its_tests():
-    for what, _, tests in rows("explanation/tried-with.md", "Against the real thing"):
+    for what, tests in rows("explanation/tried-with.md", "Against the real thing"):
         read = " ".join((ROOT / name).read_text("utf-8").lower() for name in re.findall(r"`(tests/[\w/]+\.py)`", tests))
         programs = what.lower().split(", ") if re.fullmatch(r"[\w-]+(, [\w-]+)*", what) else []
         assert [program for program in programs if not {program, program.replace("-", "_")} & {*re.findall(r"[\w-]+", read)}
