@@ -17,8 +17,8 @@ from uuid import uuid4
 
 import httpx
 
-from harness import Line, Subject, against, counted
-from sandbox import AT, FEW, MANY, receiving
+from harness import Curve, Line, Subject, against, by_size, counted
+from sandbox import AT, CALLS, FEW, MANY, SIZES, TIMES, receiving
 from tppkit.sandbox import SandboxSettings
 from tppkit.sandbox.sandbox import SandboxHosts
 from tppkit.seals import KeySigner, Message, Seal, sign_request
@@ -43,6 +43,15 @@ def paging() -> Iterator[Line]:
         few, many = (reader(opened, Path(folder), pki, rows) for rows in (FEW, MANY))
         what = f"of {FEW:,} entries"
         yield against(f"a page of {MANY:,} entries", many, few, what=what, at_most=1.2, clock=perf_counter_ns)
+
+
+def paging_by_entries() -> Curve:
+    """The same page by the number of entries."""
+    pki = make_pki(at=AT, seed=1)
+    with TemporaryDirectory() as folder, ExitStack() as opened:
+        write_pki(pki, Path(folder) / "pki")
+        sides = {rows: reader(opened, Path(folder), pki, rows) for rows in SIZES}
+        return by_size("page of an account", sides, unit="entries", turns=TIMES, calls=CALLS)
 
 
 def staying() -> Iterator[Line]:

@@ -23,13 +23,13 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509 import load_pem_x509_certificate
 
-from harness import Line, Subject, counted, judged, rated, seconds
+from harness import Curve, Line, Subject, by_size, counted, judged, rated, seconds
 from inbox import resident
 from tppkit.evidence import AuditPlan, EvidenceArchive, make_record
 from tppkit.evidence.merge import merge_results
 from tppkit.evidence.runner import audit_segment
 from tppkit.evidence.sealing import seal_archive
-from tppkit.evidence.segments import list_segments
+from tppkit.evidence.segments import Segment, list_segments
 from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import KeySigner, Message, Seal, SealPolicy, VerifiedRequest, sign_request, verify_request
 from tppkit.testpki import certificate_pem, make_pki
@@ -39,6 +39,7 @@ AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 TARGET = "/psd2/v1/payments/sepa-credit-transfers"
 RECORDS, TURNS, PROCESSES = 8_192, 4, 2
 FEW, SEGMENTS = 4, 123  # a million records
+PART, PARTS = 1_000, (1, 10, 100)  # records of a sealed part; how many parts
 ENDPOINTS = tuple((row.method, row.path, row.role) for row in PSD2.endpoints)
 # key, bytes a record, share of the raw operations
 KEYS = (("rsa2048", "RSA-2048", 620, 0.35), ("p256", "P-256", 430, 0.60))
@@ -72,6 +73,21 @@ def auditing_long() -> Iterator[Line]:
         worker, merge = process.submit(growing, Path(folder), FEW, SEGMENTS).result()
     yield counted("memory of an audit of a million", worker, what="KiB more", at_most=32_768)
     yield counted("memory of its merge", merge, what="KiB more", at_most=16_384)
+
+
+def auditing_by_records() -> Curve:
+    """The audit of so many records in one process, from reading them to the joined result."""
+    with TemporaryDirectory() as folder:
+        fill(Path(folder), key="p256", records=PART)
+        plan, work = plan_of(Path(folder)), Path(folder) / "work"
+        streams = copies(Path(folder), max(PARTS))
+
+        def audit(parts: int) -> None:
+            keys = [audit_segment(one, plan, work) for one in streams[:parts]]
+            merge_results(streams[:parts], keys, work=work, plan_digest="")
+
+        sides = {parts * PART: partial(audit, parts) for parts in PARTS}
+        return by_size("audit of an archive", sides, unit="records", turns=2, clock=thread_time_ns)
 
 
 def plan_of(folder: Path) -> AuditPlan:
@@ -144,12 +160,7 @@ def merging(folder: Path) -> int:
 def growing(folder: Path, few: int, segments: int) -> tuple[int, int]:
     """The KiB that this process has more after many segments than after a few, when it verifies them, and when it joins the results."""
     plan, work = plan_of(folder), folder / "work"
-    segment = list_segments(folder / "sealed")[0]
-    assert segment.manifest is not None
-    # Each time another stream: joined, copies of one would be forks.
-    streams = [
-        replace(segment, manifest=replace(segment.manifest, stream_id=f"{number:032x}")) for number in range(segments)
-    ]
+    streams = copies(folder, segments)
     held = []
     for part in (streams[:few], streams[few:]):
         keys = [audit_segment(one, plan, work) for one in part]
@@ -158,3 +169,10 @@ def growing(folder: Path, few: int, segments: int) -> tuple[int, int]:
         merge_results(part, keys[:1] * len(part), work=work, plan_digest="")
         held.append(resident())
     return max(held[1] - held[0], 0) // 1024, max(held[3] - held[2], 0) // 1024
+
+
+def copies(folder: Path, count: int) -> list[Segment]:
+    """The sealed part so many times, each time as another stream: joined, copies of one would be forks."""
+    segment = list_segments(folder / "sealed")[0]
+    assert segment.manifest is not None
+    return [replace(segment, manifest=replace(segment.manifest, stream_id=f"{number:032x}")) for number in range(count)]

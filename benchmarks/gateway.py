@@ -15,10 +15,10 @@ from tempfile import TemporaryDirectory
 from time import perf_counter_ns
 from typing import Any
 
-from harness import Line, against, counted, rated
+from harness import Curve, Line, against, by_size, counted, rated
 from inbox import resident
 from rates import program, rates, sandbox
-from sandbox import AT, FEW, MANY, receiving
+from sandbox import AT, CALLS, FEW, MANY, SIZES, TIMES, receiving
 from tppkit._clock import utc_now
 from tppkit.protocol.gateway import F
 from tppkit.sandbox import SandboxSettings
@@ -80,6 +80,15 @@ def searching() -> Iterator[Line]:
             sides = (partial(ask, SEARCH, query) for ask in (many, few))
             what = f"of {FEW:,} orders"
             yield against(f"{name}, {MANY:,} orders", *sides, what=what, at_most=1.2, clock=perf_counter_ns)
+
+
+def searching_by_orders() -> Iterator[Curve]:
+    """The same two by the number of orders."""
+    with ExitStack() as opened:
+        asks = {orders: shop(opened, orders) for orders in SIZES}
+        for name, query in (("first page of a search", QUERY), ("search by reference", LOOKUP)):
+            sides = {orders: partial(ask, SEARCH, query) for orders, ask in asks.items()}
+            yield by_size(name, sides, unit="orders", turns=TIMES, calls=CALLS)
 
 
 def searching_through() -> Iterator[Line]:

@@ -11,8 +11,9 @@ verdict is `edge`. So a line that is closer to its goal than that is not decided
 from __future__ import annotations
 
 import gc
+import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter, perf_counter_ns, thread_time_ns
 from typing import Any
@@ -140,6 +141,40 @@ def _spread(ratios: Sequence[float], drift: float) -> dict[str, float]:
 def counted(name: str, count: int, *, what: str, at_most: int) -> Line:
     """A line of a count, which has no spread."""
     return Line(name=name, figure=count, low=count, high=count, limit=at_most, what=what)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The cost of a call at several sizes, as ratios to that at the smallest.
+
+    Attributes:
+        name: what was measured.
+        unit: what is counted, in the plural.
+        points: size and ratio, the smallest size first.
+    """
+
+    name: str
+    unit: str
+    points: tuple[tuple[int, float], ...]
+
+    def text(self) -> str:
+        return (
+            f"{self.name}: "
+            + ", ".join(f"{number(ratio)} at {size:,}" for size, ratio in self.points)
+            + f" {self.unit}"
+        )
+
+
+def by_size(
+    name: str, sides: Mapping[int, Subject], *, unit: str, turns: int, calls: int = 1, clock: Clock = perf_counter_ns
+) -> Curve:
+    """Take the best call at each size; the sizes take turns of a few calls, so that all of them see the same machine."""
+    best = dict.fromkeys(sides, math.inf)
+    for _ in range(turns):
+        for size, side in sides.items():
+            best[size] = min(best[size], *(seconds(side, 1, clock) for _ in range(calls)))
+    least = best[min(sides)]
+    return Curve(name, unit, tuple((size, round(best[size] / least, 3)) for size in sorted(sides)))
 
 
 def calls_in_block(subject: Subject, clock: Clock) -> int:

@@ -1,6 +1,6 @@
 """Every figure that the project promises, a line each.
 
-`make bench` writes benchmarks/results.json too; `make soak` (with the argument `soak`) has the large and long runs.
+`make bench` writes them to results.json; `make soak` (with the argument `soak`) has the large and long runs, and writes cost against size.
 Both exit 1 if a line misses its goal by far, unless missed.toml names it with the reason.
 """
 
@@ -12,25 +12,27 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter_ns
+from typing import Any
 
-from accounts import paging, staying
+from accounts import paging, paging_by_entries, staying
 from callbacks import receiving
 from certificates import judging, reading
 from deliveries import draining, remembering_deliveries
 from diagnose import diagnosing
-from evidence import auditing, auditing_long
-from gateway import ordering, searching, searching_through
+from evidence import auditing, auditing_by_records, auditing_long
+from gateway import ordering, searching, searching_by_orders, searching_through
 from harness import FAR, HEADER, Line, against
 from inbox import receiving_once, receiving_over_http, remembering
 from machine import describe_machine
 from rates import serving
 from reload import reloading
-from sandbox import opening, paying
+from sandbox import opening, paying, paying_by_rows
 from seals import sealing
 from tppkit._clock import utc_now
 from trust import asking, trusting
@@ -88,15 +90,36 @@ def main() -> None:
     for line in chain.from_iterable(lines() for lines in (SOAK if soak else (*BENCH, partial(concurrently, COUNTING)))):
         print(line.text(), flush=True)  # this is what it is for
         measured.append(line)
-    if not soak:
-        written = {
-            "date": utc_now().isoformat(timespec="minutes"),
-            "machine": describe_machine(),
-            "lines": [line.as_object() for line in measured],
-        }
-        RESULTS.write_text(json.dumps(written, indent=2) + "\n", "utf-8")
-    if unexplained := missed(measured, reasons=tomllib.loads(MISSED.read_text("utf-8"))):
+    if soak:
+        write(sizes=measure_sizes())
+    else:
+        write(
+            date=utc_now().isoformat(timespec="minutes"),
+            machine=describe_machine(),
+            lines=[line.as_object() for line in measured],
+        )
+    if unexplained := missed(measured, reasons=read_reasons()):
         sys.exit(f"missed by more than {FAR:.0%} of the goal, and not in {MISSED.name}: {', '.join(unexplained)}")
+
+
+def measure_sizes() -> dict[str, Any]:
+    """Cost against size, with the time."""
+    curves = [paying_by_rows(), paging_by_entries(), *searching_by_orders(), auditing_by_records()]
+    for curve in curves:
+        print(curve.text(), flush=True)
+    return {"date": utc_now().isoformat(timespec="minutes"), "curves": [asdict(curve) for curve in curves]}
+
+
+def write(**parts: Any) -> None:
+    """Replace these parts of the results."""
+    kept = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+    RESULTS.write_text(json.dumps({**kept, **parts}, indent=2) + "\n", "utf-8")
+
+
+def read_reasons() -> dict[str, str]:
+    """Why a line misses its goal, by its name."""
+    reasons = tomllib.loads(MISSED.read_text("utf-8"))["reason"]
+    return {name: reason["why"] for reason in reasons for name in reason["lines"]}
 
 
 def missed(lines: Iterable[Line], *, reasons: Mapping[str, str]) -> list[str]:

@@ -14,7 +14,7 @@ from time import perf_counter_ns
 from typing import Any
 from uuid import uuid4
 
-from harness import Line, Subject, against
+from harness import Curve, Line, Subject, against, by_size
 from tppkit.sandbox import Sandbox, SandboxSettings
 from tppkit.sandbox.sandbox import SandboxHosts
 from tppkit.seals import KeySigner, Message, Seal, sign_request
@@ -23,6 +23,7 @@ from web import scope_of
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 FEW, MANY = 1_000, 100_000
+SIZES, TIMES, CALLS = (1_000, 10_000, 100_000, 1_000_000), 40, 10  # of a curve; turns of so many calls at each size
 BODY = (
     b'{"instructedAmount":{"currency":"EUR","amount":"12.50"},"creditorAccount":{"iban":"LT121000011101001000"},'
     b'"creditorName":"Bookshop","remittanceInformationUnstructured":"Order 4711"}'
@@ -67,6 +68,15 @@ def paying() -> Iterator[Line]:
         yield against(
             f"a sealed payment at {MANY:,} rows", many, few, what=f"of {FEW:,} rows", at_most=1.1, clock=perf_counter_ns
         )
+
+
+def paying_by_rows() -> Curve:
+    """A payment by the number of payments, and of request ids, in the database."""
+    pki = make_pki(at=AT, seed=1)
+    with TemporaryDirectory() as folder, ExitStack() as opened:
+        write_pki(pki, Path(folder) / "pki")
+        sides = {rows: payer(opened, Path(folder), pki, rows) for rows in SIZES}
+        return by_size("sealed payment at the sandbox", sides, unit="payments", turns=TIMES, calls=CALLS)
 
 
 def payer(opened: ExitStack, folder: Path, pki: Pki, rows: int) -> Subject:

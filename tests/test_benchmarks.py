@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-import tomllib
 from importlib import import_module
 from pathlib import Path
 from runpy import run_path
@@ -23,13 +22,13 @@ RESULTS = json.loads((BENCHMARKS / "results.json").read_text("utf-8"))
 
 # What makes the long runs short: by module, constants and their values.
 SHORT = {
-    "accounts": {"REQUESTS": 300},
-    "evidence": {"FEW": 1, "RECORDS": 64, "SEGMENTS": 3},
-    "gateway": {"MANY": 100, "PAGE": 20},
+    "accounts": {"REQUESTS": 300, "SIZES": (10, 100), "TIMES": 1},
+    "evidence": {"FEW": 1, "PART": 8, "PARTS": (1, 2), "RECORDS": 64, "SEGMENTS": 3},
+    "gateway": {"MANY": 100, "PAGE": 20, "SIZES": (10, 100), "TIMES": 1},
     "harness": {"LEAST_ROUNDS": 3, "LINE_S": 0, "ROUND_S": 0},
     "inbox": {"CALLBACKS": 2_000},
     "rates": {"PAUSE_S": 0, "READS": 16, "REQUESTS": {1: 2}, "TURNS_S": 0},
-    "sandbox": {"FEW": 10, "MANY": 100},
+    "sandbox": {"FEW": 10, "MANY": 100, "SIZES": (10, 100), "TIMES": 1},
     "trust": {"FEW": 10, "MANY": 100},
 }
 SPREAD = [1.0, 1.1, 1.2]  # its quartiles are 1.05 and 1.15
@@ -80,7 +79,7 @@ def test_a_round_gives_the_time_of_a_call_by_that_of_the_reference():
 
 def test_the_committed_figures_name_their_machine_and_explain_what_they_miss():
     assert RESULTS["machine"].keys() == describe_machine().keys()
-    reasons = tomllib.loads((BENCHMARKS / "missed.toml").read_text("utf-8"))
+    reasons = run_path(str(RUN))["read_reasons"]()
     names = [line["name"] for line in RESULTS["lines"]]
     assert {*reasons} <= {*names}
     assert len({*names}) == len(names)
@@ -95,6 +94,10 @@ def test_every_line_of_the_long_runs_gives_a_figure(monkeypatch):
         for constant, value in constants.items():
             whole = getattr(module, constant)
             monkeypatch.setattr(module, constant, whole[value] if isinstance(value, slice) else value)
-    lines = [line for lines in run_path(str(RUN))["SOAK"] for line in lines()]
+    run = run_path(str(RUN))
+    lines = [line for lines in run["SOAK"] for line in lines()]
     assert len(lines) == 9
     assert all(math.isfinite(line.low) and math.isfinite(line.high) and line.text() for line in lines)
+    curves = run["measure_sizes"]()["curves"]
+    assert [curve["name"] for curve in curves] == [curve["name"] for curve in RESULTS["sizes"]["curves"]]
+    assert all(len(curve["points"]) == 2 and curve["points"][0][1] == 1 for curve in curves)

@@ -18,6 +18,7 @@ from typing import Any
 
 import click
 
+import performance
 from public_names import Name, public_names
 from tppkit.certificates.algorithms import NEVER, policy
 from tppkit.certificates.editions import CALENDAR, NOT_FIXED
@@ -374,6 +375,8 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "diagnose.md": diagnose,
     "profiles.md": profiles,
     "cli.md": command_line,
+    "performance.md": performance.page,
+    "performance.svg": performance.plot,
     **{f"{name}-openapi.json": partial(openapi, name) for name in ("psd2", "legacy", "gateway")},
     **{f"api/{page}.rst": partial(api, names) for page, names in public_names().items()},
 }

@@ -1,0 +1,207 @@
+"""The page about performance and its plot, from benchmarks/results.json and benchmarks/missed.toml."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from math import log10
+from pathlib import Path
+from typing import Any
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+VERDICTS = {"ok": "met", "edge": "undecided", "MISS": "missed"}
+
+
+def results() -> Any:
+    """What `make bench` measured."""
+    return json.loads((BENCHMARKS / "results.json").read_text("utf-8"))
+
+
+INTRODUCTION = """# Performance
+
+Every figure that `make bench` measures, with its goal. Most are ratios: our time divided by the time of something well known that does
+the same, or the least part of it, measured in turns in the same run. So they hold on other machines better than seconds would.
+
+## How to read a ratio
+
+`{name}` is {ratio} of http-message-signatures: verifying a seal takes {ratio:.0%} of the time that this library needs for the same parts
+of the same request. A ratio of 2 to a raw signature says that all else together, such as parsing, digest, certificate and organisation,
+takes as long as the bare operation of OpenSSL.
+
+- The **figure** is the lower quartile of 8 to 25 rounds. For rates that is the worse side.
+- The **spread** reaches to the upper quartile, and is wider on both sides by what two runs of one commit differ.
+- A goal is **met** if the whole spread meets it, **missed** if none of it does, and otherwise **undecided**.
+
+## Machine
+
+Measured on {day}, on a virtual machine in a cloud on which nothing else ran.
+
+| what | value |
+|---|---|"""
+MISSES = """
+## What misses its goal
+
+A goal that is missed stays, and has its reason.
+"""
+SIZES = """
+## Cost against size
+
+How much longer a call takes when there is more: the best of several calls at each size, divided by that at the smallest size. Measured on
+{day} on the same machine, while other programs ran.
+
+![{alternative}](performance.svg)
+
+A call at the sandbox hardly depends on the length of its tables, because it finds its rows by an index. An audit reads every record, so it
+takes ten times as long for ten times as many. The memory that it needs does not grow with them.
+
+| what | size | ratio |
+|---|---|---|"""
+RUN = """
+## Run it yourself
+
+In a clone of the project, `make bench` prints each line as it is measured, and writes `benchmarks/results.json`. `make docs` then writes
+this page with your figures. `make bench` ends with exit code 1 if a line misses its goal by more than 15 % without a reason in
+`benchmarks/missed.toml`. `make soak` has the long runs: memory over a million callbacks, a million audited records and 30,000 requests, and
+cost against size. Close what else runs: another busy program moves rates most."""
+
+
+def page() -> Iterator[str]:
+    """Every figure with its goal, and why some goals are missed."""
+    measured = results()
+    lines, sizes = measured["lines"], measured["sizes"]
+    (example,) = (line for line in lines if line["name"] == "seal verify RSA-2048 as others do")
+    ratio = round(example["figure"], 2)
+    yield INTRODUCTION.format(name=example["name"], ratio=ratio, day=_day(measured["date"]))
+    for name, value in measured["machine"].items():
+        yield f"| {name} | {value} |"
+    parts = {
+        "Times": (
+            "Less is better.",
+            "compared with",
+            [one for one in lines if _is_ratio(one) and one["goal"].startswith("<=")],
+        ),
+        "Rates": (
+            "More is better.",
+            "compared with",
+            [one for one in lines if _is_ratio(one) and one["goal"].startswith(">=")],
+        ),
+        "Sizes and delays": (
+            "These are not ratios. Less is better.",
+            "unit",
+            [one for one in lines if not _is_ratio(one)],
+        ),
+    }
+    for title, (note, heading, rows) in parts.items():
+        yield f"\n## {title}\n\n{note}\n\n| what | figure | spread | {heading} | goal | verdict |\n|---|---|---|---|---|---|"
+        yield from map(_row, rows)
+    yield MISSES
+    for reason in tomllib.loads((BENCHMARKS / "missed.toml").read_text("utf-8"))["reason"]:
+        yield f"- {'; '.join(f'*{name}*' for name in reason['lines'])}: {reason['why']}"
+    yield SIZES.format(day=_day(sizes["date"]), alternative=alternative(sizes["curves"]))
+    for curve in sizes["curves"]:
+        for size, ratio in curve["points"]:
+            yield f"| {curve['name']} | {size:,} {curve['unit']} | {_number(ratio)} |"
+    yield RUN
+
+
+def _is_ratio(line: Mapping[str, Any]) -> bool:
+    return _goal(line)[1].startswith("of ")
+
+
+def _goal(line: Mapping[str, Any]) -> tuple[str, str]:
+    """The bound in words, and what it is a ratio to or counted in."""
+    sign, bound, what = line["goal"].split(" ", 2)
+    return f"{'at least' if sign == '>=' else 'at most'} {bound}", what
+
+
+def _row(line: Mapping[str, Any]) -> str:
+    goal, what = _goal(line)
+    low, high = line["spread"]
+    # The harness puts our own best rate in brackets.
+    beside = re.sub(r" \((\d+) a second\)", r"; ours at most \1 a second", what.removeprefix("of "))
+    spread = "" if low == high else f"{_number(low)} - {_number(high)}"
+    return (
+        f"| {line['name']} | {_number(line['figure'])} | {spread} | {beside} | {goal} | {VERDICTS[line['ok/MISS']]} |"
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _day(written: str) -> str:
+    return written.partition("T")[0]
+
+
+def alternative(curves: Sequence[Mapping[str, Any]]) -> str:
+    """The plot in words."""
+    ends = [
+        f"{curve['name']} {_number(curve['points'][-1][1])} times at {curve['points'][-1][0]:,} {curve['unit']}"
+        for curve in curves
+    ]
+    return f"Cost against size, as a ratio to the smallest size: {'; '.join(ends)}"
+
+
+# The plot
+
+WIDTH, HEIGHT = 720, 380
+LEFT, RIGHT, TOP, BOTTOM = 56, 440, 24, 320  # of the field
+DECADES_X, DECADES_Y = (3, 6), (-0.3, 2.3)  # powers of ten at the edges of the field
+SHAPES = ("circle", "square", "diamond", "triangle", "cross")  # so that nothing depends on colours
+STYLE = """
+text { font: 13px sans-serif; fill: #333 } .b { fill: #fff } .g { stroke: #ddd } .s { fill: #666 }
+.c0 { color: #b4480a } .c1 { color: #2268a8 } .c2 { color: #1b7a50 } .c3 { color: #8a4ba8 } .c4 { color: #555 }
+@media (prefers-color-scheme: dark) {
+text { fill: #ddd } .b { fill: #1a1c1e } .g { stroke: #3a3d40 } .s { fill: #aaa }
+.c0 { color: #f0914f } .c1 { color: #6fb1ea } .c2 { color: #5fc495 } .c3 { color: #cf9be6 } .c4 { color: #bbb }
+}"""
+
+
+def plot() -> Iterator[str]:
+    """Cost against size, both on logarithmic scales; a legend at the right says what each line ends at."""
+    curves = results()["sizes"]["curves"]
+    yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img">'
+    yield f"<title>{escape(alternative(curves))}</title>\n<style>{STYLE}\n</style>"
+    yield f'<rect class="b" width="{WIDTH}" height="{HEIGHT}" rx="6"/>'
+    for decade in range(DECADES_X[0], DECADES_X[1] + 1):
+        x = across(10**decade)
+        yield f'<path class="g" d="M{x} {TOP}V{BOTTOM}"/><text x="{x}" y="{BOTTOM + 20}" text-anchor="middle">{10**decade:,}</text>'
+    for ratio in (1, 10, 100):
+        y = down(ratio)
+        yield f'<path class="g" d="M{LEFT} {y}H{RIGHT}"/><text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{ratio}</text>'
+    yield f'<text class="s" x="{(LEFT + RIGHT) / 2:g}" y="{BOTTOM + 44}" text-anchor="middle">records, payments, entries or orders</text>'
+    yield f'<text class="s" x="{LEFT}" y="{TOP - 8}">time of a call, relative to the smallest size</text>'
+    for number, curve in enumerate(curves):
+        points = [(across(size), down(ratio)) for size, ratio in curve["points"]]
+        line, shape = " ".join(f"{x},{y}" for x, y in points), SHAPES[number]
+        yield f'<g class="c{number}" fill="none" stroke="currentColor" stroke-width="1.5"><polyline points="{line}"/>'
+        yield from (_mark(shape, x, y) for x, y in points)
+        size, ratio = curve["points"][-1]
+        top = TOP + 24 + number * 54
+        yield f'{_mark(shape, RIGHT + 30, top - 4)}</g><text x="{RIGHT + 44}" y="{top}">{escape(curve["name"])}</text>'
+        yield f'<text class="s" x="{RIGHT + 44}" y="{top + 19}">{_number(ratio)} at {size:,} {escape(curve["unit"])}</text>'
+    yield "</svg>"
+
+
+def across(size: int) -> float:
+    first, last = DECADES_X
+    return round(LEFT + (RIGHT - LEFT) * (log10(size) - first) / (last - first), 1)
+
+
+def down(ratio: float) -> float:
+    first, last = DECADES_Y
+    return round(BOTTOM - (BOTTOM - TOP) * (log10(ratio) - first) / (last - first), 1)
+
+
+def _mark(shape: str, x: float, y: float) -> str:
+    paths = {
+        "circle": "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
+        "square": "m-4-4h8v8h-8z",
+        "diamond": "m0-5l5 5l-5 5l-5-5z",
+        "triangle": "m0-5l5 9h-10z",
+        "cross": "m-4-4l8 8m0-8l-8 8",
+    }
+    return f'<path d="M{x} {y}{paths[shape]}"/>'
