@@ -191,6 +191,14 @@ def test_the_persona_of_the_page_about_another_bank_is_used(run, shell, tmp_path
     assert run(*blocks("another-bank", "python")) == "".join(blocks("another-bank", "text"))
 
 
+def test_the_commands_about_renewal_find_nothing_wrong(shell):
+    printed = shell("\n".join(blocks("renew-certificates", "sh"))).splitlines()
+    assert [line for line in printed if line.startswith("holds")] == [
+        "holds: certs/qwac.pem and certs/qseal.pem",
+        "holds: certs/qwac.pem and certs/next.pem",
+    ]
+
+
 def test_the_commands_of_the_doctor_page_find_nothing_wrong(shell):
     states = [
         line.split()[0]

@@ -53,8 +53,10 @@ def test_every_picture_is_small_and_shown():
     assert all(size < 150 * 1024 for size in pictures.values())
 
 
-def test_every_guide_is_short_and_begins_with_its_end():
-    for guide in sorted((README.parent / "docs/how-to").glob("*.md")):
+def test_every_guide_is_short_and_begins_with_its_end_and_its_first_command():
+    docs = README.parent / "docs"
+    for guide in sorted([*docs.glob("how-to/*.md"), *docs.glob("tutorials/*.md")]):
         text = guide.read_text("utf-8")
         assert len(text.split()) <= 1200, guide.name
         assert "At the end" in text.split("\n\n")[1], guide.name
+        assert "```" in "\n".join(text.splitlines()[:30]), guide.name
