@@ -1,0 +1,1 @@
+"""The backend of a provider: login, accounts, payments."""

@@ -1,0 +1,157 @@
+"""examples/tpp-backend on a real PostgreSQL, against a sandbox over TLS: from the login to an archive that audits clean."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import httpx
+import psycopg
+import pytest
+from example_folders import Example
+from serving import free_port, listens, wait_until
+
+from servers import postgresql
+from tppkit.callbacks import sign_callback
+from tppkit.seals import load_private_key
+
+pytestmark = pytest.mark.slow
+
+ORDER = {"creditor_name": "Bookshop", "iban": "LT121000011101001000", "amount": "12.50"}
+
+
+class Backend(NamedTuple):
+    """The example with all its servers.
+
+    Attributes:
+        example: its folder.
+        url: of the backend.
+        control_url: of the sandbox.
+        database: a libpq address.
+    """
+
+    example: Example
+    url: str
+    control_url: str
+    database: str
+
+    def control(self, path: str, body: Any = None) -> None:
+        httpx.post(self.control_url + path, json=body, trust_env=False, timeout=20).raise_for_status()
+
+    def count(self, rows: str) -> int:
+        with psycopg.connect(self.database) as connection:
+            return int(connection.execute(f"SELECT count(*) FROM {rows}").fetchone()[0])
+
+    def page(self) -> httpx.Client:
+        """A browser that shows the backend's own page."""
+        context = ssl.create_default_context(cafile=self.example.folder / "certs" / "root.pem")
+        return httpx.Client(
+            base_url=self.url, verify=context, trust_env=False, headers={"Origin": self.url}, timeout=20
+        )
+
+    def log_in(self, page: httpx.Client, **customer: str) -> None:
+        code = page.post("/login").json()["text"]
+        self.control("/legacy/login", {"code": code, **customer})
+        wait_until(lambda: page.post("/login/finish").json()["logged_in"], "the login")
+
+
+@pytest.fixture(scope="module")
+def backend(tmp_path_factory) -> Iterator[Backend]:
+    example = Example("tpp-backend", tmp_path_factory.mktemp("examples"))
+    example.prepare()
+    port = free_port()
+    with ExitStack() as stack:
+        database = stack.enter_context(postgresql(fsync=False))
+        at = stack.enter_context(example.sandbox())
+        settings = example.settings() | {
+            "PUBLIC_URL": f"https://localhost:{port}",
+            "BANK_URL": at.psd2_url,
+            "DATABASE_URL": database.replace("postgresql:", "postgresql+psycopg:"),
+        }
+        example.environment |= settings
+        stack.enter_context(example.running("uvicorn", ports={"9443": str(port)}))
+        wait_until(lambda: listens(port), "the backend")
+        stack.enter_context(example.running("python -m backend"))
+        yield Backend(example, settings["PUBLIC_URL"], at.control_url, database)
+
+
+def test_the_commands_of_the_readme_log_in_read_accounts_and_pay(backend):
+    ports = {"9443": str(urlsplit(backend.url).port), "8446": str(urlsplit(backend.control_url).port)}
+    name, accounts, payment = backend.example.run_block("page()", ports).splitlines()
+    assert name == '{"name":"Ona Kazlauskienė"}'
+    assert '"currency":"EUR","amount":"5000000.00"' in accounts
+    assert '"amount":"12.50"' in payment
+    assert '"status":"ACSC"' in payment
+
+
+def test_a_login_that_is_sent_twice_logs_in_once(backend):
+    before = backend.count("sessions")
+    backend.control("/faults", {"name": "duplicate", "sender": "legacy-test"})
+    with backend.page() as page:
+        backend.log_in(page)
+        backend.control("/clock/advance", {"seconds": 0})  # waits until everything due was sent
+        assert page.get("/me").status_code == 200
+        assert page.post("/login/finish").json() == {"logged_in": False}
+    posts = re.findall(r'"POST /callbacks/login/(\w+) \S+ 200', backend.example.log.read_text())
+    assert posts[-1] == posts[-2]
+    assert (backend.count("sessions"), backend.count("logins")) == (before + 1, 0)
+
+
+def test_the_same_callback_again_is_kept_once(backend):
+    key = load_private_key((backend.example.folder / "sandbox" / "legacy" / "test.key").read_bytes())
+    path, body = "/callbacks/login/" + "a" * 26, b'{"id":7,"name":"Eve"}'  # of a code that was never shown
+    headers = sign_callback(key, request_id="again", method="POST", url=backend.url + path, body=body)
+    before = backend.count("tppkit_inbox_entries")
+    with backend.page() as service:
+        assert [service.post(path, content=body, headers=headers).status_code for _ in range(3)] == [200] * 3
+        assert service.post(path, content=body + b" ", headers=headers).status_code == 400
+    assert backend.count("tppkit_inbox_entries") == before + 1
+    assert backend.count("customers WHERE name = 'Eve'") == 0
+
+
+def test_a_repeated_payment_is_made_once_and_belongs_to_its_customer(backend):
+    customers = httpx.get(f"{backend.control_url}/customers", trust_env=False).json()
+    target, other = f"/payments/{uuid4()}", {**ORDER, "amount": "12.51"}
+    with backend.page() as ona, backend.page() as jonas:
+        backend.log_in(ona, customer=customers[0]["id"])
+        backend.log_in(jonas, customer=customers[1]["id"])
+        first, again = (ona.put(target, json=ORDER) for _ in range(2))
+        assert first.status_code == 200, first.text
+        assert first.json() == again.json()
+        assert ona.put(target, json=other).status_code == 409
+        assert jonas.put(target, json=ORDER).status_code == 409
+        assert jonas.get(target).status_code == 404
+        assert ona.get(target).json()["status"] == "RCVD"
+        assert jonas.get("/accounts").status_code == 409  # a consent of his own is needed
+
+
+def test_other_pages_strangers_and_wrong_amounts_change_nothing(backend):
+    with backend.page() as page:
+        assert page.get("/accounts").status_code == 401
+        backend.log_in(page)
+        before = backend.count("payments")
+        target = f"/payments/{uuid4()}"
+        for origin in ("https://evil.example", "null", ""):
+            assert page.put(target, json=ORDER, headers={"Origin": origin}).status_code == 403
+        for amount in (12.5, "12.505", "-1.00", "1e3", "0.00"):
+            assert page.put(target, json={**ORDER, "amount": amount}).status_code == 422
+        wrong = page.put(target, json={**ORDER, "iban": "LT991000011101001000"})
+        assert (wrong.status_code, "Traceback" in wrong.text) == (422, False)
+        assert backend.count("payments") == before
+        cookie = page.post("/login").headers["Set-Cookie"]
+        assert {"HttpOnly", "Secure", "SameSite=lax"} <= set(cookie.split("; "))
+        assert page.post("/logout").status_code == 204
+        assert page.get("/me").status_code == 401
+
+
+def test_what_was_sent_and_received_is_in_an_archive_that_audits_clean(backend):
+    wait_until(lambda: backend.count("tppkit_evidence_outbox") == 0, "the archive")
+    shown = backend.example.run_block("mkdir trust", {})
+    sent_and_received = backend.count("payments") + backend.count("consents") + backend.count("tppkit_inbox_entries")
+    passed = int(re.search(r"passed (\d+)  failed 0  indeterminate 0", shown)[1])
+    assert passed == sent_and_received
