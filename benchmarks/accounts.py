@@ -50,8 +50,8 @@ def paging_by_entries() -> Curve:
     pki = make_pki(at=AT, seed=1)
     with TemporaryDirectory() as folder, ExitStack() as opened:
         write_pki(pki, Path(folder) / "pki")
-        sides = {rows: reader(opened, Path(folder), pki, rows) for rows in SIZES}
-        return by_size("page of an account", sides, unit="entries", turns=TIMES, calls=CALLS)
+        sides = {rows: (reader(opened, Path(folder), pki, rows), CALLS) for rows in SIZES}
+        return by_size("page of an account", sides, unit="entries", turns=TIMES)
 
 
 def staying() -> Iterator[Line]:

@@ -86,7 +86,7 @@ def auditing_by_records() -> Curve:
             keys = [audit_segment(one, plan, work) for one in streams[:parts]]
             merge_results(streams[:parts], keys, work=work, plan_digest="")
 
-        sides = {parts * PART: partial(audit, parts) for parts in PARTS}
+        sides = {parts * PART: (partial(audit, parts), max(PARTS) // parts) for parts in PARTS}
         return by_size("audit of an archive", sides, unit="records", turns=2, clock=thread_time_ns)
 
 

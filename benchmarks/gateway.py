@@ -87,8 +87,8 @@ def searching_by_orders() -> Iterator[Curve]:
     with ExitStack() as opened:
         asks = {orders: shop(opened, orders) for orders in SIZES}
         for name, query in (("first page of a search", QUERY), ("search by reference", LOOKUP)):
-            sides = {orders: partial(ask, SEARCH, query) for orders, ask in asks.items()}
-            yield by_size(name, sides, unit="orders", turns=TIMES, calls=CALLS)
+            sides = {orders: (partial(ask, SEARCH, query), CALLS) for orders, ask in asks.items()}
+            yield by_size(name, sides, unit="orders", turns=TIMES)
 
 
 def searching_through() -> Iterator[Line]:

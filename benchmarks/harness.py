@@ -11,7 +11,6 @@ verdict is `edge`. So a line that is closer to its goal than that is not decided
 from __future__ import annotations
 
 import gc
-import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -166,15 +165,15 @@ class Curve:
 
 
 def by_size(
-    name: str, sides: Mapping[int, Subject], *, unit: str, turns: int, calls: int = 1, clock: Clock = perf_counter_ns
+    name: str, sides: Mapping[int, tuple[Subject, int]], *, unit: str, turns: int, clock: Clock = perf_counter_ns
 ) -> Curve:
-    """Take the best call at each size; the sizes take turns of a few calls, so that all of them see the same machine."""
-    best = dict.fromkeys(sides, math.inf)
+    """Take the median call at each size; the sizes take turns of so many calls, so that all of them see the same machine."""
+    taken: dict[int, list[float]] = {size: [] for size in sorted(sides)}
     for _ in range(turns):
-        for size, side in sides.items():
-            best[size] = min(best[size], *(seconds(side, 1, clock) for _ in range(calls)))
-    least = best[min(sides)]
-    return Curve(name, unit, tuple((size, round(best[size] / least, 3)) for size in sorted(sides)))
+        for size, (side, calls) in sides.items():
+            taken[size] += [seconds(side, 1, clock) for _ in range(calls)]
+    least, *_ = medians = [statistics.median(each) for each in taken.values()]
+    return Curve(name, unit, tuple((size, round(one / least, 3)) for size, one in zip(taken, medians, strict=True)))
 
 
 def calls_in_block(subject: Subject, clock: Clock) -> int:

@@ -49,13 +49,13 @@ A goal that is missed stays, and has its reason.
 SIZES = """
 ## Cost against size
 
-How much longer a call takes when there is more: the best of several calls at each size, divided by that at the smallest size. Measured on
-{day} on the same machine, while other programs ran.
+How much longer a call takes when there is more: the median of several calls at each size, divided by that at the smallest size. Measured
+on {day} on the same machine, while other programs ran.
 
 ![{alternative}](performance.svg)
 
 A call at the sandbox hardly depends on the length of its tables, because it finds its rows by an index. An audit reads every record, so it
-takes ten times as long for ten times as many. The memory that it needs does not grow with them.
+takes about ten times as long for ten times as many. The memory that it needs does not grow with them.
 
 | what | size | ratio |
 |---|---|---|"""
@@ -147,12 +147,12 @@ def alternative(curves: Sequence[Mapping[str, Any]]) -> str:
 
 # The plot
 
-WIDTH, HEIGHT = 720, 380
-LEFT, RIGHT, TOP, BOTTOM = 56, 440, 24, 320  # of the field
+WIDTH, HEIGHT = 480, 448
+LEFT, RIGHT, TOP, BOTTOM = 44, 440, 32, 260  # of the field
 DECADES_X, DECADES_Y = (3, 6), (-0.3, 2.3)  # powers of ten at the edges of the field
 SHAPES = ("circle", "square", "diamond", "triangle", "cross")  # so that nothing depends on colours
 STYLE = """
-text { font: 13px sans-serif; fill: #333 } .b { fill: #fff } .g { stroke: #ddd } .s { fill: #666 }
+text { font: 14px sans-serif; fill: #333 } .b { fill: #fff } .g { stroke: #ddd } .s { fill: #666 }
 .c0 { color: #b4480a } .c1 { color: #2268a8 } .c2 { color: #1b7a50 } .c3 { color: #8a4ba8 } .c4 { color: #555 }
 @media (prefers-color-scheme: dark) {
 text { fill: #ddd } .b { fill: #1a1c1e } .g { stroke: #3a3d40 } .s { fill: #aaa }
@@ -161,7 +161,7 @@ text { fill: #ddd } .b { fill: #1a1c1e } .g { stroke: #3a3d40 } .s { fill: #aaa 
 
 
 def plot() -> Iterator[str]:
-    """Cost against size, both on logarithmic scales; a legend at the right says what each line ends at."""
+    """Cost against size, both on logarithmic scales; a legend below says what each line ends at."""
     curves = results()["sizes"]["curves"]
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img">'
     yield f"<title>{escape(alternative(curves))}</title>\n<style>{STYLE}\n</style>"
@@ -173,16 +173,16 @@ def plot() -> Iterator[str]:
         y = down(ratio)
         yield f'<path class="g" d="M{LEFT} {y}H{RIGHT}"/><text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{ratio}</text>'
     yield f'<text class="s" x="{(LEFT + RIGHT) / 2:g}" y="{BOTTOM + 44}" text-anchor="middle">records, payments, entries or orders</text>'
-    yield f'<text class="s" x="{LEFT}" y="{TOP - 8}">time of a call, relative to the smallest size</text>'
+    yield f'<text class="s" x="{LEFT}" y="{TOP - 12}">time of a call, relative to the smallest size</text>'
     for number, curve in enumerate(curves):
         points = [(across(size), down(ratio)) for size, ratio in curve["points"]]
         line, shape = " ".join(f"{x},{y}" for x, y in points), SHAPES[number]
         yield f'<g class="c{number}" fill="none" stroke="currentColor" stroke-width="1.5"><polyline points="{line}"/>'
         yield from (_mark(shape, x, y) for x, y in points)
         size, ratio = curve["points"][-1]
-        top = TOP + 24 + number * 54
-        yield f'{_mark(shape, RIGHT + 30, top - 4)}</g><text x="{RIGHT + 44}" y="{top}">{escape(curve["name"])}</text>'
-        yield f'<text class="s" x="{RIGHT + 44}" y="{top + 19}">{_number(ratio)} at {size:,} {escape(curve["unit"])}</text>'
+        top = BOTTOM + 76 + number * 24
+        yield f'{_mark(shape, LEFT, top - 5)}</g><text x="{LEFT + 16}" y="{top}">{escape(curve["name"])}:'
+        yield f'<tspan class="s">{_number(ratio)} at {size:,} {escape(curve["unit"])}</tspan></text>'
     yield "</svg>"
 
 
