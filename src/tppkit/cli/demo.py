@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 import shutil
@@ -161,6 +162,8 @@ def demo(directory: Path | None, as_json: bool) -> int:
     """Read accounts and pay at a sandbox bank, see four refusals, receive callbacks, take a card payment, and audit the archive."""
     from tppkit.sandbox import SandboxSettings, run_sandbox
 
+    # Without a handler, Python would print the log lines of the bank's refusals between the steps, which show the same.
+    logging.getLogger("tppkit").addHandler(logging.NullHandler())
     folder = _folder(directory)
     bank = run_sandbox(SandboxSettings(folder, pki=folder / "pki"))
     steps = Steps(on_stderr=as_json)
