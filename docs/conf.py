@@ -30,7 +30,7 @@ python_maximum_signature_line_length = 80
 smartquotes = False  # of `--json` it makes a dash
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["attrs_inline", "colon_fence"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "html_image"]
 
 autodoc_default_options = {
     "members": True,
