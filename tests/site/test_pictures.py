@@ -1,0 +1,64 @@
+"""The pictures of the pages are made from what the source says now, and each is shown with a text in its place."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import make_pictures
+import terminals
+from programs import needed
+
+DOCS = Path(__file__).parents[2] / "docs"
+IMAGE = re.compile(r'!\[([^\]]*)\]\(([^)]+)\)|<img src="([^"]+)" alt="([^"]*)"')
+KEPT: dict[str, str] = tomllib.loads(make_pictures.HASHES.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", make_pictures.PAGES)
+def test_a_picture_of_a_page_is_made_from_its_templates_and_texts(name):
+    assert make_pictures.PAGES[name].source() == KEPT[name], "the page has changed: run make pictures, and look at it"
+
+
+def test_another_template_gives_another_source(tmp_path, monkeypatch):
+    one = make_pictures.PAGES["approval-phone.png"]
+    (tmp_path / "sandbox").symlink_to(make_pictures.SOURCE / "sandbox")
+    monkeypatch.setattr(make_pictures, "SOURCE", tmp_path)
+    assert one.source() == KEPT["approval-phone.png"]
+    for name in ("phone.html", "order.html", "page.html"):
+        templates = tmp_path / name / "sandbox/templates"
+        templates.mkdir(parents=True)
+        for file in (make_pictures.ROOT / "src/tppkit/sandbox/templates").iterdir():
+            (templates / file.name).write_text(file.read_text() + "\n" * (file.name == name))
+        (templates.parent / "psd2").symlink_to(make_pictures.ROOT / "src/tppkit/sandbox/psd2")
+        monkeypatch.setattr(make_pictures, "SOURCE", tmp_path / name)
+        assert one.source() != KEPT["approval-phone.png"], name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", terminals.TERMINALS)
+def test_a_picture_of_a_terminal_has_what_the_command_prints(name):
+    needed("bash")
+    text = terminals.shown(name)
+    assert make_pictures.digest(text) == KEPT[name], f"run make pictures, and look at it: {text}"
+
+
+def test_each_picture_has_a_source_and_a_page_that_shows_it_with_a_text():
+    files = {path.name for path in make_pictures.PICTURES.glob("*.*")} - {make_pictures.HASHES.name}
+    assert files == {*KEPT} == {*make_pictures.PAGES, *terminals.TERMINALS}
+    shown = {}
+    for page in [DOCS.parent / "README.md", *DOCS.rglob("*.md")]:
+        for alt, address, other, its_alt in IMAGE.findall(page.read_text("utf-8")):
+            assert alt or its_alt, page
+            file = (page.parent / (address or other)).resolve()
+            shown[file.name] = file
+    assert [name for name, file in shown.items() if not file.exists()] == []
+    assert files - {*shown} == set()
+
+
+def test_no_terminal_names_this_machine_or_loads_anything():
+    for path in make_pictures.PICTURES.glob("*.svg"):
+        text = path.read_text("utf-8")
+        assert re.findall(r"/tmp|/home|@font-face|https?://(?!www\.w3\.org/|localhost:)", text) == [], path
