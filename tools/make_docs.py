@@ -24,7 +24,7 @@ from tppkit.certificates.algorithms import NEVER, policy
 from tppkit.certificates.editions import CALENDAR, NOT_FIXED
 from tppkit.certificates.rules import RULES
 from tppkit.cli.main import main as root_command
-from tppkit.codes import CODES
+from tppkit.codes import CODES, UNSTABLE
 from tppkit.protocol.assumptions import ASSUMPTIONS, Assumption
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.gateway.endpoints import EXTENSIONS, GATEWAY, VAULT
@@ -54,9 +54,12 @@ NOTES = {".md": f"<!-- {NOTE} -->\n\n", ".rst": f".. {NOTE}\n\n"}
 
 
 def codes() -> Iterator[str]:
-    """Every stable code."""
-    yield "# Codes\n\nEvery failure and finding has a stable code; messages are for people and may change."
+    """Every code."""
+    yield "# Codes\n\nEvery failure and finding has a code; messages are for people and may change."
     yield "The message of a `ConfigurationError` names what to correct, so codes that only settings cause are not listed.\n"
+    groups = ", ".join(f"`{group}.`" for group in sorted(UNSTABLE))
+    yield "Codes are stable: later versions keep each code and its meaning. Only a new major version removes one."
+    yield f"Not stable are the codes of tools for development, which begin with {groups}: they may change in any version.\n"
     yield "| code | meaning | what to do |\n|---|---|---|"
     for code, row in sorted(CODES.items()):
         yield f"| `{code}` | {_cell(row.meaning)} | {_cell(row.hint)} |"

@@ -1,4 +1,4 @@
-"""Every stable code: what it means and what to do. The rows are in `codes.toml`; a test compares them with the source."""
+"""Every code: what it means and what to do. The rows are in `codes.toml`; a test compares them with the source."""
 
 from __future__ import annotations
 
@@ -13,10 +13,16 @@ class Code(NamedTuple):
     Attributes:
         meaning: what is wrong, and why.
         hint: what to do.
+        stable: whether later versions keep the code and its meaning; otherwise it belongs to a tool for development, and may change.
     """
 
     meaning: str
     hint: str
+    stable: bool = True
+
+
+# Groups of codes that no release promises: those of the sandbox's controls, and of files of requests that `seal diagnose` reads.
+UNSTABLE = frozenset({"control", "curl", "fault", "har", "inspector", "sandbox"})
 
 
 class _Codes(Mapping[str, Code]):
@@ -28,7 +34,7 @@ class _Codes(Mapping[str, Code]):
         from importlib.resources import files
 
         rows = tomllib.loads(files("tppkit").joinpath("codes.toml").read_text("utf-8"))
-        return {code: Code(*texts) for code, texts in rows.items()}
+        return {code: Code(*texts, stable=code.partition(".")[0] not in UNSTABLE) for code, texts in rows.items()}
 
     def __getitem__(self, code: str) -> Code:
         return self._rows[code]
