@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help check demo test test-all lint bench soak docs site pictures testcerts fuzz mutate limbo crash wheels clean
+.PHONY: help check demo test test-all lint bench soak docs site pictures testcerts fuzz mutate limbo crash wheels release clean
 
 QUICK := callbacks evidence httpsig inbox protocol qr seals trust
 LEFT_OUT := $(filter-out __pycache__ $(QUICK),$(notdir $(patsubst %/,%,$(wildcard tests/*/))))
@@ -98,6 +98,10 @@ wheels: | $(BIN)/python ## Fill examples/containers/wheels for the Containerfile
 	rm -f "$(WHEELS)"/*.whl
 	$(PIP) wheel --no-deps -w "$(WHEELS)" .
 	$(PIP) download -c constraints.txt $(FOR_IMAGE) -d "$(WHEELS)" "$$(echo "$(WHEELS)"/tppkit-*.whl)[sandbox,postgres]"
+
+# RELEASE has the publisher's addresses: --url Source=ADDRESS for the metadata, --files ADDRESS for links of the README.
+release: $(VENV)/.dev ## Build what is committed into dist/, twice and the same; install, test and describe it; takes ten minutes
+	$(BIN)/python tools/release.py $(RELEASE)
 
 clean: ## Remove what the targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist site examples/containers/wheels

@@ -34,7 +34,9 @@ class _Codes(Mapping[str, Code]):
         from importlib.resources import files
 
         rows = tomllib.loads(files("tppkit").joinpath("codes.toml").read_text("utf-8"))
-        return {code: Code(*texts, stable=code.partition(".")[0] not in UNSTABLE) for code, texts in rows.items()}
+        return {
+            code: Code(meaning, hint, code.partition(".")[0] not in UNSTABLE) for code, (meaning, hint) in rows.items()
+        }
 
     def __getitem__(self, code: str) -> Code:
         return self._rows[code]

@@ -1,0 +1,309 @@
+"""Build a release into dist/ and check what a user will install; `make release` runs it.
+
+    python tools/release.py [--url NAME=ADDRESS ...] [--files ADDRESS] [--quick]
+
+It builds what is committed, twice, and compares byte for byte; needs git, and a registry to install from. The publisher gives the
+addresses of the project: `--url` for each line of the metadata, `--files` for the folder that the relative links of the README start at.
+`--quick` builds only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from packaging.metadata import Metadata
+
+import licences
+
+ROOT = Path(__file__).parents[1]
+DIST = ROOT / "dist"
+PYTHONS = ("3.11", "3.12", "3.13")
+PROMISED = "tests/stable-codes.txt"
+OWN_EXTRAS = ("all", "dev", "docs")  # `all` is installed apart, the others are for contributors
+# What the tests of the lower bounds need besides the package, and the one of them that asks for a newer library than the package.
+TEST_TOOLS = ("cryptography-vectors", "http-message-signatures", "hypothesis", "joserfc", "pytest-xdist", "signxml")
+BOUND_TESTS = ("tests/httpsig", "tests/inbox", "tests/seals", "tests/trust", "tests/protocol")
+
+
+class Failed(Exception):
+    """A release that must not go out, and why."""
+
+
+def run(*command: str | Path, cwd: Path | None = None, **variables: str) -> str:
+    """Run a command; its output, which is part of the message where it fails."""
+    env = {**os.environ, "UV_PYTHON_DOWNLOADS": "never", **variables}
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd or ROOT, env=env, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise Failed(f"{' '.join(map(str, command))[:300]}\n{(done.stdout + done.stderr)[-4000:]}")
+    return done.stdout
+
+
+def module(name: str, *arguments: str | Path, cwd: Path | None = None, **variables: str) -> str:
+    """Run a module of this environment."""
+    return run(sys.executable, "-m", name, *arguments, cwd=cwd, **variables)
+
+
+def main(arguments: list[str]) -> int:
+    """Every step in its order."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--url", action="append", default=[], metavar="NAME=ADDRESS")
+    parser.add_argument("--files", metavar="ADDRESS")
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args(arguments)
+    try:
+        require_promises()
+        with TemporaryDirectory() as folder:
+            release(
+                Path(folder),
+                urls=dict(url.split("=", 1) for url in options.url),
+                files=options.files,
+                quick=options.quick,
+            )
+    except Failed as e:
+        print(f"no release: {e}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def release(folder: Path, *, urls: Mapping[str, str], files: str | None, quick: bool) -> None:
+    """Build, check and describe."""
+    epoch = run("git", "log", "-1", "--format=%ct").strip()
+    wheel, sdist = build_twice(folder, urls=urls, files=files, epoch=epoch)
+    print(f"built twice, the same: {wheel.name}, {sdist.name}")
+    metadata = check_metadata(wheel)
+    shutil.rmtree(DIST, ignore_errors=True)
+    DIST.mkdir()
+    wheel, sdist = (Path(shutil.copy(path, DIST)) for path in (wheel, sdist))
+    if not quick:
+        pythons = {version: path for version in PYTHONS if (path := interpreter(version))}
+        print(
+            f"interpreters: {', '.join(pythons)}; not here: {', '.join(sorted(set(PYTHONS) - set(pythons))) or 'none'}",
+            flush=True,
+        )
+        extras = sorted(set(metadata.provides_extra or ()) - set(OWN_EXTRAS))
+        check_installs(folder, wheel, extras, pythons)
+        check_types(folder, wheel, pythons)
+        check_bounds(folder, wheel, extras, pythons)
+        describe(folder, wheel, str(metadata.version), epoch, pythons)
+    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(DIST.iterdir())]
+    (DIST / "SHA256SUMS").write_text("".join(sums), "utf-8")
+    print(f"{DIST}: {', '.join(sorted(path.name for path in DIST.iterdir()))}")
+
+
+def build_twice(folder: Path, *, urls: Mapping[str, str], files: str | None, epoch: str) -> tuple[Path, Path]:
+    """Build from the commit, and again from the archive of sources, in another folder and with another umask."""
+    first = folder / "commit"
+    first.mkdir()
+    run("git", "archive", "HEAD", "-o", folder / "commit.tar")
+    unpack(folder / "commit.tar", first)
+    address(first, urls, files)
+    built = build(first, folder / "first", epoch=epoch)
+    unpack(built[1], folder / "again")
+    (second,) = (folder / "again").iterdir()
+    before = os.umask(0o077)
+    try:
+        again = build(second, folder / "second", epoch=epoch)
+    finally:
+        os.umask(before)
+    for one, other in zip(built, again, strict=True):
+        if one.read_bytes() != other.read_bytes():
+            raise Failed(f"two builds of {one.name} differ")
+    return built
+
+
+def unpack(path: Path, folder: Path) -> None:
+    with tarfile.open(path) as archive:
+        archive.extractall(folder, filter="data")
+
+
+def address(tree: Path, urls: Mapping[str, str], files: str | None) -> None:
+    """Write the publisher's addresses into the metadata, and into the README's links, which an index cannot follow otherwise."""
+    if urls:
+        lines = "".join(f"{json.dumps(name)} = {json.dumps(url)}\n" for name, url in urls.items())
+        with (tree / "pyproject.toml").open("a", encoding="utf-8") as file:
+            file.write(f"\n[project.urls]\n{lines}")
+    if files:
+        readme = tree / "README.md"
+        text = re.sub(r"(!\[[^]]*\]\()(?![a-z]+:)([^)]*)\)", r"\1\2?raw=true)", readme.read_text("utf-8"))
+        readme.write_text(re.sub(r"\]\((?![a-z]+:|#)", f"]({files.rstrip('/')}/", text), "utf-8")
+
+
+def build(tree: Path, target: Path, *, epoch: str) -> tuple[Path, Path]:
+    """The wheel and the archive of sources of a tree."""
+    module("hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", target, cwd=tree, SOURCE_DATE_EPOCH=epoch)
+    (wheel,), (sdist,) = target.glob("*.whl"), target.glob("*.tar.gz")
+    return wheel, sdist
+
+
+def check_metadata(wheel: Path) -> Metadata:
+    """Validate the metadata, and find the version in the changelog."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = Metadata.from_email(archive.read(name), validate=True)
+    absent = [
+        key for key in ("summary", "description", "license_expression", "requires_python") if not getattr(metadata, key)
+    ]
+    if absent or metadata.description_content_type != "text/markdown":
+        raise Failed(f"the metadata has no {', '.join(absent) or 'Markdown'}")
+    require_dated(str(metadata.version))
+    return metadata
+
+
+def require_dated(version: str) -> None:
+    """The changelog begins with this version and its date."""
+    heading = re.search(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    if not heading or not re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", heading[1]):
+        raise Failed(f"the changelog begins with {heading and heading[1]!r}, not with {version} and its date")
+
+
+def require_promises() -> None:
+    """The list of promised codes has every stable code, and keeps what the releases before promised."""
+    promised = (ROOT / PROMISED).read_text("utf-8").split()
+    from tppkit.codes import CODES
+
+    new = sorted({code for code, row in CODES.items() if row.stable} - set(promised))
+    if new:
+        raise Failed(f"a release promises its stable codes: add to {PROMISED}, or mark as unstable: {' '.join(new)}")
+    for tag in run("git", "tag", "--list", "v*").split():
+        if gone := set(run("git", "show", f"{tag}:{PROMISED}").split()) - set(promised):
+            raise Failed(f"{tag} promised codes that are gone: {' '.join(sorted(gone))}")
+
+
+@cache
+def interpreter(version: str) -> str | None:
+    """The first interpreter of this version that runs: the command, or one of pyenv."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for candidate in (shutil.which(f"python{version}"), *sorted(pyenv.glob(f"{version}.*/bin/python"))):
+        if (
+            candidate
+            and not subprocess.run([candidate, "-c", "import venv"], capture_output=True, check=False).returncode
+        ):
+            return str(candidate)
+    return None
+
+
+def environment(python: str, folder: Path, *install: str | Path) -> Path:
+    """The interpreter of a new environment with these packages."""
+    module("uv", "venv", "--quiet", "--python", python, folder)
+    path = folder / "bin" / "python"
+    module("uv", "pip", "install", "--quiet", "--python", path, *install, cwd=folder)
+    return path
+
+
+def constrained(requirement: str) -> tuple[str, ...]:
+    return ("--constraint", str(ROOT / "constraints.txt"), requirement)
+
+
+def of_wheel(wheel: Path, *extras: str) -> str:
+    return f"tppkit[{','.join(extras)}] @ {wheel.as_uri()}" if extras else f"tppkit @ {wheel.as_uri()}"
+
+
+def check_installs(folder: Path, wheel: Path, extras: Iterable[str], pythons: Mapping[str, str]) -> None:
+    """The wheel alone, with each extra alone and with all of them, in an environment of each interpreter."""
+
+    def check(version: str, extra: str) -> str:
+        target = folder / f"{version}-{extra or 'alone'}"
+        names = (extra,) if extra else ()
+        python = environment(pythons[version], target, *constrained(of_wheel(wheel, *names)))
+        run(python, "-I", ROOT / "tools" / "extras.py", cwd=target)
+        run(target / "bin" / "tppkit", "--version", cwd=target)
+        shutil.rmtree(target)
+        return f"{version} {extra or 'alone'}"
+
+    each = [(version, extra) for version in pythons for extra in ("", *extras, "all")]
+    in_parallel(partial(check, *one) for one in each)
+    print(f"installed and used: alone, {', '.join(extras)}, all")
+
+
+def in_parallel(tasks: Iterable[Callable[[], object]]) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        for done in [threads.submit(task) for task in tasks]:
+            done.result()
+
+
+def check_types(folder: Path, wheel: Path, pythons: Mapping[str, str]) -> None:
+    """The programs of tests/typing, as a user's type checkers see them: with the installed wheel, not the sources."""
+    user = folder / "user"
+    shutil.copytree(ROOT / "tests" / "typing", user)
+    for version, python in pythons.items():
+        path = environment(python, folder / f"types-{version}", *constrained(of_wheel(wheel, "all")))
+        module(
+            "mypy",
+            "--strict",
+            "--cache-dir",
+            folder / "cache",
+            "--python-executable",
+            path,
+            *sorted(user.glob("*.py")),
+            cwd=user,
+        )
+        module("pyright", "--pythonpath", path, cwd=user)
+    print(f"types of {', '.join(sorted(path.name for path in user.glob('*.py')))}: mypy --strict and pyright")
+
+
+def check_bounds(folder: Path, wheel: Path, extras: Iterable[str], pythons: Mapping[str, str]) -> None:
+    """Quick tests with the lowest version of every library that pyproject.toml allows, and with the newest that exist today."""
+    lowest = folder / "lowest.txt"
+    named = [word for extra in extras for word in ("--extra", extra)]
+    tree = folder / "commit"
+    resolving = ("--resolution", "lowest-direct", "--python-version", min(pythons), "--no-annotate", "--no-header")
+    module("uv", "pip", "compile", "--quiet", *resolving, *named, tree / "pyproject.toml", "-o", lowest)
+    settings = tree / "pyproject.toml"  # an option of pytest 9, which the lowest version rejects
+    settings.write_text(settings.read_text("utf-8").replace("faulthandler_exit_on_timeout = true\n", ""), "utf-8")
+    for name, bounds in (("lowest", ("--constraint", str(lowest))), ("newest", ("--upgrade",))):
+        target = folder / name
+        python = environment(pythons[min(pythons)], target, *bounds, of_wheel(wheel, "all"), *TEST_TOOLS)
+        run(python, "-m", "pytest", "-q", "-x", "-m", "not slow and not shared", *BOUND_TESTS, cwd=tree)
+        print(f"quick tests with the {name} libraries")
+
+
+def describe(folder: Path, wheel: Path, version: str, epoch: str, pythons: Mapping[str, str]) -> None:
+    """A bill of materials of the required libraries and one of all extras, and a table of their licences."""
+    for name, extras in (("", ()), ("-all", ("all",))):
+        path = environment(pythons[min(pythons)], folder / f"sbom{name}", *constrained(of_wheel(wheel, *extras)))
+        target = DIST / f"tppkit-{version}{name}.cdx.json"
+        project = ("--pyproject", folder / "commit" / "pyproject.toml", "--mc-type", "library")
+        module(
+            "cyclonedx_py",
+            "environment",
+            "--output-reproducible",
+            *project,
+            path,
+            "-o",
+            target,
+            SOURCE_DATE_EPOCH=epoch,
+        )
+        bill = json.loads(target.read_text("utf-8"))
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        component = bill["metadata"]["component"]
+        component |= {
+            "version": version,
+            "purl": f"pkg:pypi/tppkit@{version}",
+            "hashes": [{"alg": "SHA-256", "content": digest}],
+        }
+        target.write_text(json.dumps(bill, indent=1, sort_keys=True) + "\n", "utf-8")
+    rows = list(licences.rows(bill))
+    if unknown := [row.name for row in rows if not row.reason]:
+        raise Failed(f"licences that are neither permissive nor named with a reason: {', '.join(unknown)}")
+    (DIST / f"tppkit-{version}-licences.md").write_text(licences.table(rows), "utf-8")
+    print(f"bills of materials, and the licences of {len(rows)} libraries")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
