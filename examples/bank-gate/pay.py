@@ -31,7 +31,7 @@ def main(url: str = "https://localhost:8443", qwac: str = "qwac") -> int:
         except RequestRefused as e:
             print("refused", e.status, e.peer_code)
             return 1
-    print("payment", initiated.payment_id, status.value)
+    print("payment", initiated.payment_id, status)
     return 0
 
 

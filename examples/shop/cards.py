@@ -8,30 +8,34 @@ from collections.abc import Mapping
 from orders import gateway
 
 from tppkit.client import VaultClient
-from tppkit.errors import FormatError
 from tppkit.protocol.gateway import AuthenticateRequest, CardRequest, CardSecret, Order
 
 vault = VaultClient(os.environ["VAULT_URL"], api_key=os.environ["API_KEY"])
+
+
+class BadCard(ValueError):
+    """What the customer entered is not a card; the message is for the customer."""
 
 
 def read_card(form: Mapping[str, str]) -> tuple[CardSecret, CardSecret, CardSecret]:
     """Return number, expiry (MMYYYY) and security code of a form.
 
     Raises:
-        FormatError: `card.form`, one has a wrong form.
+        BadCard: one has a wrong form.
     """
     number, expiry, cvc = (form.get(name, "").replace(" ", "") for name in ("number", "expiry", "cvc"))
     if not (number.isdecimal() and 12 <= len(number) <= 19 and expiry.isdecimal() and len(expiry) == 6):
-        raise FormatError("card.form", "the card number has 12 to 19 digits, the expiry date six: MMYYYY")
+        raise BadCard("the card number has 12 to 19 digits, the expiry date six: MMYYYY")
     if not (cvc.isdecimal() and len(cvc) in (3, 4)):
-        raise FormatError("card.form", "the security code has 3 or 4 digits")
+        raise BadCard("the security code has 3 or 4 digits")
     return CardSecret(number), CardSecret(expiry), CardSecret(cvc)
 
 
 def store(order: Order, number: CardSecret, expiry: CardSecret) -> str:
     """Store the card of an order in the vault, and return its token."""
     details = order.transactions[0].payment_method_details
-    assert details is not None  # orders with a card have them
+    if details is None or details.setup_token is None:
+        raise RuntimeError("the gateway created an order that takes no card")
     request = CardRequest(pan=number, expiry=expiry, setup_token=details.setup_token)
     return vault.store_card(request).card.vault_token
 

@@ -50,7 +50,7 @@ def create(reference: str, *, own_checkout: bool) -> Order | None:
             db.execute(insert(orders), row)
     except IntegrityError:
         return None
-    card = [TransactionRequest(payment_method="credit-card")] if own_checkout else None
+    card = (TransactionRequest(payment_method="credit-card"),) if own_checkout else None
     request = OrderRequest(
         currency=CURRENCY,
         amount=int(PRICE * 100),

@@ -70,7 +70,7 @@ def pay() -> AnyResponse:
         return redirect(_own_page(), 303)
     try:
         token = cards.store(order, number, expiry)
-    except TppkitError:  # nothing was charged
+    except Exception:  # nothing was charged
         orders.fail(_reference())
         raise
     try:
@@ -88,6 +88,12 @@ def status(reference: str) -> str:
     if order is None:
         abort(404)
     return render_template("order.html", order=order)
+
+
+@app.errorhandler(cards.BadCard)
+def correct(error: cards.BadCard) -> tuple[str, int]:
+    """Say what is wrong with the form."""
+    return render_template("failed.html", text=f"Please check your card: {error}."), 422
 
 
 @app.errorhandler(TppkitError)

@@ -43,7 +43,7 @@ class Example:
     def run(self, command: str, *, code: int = 0) -> str:
         """Run a command; it must exit with this code. Returns both outputs."""
         done = subprocess.run(
-            ["bash", "-ec", command], cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=60, check=False
+            ["bash", "-ec", command], cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=240, check=False
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr

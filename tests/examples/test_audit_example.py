@@ -53,8 +53,10 @@ def test_a_head_that_was_kept_elsewhere_shows_that_records_were_cut_off(tmp_path
 
 def test_wrong_arguments_and_private_keys_are_refused_before_anything_is_written(tmp_path):
     example = Example("audit", tmp_path)
-    example.run("tppkit pki create certs")
     (example.folder / "exists").mkdir()
+    (example.folder / "certs").mkdir()
+    shutil.copy(KEPT.with_name("kept-archive-root.pem"), example.folder / "certs" / "root.pem")
+    (example.folder / "certs" / "root.key").write_text("-----BEGIN EC PRIVATE KEY-----\n")
     for arguments in (
         "",
         "archive root.pem",
