@@ -43,10 +43,11 @@ test: $(VENV)/.dev ## Run the tests that need nothing but this project, within t
 test-all: $(VENV)/.dev ## Run every test: also databases, proxies and other servers, kills, whole matrices
 	$(BIN)/pytest
 
-lint: $(VENV)/.dev ## ruff, mypy --strict, pyright on tests/typing, import-linter, generated files
+lint: $(VENV)/.dev ## ruff, mypy --strict (examples too), pyright on tests/typing, import-linter, generated files
 	$(BIN)/ruff format --check src tests tools benchmarks examples fuzz docs/*.py
 	$(BIN)/ruff check src tests tools benchmarks examples fuzz docs/*.py
 	$(BIN)/mypy
+	for example in bank-gate shop tpp-backend; do $(BIN)/mypy examples/$$example || exit; done
 	$(BIN)/pyright --pythonpath $(BIN)/python tests/typing
 	$(BIN)/lint-imports
 	$(BIN)/python tools/make_testcerts.py --check
