@@ -170,6 +170,30 @@ def _machine(title: str, machine: Machine[Any, Any]) -> Iterator[str]:
     for (state, trigger), after in machine.moves.items():
         yield f"| {state} | {trigger} | {after} |"
     yield f"\nInitial: {machine.initial}. Final: {', '.join(sorted(machine.final))}.\n"
+    yield f"```mermaid\n{chr(10).join(_diagram(machine))}\n```\n"
+
+
+def _diagram(machine: Machine[Any, Any]) -> Iterator[str]:
+    """The moves as arrows; triggers that lead from one state to the same other share an arrow."""
+    arrows: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for (state, trigger), after in machine.moves.items():
+        arrows[state, after].append(trigger)
+    yield f"stateDiagram-v2\n    direction LR\n    [*] --> {_state(machine.initial)}"
+    for state in dict.fromkeys(machine.moves.values()):
+        if _state(state) != state:
+            yield f'    state "{state}" as {_state(state)}'
+    for (state, after), triggers in arrows.items():
+        if state == after:  # the text at a loop would lie on that of another arrow
+            yield f"    note left of {_state(state)}: {', '.join(triggers)} keeps it {state}"
+        else:
+            yield f"    {_state(state)} --> {_state(after)}: {', '.join(triggers)}"
+    for state in sorted(machine.final):
+        yield f"    {_state(state)} --> [*]"
+
+
+def _state(state: str) -> str:
+    """A state as Mermaid names it: a hyphen is a part of an arrow."""
+    return state.replace("-", "_")
 
 
 def rules() -> Iterator[str]:

@@ -11,6 +11,7 @@ import pytest
 import make_pictures
 import terminals
 from programs import needed
+from tppkit.protocol.psd2.payment import PAYMENT
 
 DOCS = Path(__file__).parents[2] / "docs"
 IMAGE = re.compile(r'!\[([^\]]*)\]\(([^)]+)\)|<img src="([^"]+)" alt="([^"]*)"')
@@ -62,3 +63,23 @@ def test_no_terminal_names_this_machine_or_loads_anything():
     for path in make_pictures.PICTURES.glob("*.svg"):
         text = path.read_text("utf-8")
         assert re.findall(r"/tmp|/home|@font-face|https?://(?!www\.w3\.org/|localhost:)", text) == [], path
+
+
+def test_the_rooms_are_the_layers_of_imports():
+    design = (DOCS / "explanation/design.md").read_text("utf-8")
+    levels = re.findall(r'subgraph level(\d) \["\d"\]\n +direction TB\n(.*?)\n    end', design, re.DOTALL)
+    drawn = [{name.strip() for name in names.split("\n")} for _, names in levels]
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text("utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    (layers,) = (one["layers"] for one in contracts if one["name"] == "Imports point down")
+    wanted = [{name.strip().removeprefix("tppkit.") for name in layer.split("|")} for layer in layers]
+    assert [level for level, _ in levels] == list("6543210")
+    assert drawn[:-1] == wanted[: len(drawn) - 1]
+    ground = {name for layer in wanted[len(drawn) - 1 :] for name in layer if not name.startswith("_")}
+    assert drawn[-1] == ground | {"message", 'private["modules whose name begins with _"]'}
+
+
+def test_a_state_machine_is_drawn_from_its_table():
+    page = (DOCS / "reference/psd2.md").read_text("utf-8")
+    for (state, trigger), after in PAYMENT.moves.items():
+        assert re.search(rf"^    {state} --> {after}: .*\b{trigger}\b", page, re.MULTILINE), (state, trigger)
