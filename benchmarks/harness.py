@@ -167,13 +167,13 @@ class Curve:
 def by_size(
     name: str, sides: Mapping[int, tuple[Subject, int]], *, unit: str, turns: int, clock: Clock = perf_counter_ns
 ) -> Curve:
-    """Take the median call at each size; the sizes take turns of so many calls, so that all of them see the same machine."""
+    """Take the lower quartile of the calls at each size; the sizes take turns of so many, so that all of them see the same machine."""
     taken: dict[int, list[float]] = {size: [] for size in sorted(sides)}
     for _ in range(turns):
         for size, (side, calls) in sides.items():
             taken[size] += [seconds(side, 1, clock) for _ in range(calls)]
-    least, *_ = medians = [statistics.median(each) for each in taken.values()]
-    return Curve(name, unit, tuple((size, round(one / least, 3)) for size, one in zip(taken, medians, strict=True)))
+    least, *_ = costs = [sorted(each)[len(each) // 4] for each in taken.values()]
+    return Curve(name, unit, tuple((size, round(cost / least, 3)) for size, cost in zip(taken, costs, strict=True)))
 
 
 def calls_in_block(subject: Subject, clock: Clock) -> int:

@@ -49,8 +49,8 @@ A goal that is missed stays, and has its reason.
 SIZES = """
 ## Cost against size
 
-How much longer a call takes when there is more: the median of several calls at each size, divided by that at the smallest size. Measured
-on {day} on the same machine, while other programs ran.
+How much longer a call takes when there is more: several calls at each size, in turns, of which those that something else interrupted do not
+count, divided by those at the smallest size. Measured on {day} on the same machine, while other programs ran.
 
 ![{alternative}](performance.svg)
 
