@@ -190,10 +190,12 @@ def answer(status: int, body: bytes, request: Request) -> Response:
 
 def drain(outbox: Outbox, engine: Engine, stopped: threading.Event) -> None:
     """Move committed records to the archive until the application stops, and once more then."""
-    is_last = False
+    is_last, pause_s = False, 0.5
     while not is_last:
-        is_last = stopped.wait(0.5)
+        is_last = stopped.wait(pause_s)
         try:
             outbox.drain(engine)
+            pause_s = 0.5
         except (ArchiveError, SQLAlchemyError):
             logging.exception("evidence waits in the outbox")
+            pause_s = 5

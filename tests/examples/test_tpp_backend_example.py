@@ -56,9 +56,10 @@ class Backend(NamedTuple):
         )
 
     def log_in(self, page: httpx.Client, **customer: str) -> None:
-        code = page.post("/login").json()["text"]
+        code, session = page.post("/login").json()["text"], page.cookies["__Host-session"]
         self.control("/legacy/login", {"code": code, **customer})
         wait_until(lambda: page.post("/login/finish").json()["logged_in"], "the login")
+        assert page.cookies["__Host-session"] != session  # an id that an attacker may have set is worth nothing
 
 
 @pytest.fixture(scope="module")

@@ -43,17 +43,19 @@ class Evidence:
 def main() -> None:
     """Move committed records to the archive until the process is ended, and once more then."""
     settings = Settings.from_environment(os.environ)
-    engine, stopped, is_last = make_engine(settings.database_url), threading.Event(), False
+    engine, stopped = make_engine(settings.database_url), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     with EvidenceArchive(settings.archive, stream_id=uuid4().hex) as archive:
-        outbox = Outbox(archive, MetaData())
+        outbox, is_last, pause_s = Outbox(archive, MetaData()), False, 0.5
         while not is_last:
-            is_last = stopped.wait(0.5)
+            is_last = stopped.wait(pause_s)
             try:
                 outbox.drain(engine)
+                pause_s = 0.5
             except (ArchiveError, SQLAlchemyError):  # for example before the tables are made
                 logging.exception("evidence waits in the outbox")
+                pause_s = 5
 
 
 if __name__ == "__main__":
