@@ -54,8 +54,8 @@ count, divided by those at the smallest size. Measured on {day} on the same mach
 
 ![{alternative}](performance.svg)
 
-A call at the sandbox hardly depends on the length of its tables, because it finds its rows by an index. An audit reads every record, so it
-takes about ten times as long for ten times as many. The memory that it needs does not grow with them.
+A call at the sandbox hardly depends on the length of its tables, because it finds its rows by an index. An audit reads every record, so its
+time grows with their number. The memory that it needs does not grow with them.
 
 | what | size | ratio |
 |---|---|---|"""
