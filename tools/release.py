@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
@@ -34,6 +34,7 @@ DIST = ROOT / "dist"
 PYTHONS = ("3.11", "3.12", "3.13")
 PROMISED = "tests/stable-codes.txt"
 OWN_EXTRAS = ("all", "dev", "docs")  # `all` is installed apart, the others are for contributors
+NO_WHEEL = "pyspark"  # is published as sources only, 450 MB: its wheel is built once
 # What the tests of the lower bounds need besides the package, and the one of them that asks for a newer library than the package.
 TEST_TOOLS = ("cryptography-vectors", "http-message-signatures", "hypothesis", "joserfc", "pytest-xdist", "signxml")
 BOUND_TESTS = ("tests/httpsig", "tests/inbox", "tests/seals", "tests/trust", "tests/protocol")
@@ -97,10 +98,20 @@ def release(folder: Path, *, urls: Mapping[str, str], files: str | None, quick: 
             flush=True,
         )
         extras = sorted(set(metadata.provides_extra or ()) - set(OWN_EXTRAS))
+        module(
+            "pip",
+            "wheel",
+            "--no-deps",
+            "--constraint",
+            ROOT / "constraints.txt",
+            "--wheel-dir",
+            folder / "wheels",
+            NO_WHEEL,
+        )
         check_installs(folder, wheel, extras, pythons)
-        check_types(folder, wheel, pythons)
-        check_bounds(folder, wheel, extras, pythons)
-        describe(folder, wheel, str(metadata.version), epoch, pythons)
+        check_types(folder, pythons)
+        check_bounds(folder, wheel, [extra for extra in extras if extra != "spark"], min(pythons.items()))
+        describe(folder, wheel, str(metadata.version), epoch, min(pythons))
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(DIST.iterdir())]
     (DIST / "SHA256SUMS").write_text("".join(sums), "utf-8")
     print(f"{DIST}: {', '.join(sorted(path.name for path in DIST.iterdir()))}")
@@ -202,33 +213,41 @@ def environment(python: str, folder: Path, *install: str | Path) -> Path:
     """The interpreter of a new environment with these packages."""
     module("uv", "venv", "--quiet", "--python", python, folder)
     path = folder / "bin" / "python"
-    module("uv", "pip", "install", "--quiet", "--python", path, *install, cwd=folder)
+    module(
+        "uv",
+        "pip",
+        "install",
+        "--quiet",
+        "--find-links",
+        folder.parent / "wheels",
+        "--python",
+        path,
+        *install,
+        cwd=folder,
+    )
     return path
 
 
-def constrained(requirement: str) -> tuple[str, ...]:
-    return ("--constraint", str(ROOT / "constraints.txt"), requirement)
-
-
 def of_wheel(wheel: Path, *extras: str) -> str:
-    return f"tppkit[{','.join(extras)}] @ {wheel.as_uri()}" if extras else f"tppkit @ {wheel.as_uri()}"
+    return f"tppkit[{','.join(extras)}] @ {wheel.as_uri()}"
 
 
 def check_installs(folder: Path, wheel: Path, extras: Iterable[str], pythons: Mapping[str, str]) -> None:
     """The wheel alone, with each extra alone and with all of them, in an environment of each interpreter."""
 
-    def check(version: str, extra: str) -> str:
-        target = folder / f"{version}-{extra or 'alone'}"
-        names = (extra,) if extra else ()
-        python = environment(pythons[version], target, *constrained(of_wheel(wheel, *names)))
+    def check(version: str, *extra: str) -> None:
+        target = folder / "-".join((version, *extra))
+        python = environment(
+            pythons[version], target, "--constraint", ROOT / "constraints.txt", of_wheel(wheel, *extra)
+        )
         run(python, "-I", ROOT / "tools" / "extras.py", cwd=target)
         run(target / "bin" / "tppkit", "--version", cwd=target)
-        shutil.rmtree(target)
-        return f"{version} {extra or 'alone'}"
+        print(target.name, end=" ", flush=True)
 
-    each = [(version, extra) for version in pythons for extra in ("", *extras, "all")]
-    in_parallel(partial(check, *one) for one in each)
-    print(f"installed and used: alone, {', '.join(extras)}, all")
+    in_parallel(
+        partial(check, version, *extra) for version in pythons for extra in ((), *((one,) for one in extras), ("all",))
+    )
+    print("are installed, and each extra works or is named")
 
 
 def in_parallel(tasks: Iterable[Callable[[], object]]) -> None:
@@ -237,48 +256,63 @@ def in_parallel(tasks: Iterable[Callable[[], object]]) -> None:
             done.result()
 
 
-def check_types(folder: Path, wheel: Path, pythons: Mapping[str, str]) -> None:
+def check_types(folder: Path, pythons: Iterable[str]) -> None:
     """The programs of tests/typing, as a user's type checkers see them: with the installed wheel, not the sources."""
     user = folder / "user"
     shutil.copytree(ROOT / "tests" / "typing", user)
-    for version, python in pythons.items():
-        path = environment(python, folder / f"types-{version}", *constrained(of_wheel(wheel, "all")))
+    for version in pythons:
+        python = folder / f"{version}-all" / "bin" / "python"
         module(
             "mypy",
             "--strict",
             "--cache-dir",
             folder / "cache",
             "--python-executable",
-            path,
-            *sorted(user.glob("*.py")),
+            python,
+            *user.glob("*.py"),
             cwd=user,
         )
-        module("pyright", "--pythonpath", path, cwd=user)
-    print(f"types of {', '.join(sorted(path.name for path in user.glob('*.py')))}: mypy --strict and pyright")
+        module("pyright", "--pythonpath", python, cwd=user)
+    print("mypy --strict and pyright accept the programs of tests/typing with the wheel", flush=True)
 
 
-def check_bounds(folder: Path, wheel: Path, extras: Iterable[str], pythons: Mapping[str, str]) -> None:
-    """Quick tests with the lowest version of every library that pyproject.toml allows, and with the newest that exist today."""
-    lowest = folder / "lowest.txt"
-    named = [word for extra in extras for word in ("--extra", extra)]
+def check_bounds(folder: Path, wheel: Path, extras: Sequence[str], python: tuple[str, str]) -> None:
+    """Quick tests with the lowest version of each library that pyproject.toml allows, and with the newest that there is."""
+    version, interpreter = python
     tree = folder / "commit"
-    resolving = ("--resolution", "lowest-direct", "--python-version", min(pythons), "--no-annotate", "--no-header")
-    module("uv", "pip", "compile", "--quiet", *resolving, *named, tree / "pyproject.toml", "-o", lowest)
-    settings = tree / "pyproject.toml"  # an option of pytest 9, which the lowest version rejects
-    settings.write_text(settings.read_text("utf-8").replace("faulthandler_exit_on_timeout = true\n", ""), "utf-8")
-    for name, bounds in (("lowest", ("--constraint", str(lowest))), ("newest", ("--upgrade",))):
-        target = folder / name
-        python = environment(pythons[min(pythons)], target, *bounds, of_wheel(wheel, "all"), *TEST_TOOLS)
-        run(python, "-m", "pytest", "-q", "-x", "-m", "not slow and not shared", *BOUND_TESTS, cwd=tree)
-        print(f"quick tests with the {name} libraries")
+    settings = tree / "pyproject.toml"
+    named = [word for extra in extras for word in ("--extra", extra)]
+    resolving = (
+        "--resolution",
+        "lowest-direct",
+        "--python-version",
+        version,
+        *named,
+        settings,
+        "-o",
+        folder / "lowest.txt",
+    )
+    module("uv", "pip", "compile", "--quiet", *resolving)
+    text = settings.read_text("utf-8")  # without an option of pytest 9, which the lowest version rejects
+    settings.write_text(text.replace("faulthandler_exit_on_timeout = true\n", ""), "utf-8")
+    for name, bounds in (("lowest", ("--constraint", folder / "lowest.txt")), ("newest", ("--upgrade",))):
+        path = environment(interpreter, folder / name, *bounds, of_wheel(wheel, *extras), *TEST_TOOLS)
+        run(path, "-m", "pytest", "-q", "-x", "-m", "not slow and not shared", *BOUND_TESTS, cwd=tree)
+        print(f"quick tests pass with the {name} libraries", flush=True)
 
 
-def describe(folder: Path, wheel: Path, version: str, epoch: str, pythons: Mapping[str, str]) -> None:
+def describe(folder: Path, wheel: Path, version: str, epoch: str, python: str) -> None:
     """A bill of materials of the required libraries and one of all extras, and a table of their licences."""
-    for name, extras in (("", ()), ("-all", ("all",))):
-        path = environment(pythons[min(pythons)], folder / f"sbom{name}", *constrained(of_wheel(wheel, *extras)))
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    described = {
+        "version": version,
+        "purl": f"pkg:pypi/tppkit@{version}",
+        "hashes": [{"alg": "SHA-256", "content": digest}],
+    }
+    project = ("--pyproject", folder / "commit" / "pyproject.toml", "--mc-type", "library")
+    for name in ("", "-all"):
+        path = folder / f"{python}{name}" / "bin" / "python"
         target = DIST / f"tppkit-{version}{name}.cdx.json"
-        project = ("--pyproject", folder / "commit" / "pyproject.toml", "--mc-type", "library")
         module(
             "cyclonedx_py",
             "environment",
@@ -290,13 +324,7 @@ def describe(folder: Path, wheel: Path, version: str, epoch: str, pythons: Mappi
             SOURCE_DATE_EPOCH=epoch,
         )
         bill = json.loads(target.read_text("utf-8"))
-        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-        component = bill["metadata"]["component"]
-        component |= {
-            "version": version,
-            "purl": f"pkg:pypi/tppkit@{version}",
-            "hashes": [{"alg": "SHA-256", "content": digest}],
-        }
+        bill["metadata"]["component"] |= described
         target.write_text(json.dumps(bill, indent=1, sort_keys=True) + "\n", "utf-8")
     rows = list(licences.rows(bill))
     if unknown := [row.name for row in rows if not row.reason]:
