@@ -122,7 +122,7 @@ def rounds(most: int, *, within_s: float) -> Iterator[int]:
         yield number
 
 
-def judged(name: str, ratios: Sequence[float], *, what: str, limit: float) -> Line:
+def judged(name: str, ratios: Sequence[float], *, what: str, limit: float | None) -> Line:
     """A line of ratios of times, of which the least is best."""
     return Line(name=name, limit=limit, what=what, **_spread(ratios, DRIFT))
 

@@ -30,6 +30,7 @@ from gateway import ordering, searching, searching_by_orders, searching_through
 from harness import FAR, HEADER, Line, against
 from inbox import receiving_once, receiving_over_http, remembering
 from machine import describe_machine
+from packages import importing, installing
 from rates import serving
 from reload import reloading
 from sandbox import opening, paying, paying_by_rows
@@ -57,7 +58,7 @@ def run(command: list[str]) -> None:
 
 BENCH = (
     sealing, receiving, reading, judging, trusting, admitting, diagnosing, receiving_once, receiving_over_http, serving, ordering,
-    searching, paging, opening, draining, auditing, reloading, starting,
+    searching, paging, opening, draining, auditing, reloading, starting, importing, installing,
 )  # fmt: skip
 COUNTING = (searching_through, remembering_deliveries)  # memory of long runs
 SOAK = (
