@@ -40,23 +40,10 @@ def test_every_link_leads_to_a_file():
             assert (README.parent / target).is_file(), (name, target)
 
 
-def test_every_picture_is_small_and_shown():
-    docs = README.parent / "docs"
-    shown = {
-        (page.parent / target).resolve()
-        for page in docs.rglob("*.md")
-        for target in re.findall(r"!\[[^]]+\]\(([^)#]+)", page.read_text("utf-8"))
-    }
-    files = [*(docs / "pictures").glob("*.*"), *(docs / "reference").glob("*.svg")]
-    pictures = {file: file.stat().st_size for file in files}
-    assert pictures.keys() == shown  # the site shows those of diagrams/
-    assert all(size < 150 * 1024 for size in pictures.values())
-
-
 def test_every_guide_is_short_and_begins_with_its_end_and_its_first_command():
     docs = README.parent / "docs"
     for guide in sorted([*docs.glob("how-to/*.md"), *docs.glob("tutorials/*.md")]):
-        text = guide.read_text("utf-8")
+        text = re.sub(r"!\[[^]]+\]\([^)]+\)|<img [^>]+>", "", guide.read_text("utf-8"))
         assert len(text.split()) <= 1200, guide.name
         assert "At the end" in text.split("\n\n")[1], guide.name
         assert "```" in "\n".join(text.splitlines()[:30]), guide.name

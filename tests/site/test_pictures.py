@@ -15,6 +15,7 @@ from tppkit.protocol.psd2.payment import PAYMENT
 
 DOCS = Path(__file__).parents[2] / "docs"
 IMAGE = re.compile(r'!\[([^\]]*)\]\(([^)]+)\)|<img src="([^"]+)" alt="([^"]*)"')
+MAX_BYTES = 150 * 1024
 KEPT: dict[str, str] = tomllib.loads(make_pictures.HASHES.read_text("utf-8"))
 
 
@@ -46,17 +47,17 @@ def test_a_picture_of_a_terminal_has_what_the_command_prints(name):
     assert make_pictures.digest(text) == KEPT[name], f"run make pictures, and look at it: {text}"
 
 
-def test_each_picture_has_a_source_and_a_page_that_shows_it_with_a_text():
-    files = {path.name for path in make_pictures.PICTURES.glob("*.*")} - {make_pictures.HASHES.name}
-    assert files == {*KEPT} == {*make_pictures.PAGES, *terminals.TERMINALS}
-    shown = {}
+def test_each_picture_is_small_has_a_source_and_a_page_that_shows_it_with_a_text():
+    files = {*make_pictures.PICTURES.glob("*.*")} - {make_pictures.HASHES}
+    assert {file.name for file in files} == {*KEPT} == {*make_pictures.PAGES, *terminals.TERMINALS}
+    files |= {*(DOCS / "reference").glob("*.svg")}
+    assert [file for file in files if file.stat().st_size > MAX_BYTES] == []
+    shown = set()
     for page in [DOCS.parent / "README.md", *DOCS.rglob("*.md")]:
         for alt, address, other, its_alt in IMAGE.findall(page.read_text("utf-8")):
             assert alt or its_alt, page
-            file = (page.parent / (address or other)).resolve()
-            shown[file.name] = file
-    assert [name for name, file in shown.items() if not file.exists()] == []
-    assert files - {*shown} == set()
+            shown.add((page.parent / (address or other)).resolve())
+    assert shown == files
 
 
 def test_no_terminal_names_this_machine_or_loads_anything():
