@@ -22,7 +22,7 @@ RESULTS = json.loads((BENCHMARKS / "results.json").read_text("utf-8"))
 
 # What makes the long runs short: by module, constants and their values.
 SHORT = {
-    "accounts": {"REQUESTS": 300, "SIZES": (10, 100), "TIMES": 1},
+    "accounts": {"REQUESTS": 300, "SIZES": (200, 400), "TIMES": 1},
     "evidence": {"FEW": 1, "PART": 8, "PARTS": (1, 2), "RECORDS": 64, "SEGMENTS": 3},
     "gateway": {"MANY": 100, "PAGE": 20, "SIZES": (10, 100), "TIMES": 1},
     "harness": {"LEAST_ROUNDS": 3, "LINE_S": 0, "ROUND_S": 0},
