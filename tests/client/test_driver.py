@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable
 from typing import Any, get_type_hints
 
+import httpx
 import pytest
-from http_drivers import Ask
+from http_drivers import Ask, caught
 from payments import INITIATED, PAYMENT
 from rogue_bank import Answer, as_json, http
 
@@ -107,6 +108,53 @@ def test_a_refusal_after_attempts_that_the_service_itself_refused_is_one_and_no_
         assert result.code == "answer.after-lost"
     else:
         assert result.peer_text == ("locked" if status == 503 else None)
+
+
+class _Failing(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """Ends each request with the next failure, or status."""
+
+    def __init__(self, *ends: Exception | int) -> None:
+        self._ends = iter(ends)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        end = next(self._ends)
+        if isinstance(end, Exception):
+            raise end
+        return httpx.Response(end, headers={"x-request-id": request.headers["x-request-id"]})
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return self.handle_request(request)
+
+
+REFUSED, LOST = httpx.ConnectError("Connection refused"), httpx.ReadError("reset")
+
+
+@pytest.mark.parametrize(
+    ("step", "ends", "kind", "text"),
+    [
+        ("initiate", [REFUSED] * 3, TransportError, "Connection refused; nothing was sent"),
+        ("initiate", [httpx.ConnectTimeout("")], TransportError, "(ConnectTimeout); nothing was sent"),
+        ("cancel", [httpx.PoolTimeout("")], TransportError, "(PoolTimeout); nothing was sent"),
+        ("initiate", [LOST, REFUSED, REFUSED], TransportError, "may have been carried out"),
+        ("initiate", [REFUSED, LOST, REFUSED], TransportError, "may have been carried out"),
+        ("initiate", [429, REFUSED, REFUSED], TransportError, "may have been carried out"),
+        ("cancel", [LOST], TransportError, "may have been carried out"),
+        ("cancel", [httpx.ReadTimeout("")], TransportError, "may have been carried out"),
+        ("initiate", [REFUSED, 409], RequestRefused, "409"),
+        ("initiate", [REFUSED, LOST, 409], OutcomeUnknown, "not known"),
+    ],
+)
+def test_an_error_says_that_nothing_was_sent_only_if_no_attempt_had_a_connection(
+    step, ends, kind, text, driver, identity
+):
+    http = (httpx.AsyncClient if driver.is_async else httpx.Client)(transport=_Failing(*ends))
+    sleep = driver.waiting(lambda _: None)
+    (error,) = driver.run("https://bank.example", identity, caught(STEPS[step]), http=http, sleep=sleep)
+    assert type(error) is kind
+    assert text in error.message
+    assert ("nothing was sent" in error.message) != (
+        "may have been carried out" in error.message
+    ) or kind is not TransportError
 
 
 OWN_CODE = as_json(401, {"tppMessages": [{"category": "ERROR", "code": "of 4711", "text": "no"}]})

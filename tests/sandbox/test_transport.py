@@ -37,6 +37,6 @@ def test_an_application_that_fails_after_its_answer_has_answered(caplog):
     assert "ValueError: of the test" in caplog.text
 
 
-def test_an_application_that_fails_before_its_answer_is_a_failed_connection():
-    with pytest.raises(httpx.ConnectError, match="without a whole answer"):
+def test_an_application_that_fails_before_its_answer_is_a_lost_answer():
+    with pytest.raises(httpx.RemoteProtocolError, match="without a whole answer"):
         get(failing)

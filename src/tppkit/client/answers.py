@@ -195,6 +195,8 @@ def _certificate_error(failure: BaseException) -> ssl.SSLCertVerificationError |
 
 # Errors of OpenSSL's strict checks of RFC 5280: X509_V_ERR_PATHLEN_INVALID_FOR_NON_CA to X509_V_ERR_EXTENSIONS_REQUIRE_VERSION_3.
 _STRICT = range(80, 94)
+# X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, DEPTH_ZERO_SELF_SIGNED_CERT to UNABLE_TO_VERIFY_LEAF_SIGNATURE.
+_UNKNOWN_ISSUER = (2, 18, 19, 20, 21)
 _ADVICE = {
     "HANDSHAKE_FAILURE": "the server may support none of our ciphers (in TLS 1.2 ECDHE with AES-GCM or ChaCha20), or not the kind of"
     " the client certificate's key",
@@ -215,4 +217,6 @@ def _failure_text(failure: BaseException) -> str:
             "the server's certificate or an authority of it, which may be in server_anchors, breaks RFC 5280: the bank should replace"
             " it; adjust_tls of make_client can accept it for this bank"
         )
+    if error is not None and error.verify_code in _UNKNOWN_ISSUER:
+        advice = 'pass the authority of the server as server_anchors=, for the sandbox "certs/root.pem"'
     return f"{text}; {advice}" if advice else text

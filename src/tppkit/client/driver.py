@@ -140,7 +140,7 @@ class _Client(Generic[C]):
         self, call: Call[Any], reader: _Reader = None, *, floor_s: float = 0.0, end: float = math.inf
     ) -> Generator[_Step, Any, ServerAnswer]:
         message = yield partial(self._authorize, call.row, call.message)
-        made, may_be_done = 0, False
+        made, may_be_done, may_be_sent = 0, False, False
         while True:
             made += 1
             try:
@@ -148,10 +148,13 @@ class _Client(Generic[C]):
             except TransportError as e:
                 left_s = end - self._clock()
                 pause_s = pause_before_repeat_s(call.row, made, None, floor_s, left_s) if is_passing(e) else None
+                may_be_sent |= not is_unsent(e)
                 if pause_s is None:
-                    raise TransportError(e.code, call.advised(e.message), request_id=call.request_id) from e.__cause__
-                may_be_done = not call.row.safe
+                    message = call.advised(e.message) if may_be_sent else f"{e.message}; nothing was sent"
+                    raise TransportError(e.code, message, request_id=call.request_id) from e.__cause__
+                may_be_done |= not call.row.safe and not is_unsent(e)
             except RemoteProtocolError as e:
+                may_be_sent = True
                 if not call.row.safe and not isinstance(e, OutcomeUnknown):
                     raise call.outcome_unknown(e.code, e.message) from e
                 if not call.row.safe or getattr(e, "status", None) not in PASSING:
@@ -161,6 +164,7 @@ class _Client(Generic[C]):
                 if pause_s is None:
                     raise
             else:
+                may_be_sent = True
                 pause_s = pause_before_repeat_s(call.row, made, answer, floor_s, end - self._clock())
                 if pause_s is None:
                     if may_be_done and answer.status >= 400:

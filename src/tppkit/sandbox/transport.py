@@ -95,11 +95,11 @@ class SandboxTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
             # Starlette answers 500 and raises the error again for the server, which logs it.
             _LOGGER.exception("the application failed")
             if not is_whole:
-                raise ConnectionError("the application failed without a whole answer") from e
+                raise httpx.RemoteProtocolError("the application failed without a whole answer") from e
         if connection.failure is not None:
             raise connection.failure
         if not is_whole:
-            raise ConnectionError("the answer was cut off")
+            raise httpx.RemoteProtocolError("the answer was cut off")
         body = b"" if request.method == "HEAD" else b"".join(chunks)
         return httpx.Response(status, headers=headers, content=body)
 
@@ -175,5 +175,7 @@ def _failures(request: httpx.Request) -> Iterator[None]:
         yield
     except TimeoutError as e:
         raise httpx.ReadTimeout("the sandbox did not answer in time", request=request) from e
-    except (ConnectionError, CancelledError) as e:
-        raise httpx.ConnectError(str(e) or "the sandbox was closed", request=request) from e
+    except ConnectionError as e:  # no application got the request
+        raise httpx.ConnectError(str(e), request=request) from e
+    except CancelledError as e:
+        raise httpx.ReadError("the sandbox was closed", request=request) from e
