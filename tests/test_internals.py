@@ -27,8 +27,15 @@ LIBRARIES = {
 }
 DERIVES = re.compile(rf"^(?:from|import) (?:{'|'.join(LIBRARIES)})\b(?s:.)*^ *class \w+\(", re.MULTILINE)
 PRIVATE = re.compile(r"_[a-zA-Z]\w*")
+POSSESSIVE_GROUP = re.compile(r"(?<!\()\)(?:[*+?]|\{+[0-9,]+\}+)\+")
 NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}  # documented
 HEAD = "| place | library | reason | test | upper bound |"
+
+
+def test_no_pattern_repeats_a_group_possessively():
+    """Before Python 3.11.5 such a group matches wrongly (cpython issue 106052); an atomic group says the same."""
+    assert all(POSSESSIVE_GROUP.search(text) for text in ("(?:25)++", "(?:a|b){{1,3}}+"))
+    assert [path.name for path in SOURCE.rglob("*.py") if POSSESSIVE_GROUP.search(path.read_text("utf-8"))] == []
 
 
 def test_no_module_uses_a_private_name_of_a_library():

@@ -45,8 +45,9 @@ _PAGE = re.compile(
 _DIGIT = "(?:[0-9]|%(?:25)*3[0-9])"
 _SEPARATORS = " +._\u00a0\u2007-\u2015\u202f-"  # also narrow spaces and dashes, as word processors write them
 _CARD = re.compile(
-    rf"{_DIGIT}(?:(?:[{_SEPARATORS}]|%(?:25)*(?:[02][0-9a-f]|5f))?{_DIGIT}){{11,}}+"
-    rf"(?:(?:[^0-9a-z%]|%(?:25)*(?:[02][0-9a-f]|3[a-f]|5[b-f]|7[b-e])){_DIGIT}++)*+",
+    # Atomic groups: before Python 3.11.5, a possessive quantifier behind a group matches wrongly.
+    rf"{_DIGIT}(?>(?:(?:[{_SEPARATORS}]|%(?:25)*(?:[02][0-9a-f]|5f))?{_DIGIT}){{11,}})"
+    rf"(?>(?:(?:[^0-9a-z%]|%(?:25)*(?:[02][0-9a-f]|3[a-f]|5[b-f]|7[b-e]))(?>{_DIGIT}+))*)",
     re.IGNORECASE,
 )
 _MAYBE_CARD = re.compile(f"[0-9{_SEPARATORS}]{{12}}")
@@ -65,12 +66,12 @@ _CARD_DATA = re.compile(
     "|track(?:data)?)|card(?:no|number)?|primaryaccountnumber|receiveraccountnumber"
 )
 _PUBLIC = frozenset({"keyid"})
-_EQUALS = re.compile("(?:=|%(?:25)*3d)++", re.IGNORECASE)
+_EQUALS = re.compile("(?>(?:=|%(?:25)*3d)+)", re.IGNORECASE)
 _MAX_NAME = 96  # characters before an equals sign in which the name of a parameter is looked for
 _BEFORE_NAME = re.compile(r"[\s?&;#/,\"'(]")
 _VALUE = re.compile(r"[^\s&\"'<>]+")
 _TOKEN_HOSTS = frozenset({"legacy", "legacy_live"})  # tokens are in their paths
-_LEGACY_TOKEN = re.compile("(?:[0-9a-z]|%(?:25)*(?:3[0-9]|[46][1-9a-f]|[57][0-9a])){20,}+", re.IGNORECASE)
+_LEGACY_TOKEN = re.compile("(?>(?:[0-9a-z]|%(?:25)*(?:3[0-9]|[46][1-9a-f]|[57][0-9a])){20,})", re.IGNORECASE)
 
 
 def without_secrets(text: str) -> str:

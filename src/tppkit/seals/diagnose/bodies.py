@@ -32,7 +32,7 @@ _ALGORITHMS: Mapping[str, str] = MappingProxyType({"SHA": "SHA-1"} | {name.repla
 _BOM = b"\xef\xbb\xbf"
 _COMPACT = (",", ":")
 # A text with its escapes.
-_TEXT = re.compile(r'"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*+)"')
+_TEXT = re.compile(r'"((?>(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*))"')
 _WRITTEN = re.compile(r'\\(["\\])')
 _ESCAPE_OR_SLASH = re.compile(r"\\.|/")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")

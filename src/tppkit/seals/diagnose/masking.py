@@ -20,7 +20,7 @@ _SECRET_PARAMETER = re.compile(
 _VISIBLE = re.compile(r"\S")
 # How often a text was encoded is not known, so each reading of percent escapes counts: `%25204` may be an escaped space before a 4,
 # `%254` an escaped percent sign before a 4, and `%4` no escape at all.
-_ESCAPES = (r"%(?:25)*[0-9A-Fa-f]{2}", r"%(?:25)++|%[0-9A-Fa-f]{2}", r"(?!)")
+_ESCAPES = (r"%(?:25)*[0-9A-Fa-f]{2}", r"%(?>(?:25)+)|%[0-9A-Fa-f]{2}", r"(?!)")
 
 
 class _Reading(NamedTuple):
@@ -36,8 +36,9 @@ class _Reading(NamedTuple):
 
 
 def _reading(escape: str) -> _Reading:
-    between = rf"(?:{escape}|[^0-9A-Za-z]){{1,3}}+"
-    groups = rf"(?P<groups>[0-9]++(?:{between}[0-9]++)*+)"
+    # Atomic groups: before Python 3.11.5, a possessive quantifier behind a group matches wrongly.
+    between = rf"(?>(?:{escape}|[^0-9A-Za-z]){{1,3}})"
+    groups = rf"(?P<groups>[0-9]++(?>(?:{between}[0-9]++)*))"
     return _Reading(re.compile(rf"{escape}|{groups}"), re.compile(rf"((?:{between})?)([0-9]+)"))
 
 
