@@ -27,15 +27,17 @@ FIRST = (
 
 
 def main() -> int:
-    """Build it anew, so that nothing of an earlier build is left."""
+    """Build it anew; an earlier build stays if this one fails."""
     site = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "site"
     target = site / tppkit.__version__
-    with tempfile.TemporaryDirectory() as trees:
-        shutil.rmtree(target, ignore_errors=True)
-        options = ["-q", "-W", "--keep-going", "-j", "2", "-d", trees]
-        command = [sys.executable, "-m", "sphinx", "-b", "html", *options, str(ROOT / "docs"), str(target)]
+    with tempfile.TemporaryDirectory() as built:
+        trees, pages = Path(built, "trees"), Path(built, "pages")
+        options = ["-q", "-W", "--keep-going", "-j", "2", "-d", str(trees)]
+        command = [sys.executable, "-m", "sphinx", "-b", "html", *options, str(ROOT / "docs"), str(pages)]
         if subprocess.run(command, check=False).returncode:
             return 1
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(pages, target)
     list_versions(site)
     print(f"{target}/index.html")
     return 0
