@@ -41,6 +41,6 @@ def store(order: Order, number: CardSecret, expiry: CardSecret) -> str:
 
 
 def pay(order: Order, token: str, cvc: CardSecret) -> str | None:
-    """Pay with a stored card; return the address of the issuer's question, if it has one."""
+    """Pay with a stored card; return the address of the 3-D Secure challenge, if the issuer asks for one."""
     request = AuthenticateRequest(vault_token=token, cvc=cvc)
     return gateway.authenticate(order.id, order.transactions[0].id, request).redirect_url

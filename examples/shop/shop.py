@@ -27,18 +27,21 @@ app.wsgi_app = WsgiCallbackMiddleware(app.wsgi_app, gate=gate)  # type: ignore[m
 
 
 @app.before_request
-def protect() -> None:
+def require_own_origin() -> None:
     """Refuse forms of other pages: browsers send Origin with each form. Webhooks do not come here."""
     if request.method not in ("GET", "HEAD") and request.headers.get("Origin") != orders.PUBLIC_URL:
         abort(403)
 
 
 @app.after_request
-def close(response: Response) -> Response:
+def set_security_headers(response: Response) -> Response:
     """Let no page be framed, cached, or run scripts."""
     response.headers["Content-Security-Policy"] = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"
     response.headers["Cache-Control"] = "no-store"
-    response.headers["Referrer-Policy"] = "no-referrer"
+    response.headers["Referrer-Policy"] = (
+        "same-origin"  # with no-referrer, browsers would send our own forms with Origin: null
+    )
+    response.headers["X-Content-Type-Options"] = "nosniff"
     return response
 
 
@@ -70,15 +73,18 @@ def pay() -> AnyResponse:
         return redirect(_own_page(), 303)
     try:
         token = cards.store(order, number, expiry)
-    except Exception:  # nothing was charged
+    except Exception as e:  # nothing was charged
         orders.fail(_reference())
+        if isinstance(e, (FormatError, RequestRefused)):
+            _LOG.warning("order %s: %s", order.id, e)
+            raise cards.BadCard("it was not accepted, and you have not been charged") from e
         raise
     try:
-        question = cards.pay(order, token, cvc)
+        challenge = cards.pay(order, token, cvc)
     except TppkitError as e:  # it may have been charged: the worker asks the gateway
         _LOG.warning("order %s: %s", order.id, e)
-        question = None
-    return redirect(question or _own_page(), 303)
+        challenge = None
+    return redirect(challenge or _own_page(), 303)
 
 
 @app.get("/orders/<reference>")
@@ -91,17 +97,15 @@ def status(reference: str) -> str:
 
 
 @app.errorhandler(cards.BadCard)
-def correct(error: cards.BadCard) -> tuple[str, int]:
+def bad_card(error: cards.BadCard) -> tuple[str, int]:
     """Say what is wrong with the form."""
     return render_template("failed.html", text=f"Please check your card: {error}."), 422
 
 
 @app.errorhandler(TppkitError)
-def explain(error: TppkitError) -> tuple[str, int]:
+def failed(error: TppkitError) -> tuple[str, int]:
     """Answer what went wrong without details; the log has them, and they never contain card data."""
     _LOG.warning("%s %s: %s", request.method, request.path, error)
-    if isinstance(error, (FormatError, RequestRefused)):
-        return render_template("failed.html", text="This card was not accepted. You have not been charged."), 422
     return render_template("failed.html", text="We cannot take payments right now. You have not been charged."), 503
 
 

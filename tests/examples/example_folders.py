@@ -7,12 +7,14 @@ import os
 import re
 import shlex
 import shutil
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import httpx
 from serving import process, wait_until
@@ -31,6 +33,7 @@ class Example:
         folder: the copy.
         log: what its servers wrote.
         environment: for its commands and servers.
+        control_url: of its sandbox, once this runs.
     """
 
     def __init__(self, name: str, scratch: Path) -> None:
@@ -38,6 +41,7 @@ class Example:
         shutil.copytree(EXAMPLES / name, self.folder)
         programs = os.pathsep.join([str(TPPKIT.parent), os.environ["PATH"], "/usr/sbin"])
         self.environment = {**os.environ, "PATH": programs, "TPPKIT_CONTROL_TOKEN": ""}
+        self.control_url = ""
         self._blocks = _BLOCK.findall((self.folder / "README.md").read_text())
 
     def run(self, command: str, *, code: int = 0) -> str:
@@ -100,4 +104,15 @@ class Example:
         with process([*map(str, command), *options], log=log, cwd=self.folder, env=self.environment) as started:
             wait_until(lambda: ready.exists() or started.poll() is not None, "the sandbox")
             assert started.poll() is None, log.read_text()
-            yield Addresses(**json.loads(ready.read_bytes()))
+            addresses = Addresses(**json.loads(ready.read_bytes()))
+            self.control_url = addresses.control_url
+            yield addresses
+
+    def control(self, path: str, body: Any = None) -> None:
+        """Call the control host of the sandbox."""
+        httpx.post(self.control_url + path, json=body, trust_env=False, timeout=20).raise_for_status()
+
+    def browser(self, url: str) -> httpx.Client:
+        """A browser that shows the example's own pages."""
+        context = ssl.create_default_context(cafile=self.folder / "certs" / "root.pem")
+        return httpx.Client(base_url=url, verify=context, trust_env=False, headers={"Origin": url}, timeout=20)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import ssl
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 from secrets import token_urlsafe
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import httpx
 import pytest
@@ -24,14 +24,10 @@ CARD = {"number": "4111 1111 1111 1111", "expiry": "122030", "cvc": CVC}
 
 
 class Shop(NamedTuple):
-    """The example with all its servers, the control host, and a browser."""
+    """The example with all its servers, and a browser."""
 
     example: Example
-    control_url: str
     page: httpx.Client
-
-    def control(self, path: str, body: Any = None) -> None:
-        httpx.post(self.control_url + path, json=body, trust_env=False, timeout=20).raise_for_status()
 
     def send(self, path: str, reference: str, **form: str) -> httpx.Response:
         return self.page.post(path, data={"reference": reference, **form})
@@ -47,9 +43,9 @@ class Shop(NamedTuple):
         return self.example.log.read_text().splitlines().count(f"deliver {reference}")
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory) -> Iterator[Shop]:
-    example = Example("shop", tmp_path_factory.mktemp("examples"))
+@contextmanager
+def serving_shop(scratch: Path) -> Iterator[Shop]:
+    example = Example("shop", scratch)
     example.prepare()
     port = free_port()
     with ExitStack() as stack:
@@ -59,11 +55,16 @@ def shop(tmp_path_factory) -> Iterator[Shop]:
             "PUBLIC_URL": url, "GATEWAY_URL": at.gateway_url, "VAULT_URL": at.vault_url,
         }  # fmt: skip
         stack.enter_context(example.running("gunicorn", ports={"127.0.0.1:9443": f"127.0.0.1:{port}"}))
+        page = stack.enter_context(example.browser(url))
+        example.wait_for(page)
         stack.enter_context(example.running("tppkit inbox work"))
-        context = ssl.create_default_context(cafile=example.folder / "certs" / "root.pem")
-        page = httpx.Client(base_url=url, verify=context, trust_env=False, headers={"Origin": url}, timeout=20)
-        example.wait_for(stack.enter_context(page))
-        yield Shop(example, at.control_url, page)
+        yield Shop(example, page)
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory) -> Iterator[Shop]:
+    with serving_shop(tmp_path_factory.mktemp("examples")) as served:
+        yield served
 
 
 def test_an_order_on_the_hosted_page_is_delivered_once_whatever_the_gateway_sends(shop):
@@ -73,34 +74,47 @@ def test_an_order_on_the_hosted_page_is_delivered_once_whatever_the_gateway_send
     assert "/gateway/orders/" in sent.headers["Location"]
     assert shop.send("/hosted", reference).headers["Location"] == f"/orders/{reference}"  # the same form again
     assert shop.status(reference) == "open"
-    shop.control("/faults", {"name": "duplicate", "sender": "gateway"})
-    shop.control(f"/gateway/orders/{shop.order_id(reference)}/pay", {"outcome": "approved"})
+    shop.example.control("/faults", {"name": "duplicate", "sender": "gateway"})
+    shop.example.control(f"/gateway/orders/{shop.order_id(reference)}/pay", {"outcome": "approved"})
     wait_until(lambda: shop.status(reference) == "paid", "the delivery")
-    shop.control(f"/gateway/orders/{shop.order_id(reference)}/refund", {"amount": 100})
-    shop.control("/clock/advance", {"seconds": 0})
+    shop.example.control(f"/gateway/orders/{shop.order_id(reference)}/refund", {"amount": 100})
+    shop.example.control("/clock/advance", {"seconds": 0})
     later = token_urlsafe(16)
     shop.send("/hosted", later)
-    shop.control(f"/gateway/orders/{shop.order_id(later)}/pay", {"outcome": "cancelled"})
+    shop.example.control(f"/gateway/orders/{shop.order_id(later)}/pay", {"outcome": "cancelled"})
     wait_until(lambda: shop.status(later) == "closed", "the end of the other order")
     assert (shop.delivered(reference), shop.delivered(later)) == (1, 0)
 
 
-def test_a_card_in_the_own_checkout_is_charged_once_and_kept_nowhere(shop):
+def test_a_card_in_the_own_checkout_is_charged_once_and_kept_nowhere(tmp_path):
     reference, declined, wrong = (token_urlsafe(16) for _ in range(3))
-    for _ in range(2):
-        sent = shop.send("/card", reference, **CARD)
-        assert (sent.status_code, sent.headers["Location"]) == (303, f"/orders/{reference}"), sent.text
-    wait_until(lambda: shop.status(reference) == "paid", "the delivery")
-    shop.send("/card", declined, **{**CARD, "number": DECLINED})
-    wait_until(lambda: shop.status(declined) == "closed", "the end of the declined order")
-    for form in ({"number": PAN + "1111"}, {"number": "4111-1111"}, {"expiry": "132030"}, {"cvc": PAN}):
-        answer = shop.send("/card", token_urlsafe(16), **{**CARD, **form})
-        assert (answer.status_code, "Traceback" in answer.text) == (422, False)
-    assert shop.send("/card", wrong[:-1], **CARD).status_code == 400
-    assert (shop.delivered(reference), shop.delivered(declined)) == (1, 0)
+    with serving_shop(tmp_path) as shop:
+        for _ in range(2):
+            sent = shop.send("/card", reference, **CARD)
+            assert (sent.status_code, sent.headers["Location"]) == (303, f"/orders/{reference}"), sent.text
+        wait_until(lambda: shop.status(reference) == "paid", "the delivery")
+        shop.send("/card", declined, **{**CARD, "number": DECLINED})
+        wait_until(lambda: shop.status(declined) == "closed", "the end of the declined order")
+        for form in ({"number": PAN + "1111"}, {"number": "4111-1111"}, {"expiry": "132030"}, {"cvc": PAN}):
+            answer = shop.send("/card", token_urlsafe(16), **{**CARD, **form})
+            assert (answer.status_code, "check your card" in answer.text) == (422, True)
+        assert shop.send("/card", wrong[:-1], **CARD).status_code == 400
+        assert (shop.delivered(reference), shop.delivered(declined)) == (1, 0)
     shop.example.run(" ".join(shop.example.command("tppkit pan scan")))
     files = [path for path in shop.example.folder.glob("*") if path.name not in ("sandbox", "README.md")]
     assert_no_pan(*files, shop.example.log, cards=[PAN, DECLINED, CVC])
+
+
+def test_only_the_vault_can_refuse_a_card(shop):
+    for endpoint, interface, status in (("create_order", "gateway", 503), ("store_card", "vault", 422)):
+        shop.example.control(
+            "/faults", {"name": "status-429", "interface": interface, "endpoint": endpoint, "count": 5}
+        )
+        reference = token_urlsafe(16)
+        answer = shop.send("/card", reference, **CARD)
+        httpx.delete(f"{shop.example.control_url}/faults", trust_env=False).raise_for_status()
+        assert (answer.status_code, "not accepted" in answer.text) == (status, status == 422)
+        assert shop.status(reference) == "failed"
 
 
 def test_other_pages_and_forged_webhooks_change_nothing(shop):
@@ -112,4 +126,6 @@ def test_other_pages_and_forged_webhooks_change_nothing(shop):
     assert shop.page.post(path + "x", json={}).status_code == 404
     index = shop.page.get("/")
     assert "frame-ancestors 'none'" in index.headers["Content-Security-Policy"]
+    assert index.headers["Referrer-Policy"] == "same-origin"
+    assert index.headers["X-Content-Type-Options"] == "nosniff"
     assert path not in shop.example.log.read_text()
