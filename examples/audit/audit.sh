@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Audit an archive, and fill a folder with what an auditor files.
 #   bash audit.sh ARCHIVE TRUST OUT [HEAD]
-# TRUST is a file or folder with the authorities that you trust, OUT a new folder, HEAD the file of a head that another party kept.
+# TRUST is a file or folder with the authorities that you trust, OUT a new folder, HEAD the file of a log head from before.
 # The exit code is that of `tppkit audit verify`; 2 also if OUT exists or an argument is missing.
 set -uo pipefail
 umask 077
@@ -11,7 +11,7 @@ if [ $# -lt 3 ] || [ $# -gt 4 ]; then
   exit 2
 fi
 archive=$1 trust=$2 out=$3
-if grep -rqs -- '-----BEGIN .*PRIVATE KEY' "$trust"; then
+if grep -Rqs -- '-----BEGIN .*PRIVATE KEY' "$trust"; then
   echo "$trust contains a private key, and would be filed: give the certificates only" >&2
   exit 2
 fi
@@ -21,12 +21,19 @@ if [ $# -eq 4 ] && [ ! -r "$4" ]; then
 fi
 mkdir -- "$out" || exit 2
 
-options=(--trust "$trust" --report "$out/audit.html" --failures all)
+# What the verdict rests on is copied first, and used from there.
+if ! cp -rL -- "$trust" "$out/trust"; then
+  rm -rf -- "$out"
+  exit 7
+fi
+options=(--trust "$out/trust" --report "$out/audit.html" --failures all)
 if [ $# -eq 4 ]; then
-  cp -- "$4" "$out/head.txt"
+  cp -- "$4" "$out/head.txt" || exit 2
   options+=(--expect-head "$out/head.txt")
 fi
 
+# The log head before the audit: records that arrive later are neither audited nor promised.
+tppkit audit log head -- "$archive" >"$out/head-of-today.txt" || rm -f -- "$out/head-of-today.txt"
 tppkit audit verify "${options[@]}" -- "$archive" | tee "$out/summary.txt"
 code=${PIPESTATUS[0]}
 case $code in
@@ -40,10 +47,8 @@ case $code in
   *) meaning="the audit was not carried out" ;;
 esac
 
-# What the verdict rests on: the version, the head of the log today, the authorities, and the digest of each file.
+set -e # a folder that is not complete must not look as if it were
 tppkit --version >"$out/version.txt"
-tppkit audit log head -- "$archive" >"$out/head-of-today.txt" 2>/dev/null || rm -f "$out/head-of-today.txt"
-cp -rL -- "$trust" "$out/trust" 2>/dev/null
 printf 'exit %s: %s\n' "$code" "$meaning" | tee "$out/verdict.txt"
 (cd "$out" && find . -type f ! -name SHA256SUMS -print0 | sort -z | xargs -0 sha256sum >SHA256SUMS)
 
