@@ -1,6 +1,6 @@
 """A bank's payment interface: sealed requests over mutual TLS, each with its effect and its evidence in one transaction.
 
-    uvicorn --no-proxy-headers --no-server-header --port 8000 --factory bank:make_app
+    uvicorn --no-proxy-headers --no-server-header --uds run/bank.sock --factory bank:make_app
 
 BANK_ANCHORS is the folder of the trusted authorities, BANK_DATABASE an SQLAlchemy address, BANK_ARCHIVE the folder of the evidence.
 """
@@ -103,20 +103,20 @@ def make_app() -> FastAPI:
         return Response(refusal.body, refusal.status, dict(refusal.headers))
 
     @app.exception_handler(404)
-    async def absent(request: Request, error: Exception) -> Response:
+    async def not_found(request: Request, error: Exception) -> Response:
         return await refuse(request, LocalProtocolError("endpoint.unknown", "this bank does not offer it"))
 
     return app
 
 
 def make_gate(anchors: Path, database: str) -> SealGate:
-    """Trust these authorities, one proxy on this machine, and each request id once."""
+    """Trust these authorities and the proxy at the Unix socket, and accept each request id once."""
     paths = PathVerifier(load_anchors(anchors))
     return SealGate(
         PSD2,
         qwacs=QwacPolicy(paths),
         seals=SealPolicy(paths),
-        trusted_proxies=[TrustedProxy("127.0.0.1", form=ProxyForm.NGINX, forwarded_for=True)],
+        trusted_proxies=[TrustedProxy("unix", form=ProxyForm.NGINX, forwarded_for=True)],
         address_is_raw=True,  # uvicorn --no-proxy-headers
         replay=ReplayGuard(TableReplayStore(database)),
     )

@@ -37,13 +37,14 @@ def bank(tmp_path_factory) -> Iterator[tuple[Example, str]]:
     program("nginx", "nginx-light")
     example = Example("bank-gate", tmp_path_factory.mktemp("examples"))
     example.prepare()
-    https, http = free_port(), free_port()
+    https, socket = free_port(), example.folder / "run" / "bank.sock"
     config = example.folder / "nginx.conf"
     user = "user root;\n" if os.geteuid() == 0 else ""  # pytest's folders are closed to others
-    config.write_text(user + config.read_text().replace("8443", str(https)).replace("8000", str(http)))
+    config.write_text(user + config.read_text().replace("8443", str(https)))
     example.environment |= dict(word.split("=") for word in example.command("export")[1:])
-    with example.running("uvicorn", ports={"8000": str(http)}), example.running("nginx"):
-        wait_until(lambda: listens(http) and listens(https), "the bank")
+    with example.running("uvicorn"), example.running("nginx"):
+        wait_until(lambda: socket.exists() and listens(https), "the bank")
+        assert socket.parent.stat().st_mode & 0o077 == 0
         yield example, f"https://localhost:{https}"
 
 
