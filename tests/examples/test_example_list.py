@@ -18,7 +18,7 @@ def test_every_folder_and_file_is_listed():
     listed = (EXAMPLES / "README.md").read_text()
     names = [path.name for path in EXAMPLES.iterdir() if path.suffix == ".py" or (path / "README.md").exists()]
     assert len(names) > len(ALONE) > 3
-    assert [name for name in names if name not in listed] == []
+    assert [name for name in names if f"`{name}`" not in listed] == []
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -30,7 +30,6 @@ def test_an_example_has_what_its_reader_needs(name):
     assert Path(__file__).with_name(f"test_{name.replace('-', '_')}_example.py").exists()
     requirements = (EXAMPLES / name / "requirements.txt").read_text()
     assert set(re.search(r"^tppkit\[(.*)\]$", requirements, re.MULTILINE)[1].split(",")) <= set(EXTRAS)
-    assert "http" not in requirements
 
 
 @pytest.mark.parametrize("page", sorted(EXAMPLES.glob("**/README.md")), ids=lambda page: page.parent.name)
