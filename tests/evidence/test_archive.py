@@ -15,7 +15,7 @@ import pytest
 from audits import audit_of
 
 from refusals import refused
-from tppkit.errors import ArchiveError, FormatError
+from tppkit.errors import ArchiveError, ConfigurationError, FormatError
 from tppkit.evidence import EvidenceArchive, EvidenceRecord, audit_archive, make_record
 from tppkit.evidence.archive import read_lines
 from tppkit.evidence.columns import MAX_LINE_BYTES
@@ -47,6 +47,13 @@ def test_the_stream_continues_and_keeps_its_certificates_and_mode_when_the_archi
     assert {record.stream_id for record in kept} == {STREAM}
     assert {path.name: path.stat().st_mtime_ns for path in (filled / "certs").iterdir()} == before
     assert mode(filled / "records.jsonl") == 0o640
+
+
+@pytest.mark.parametrize("stream", ["new-bank", "", "5A" * 16, STREAM + "\n"])
+def test_a_stream_id_whose_records_could_not_be_read_is_refused_before_anything_is_written(tmp_path, stream):
+    with refused(ConfigurationError, "archive.stream-id", match="32 lower-case hexadecimal digits"):
+        EvidenceArchive(tmp_path / "archive", stream_id=stream)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_batch_is_placed_as_its_records_one_by_one(tmp_path, make_verified):
@@ -93,10 +100,8 @@ def test_a_second_writer_in_this_or_another_process_is_refused(filled):
     assert done.stdout == "archive.locked\n"
 
 
-def test_an_archive_that_is_closed_or_has_a_stream_id_of_another_form_keeps_nothing(tmp_path, make_verified):
+def test_a_closed_archive_keeps_nothing(tmp_path, make_verified):
     record = make_record(make_verified(0))
-    with EvidenceArchive(tmp_path, stream_id="5a5a5a5a-5a5a") as archive, pytest.raises(FormatError):
-        archive.append(record)
     closed = EvidenceArchive(tmp_path, stream_id=STREAM)
     closed.close()
     with refused(ArchiveError, "archive.unusable"):

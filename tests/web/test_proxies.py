@@ -282,7 +282,20 @@ def test_a_certificate_of_any_usual_name_is_reported(name, pki):
     assert found.ignored == (name.lower(),)
 
 
-@pytest.mark.parametrize("networks", [(5,), (b"1234",), (), ("example.com",), ("10.0.0.1/8",), ("10.0.0.0/33",)])
+@pytest.mark.parametrize(
+    "networks",
+    [
+        (5,),
+        (b"1234",),
+        (),
+        ("example.com",),
+        ("10.0.0.1/8",),
+        ("10.0.0.0/33",),
+        ("0.0.0.0/0",),
+        ("10.0.0.5", "::/0"),
+        ("::ffff:0:0/96",),
+    ],
+)
 def test_what_is_not_a_network_cannot_be_trusted(networks):
     with refused(ConfigurationError, "proxy.network"):
         TrustedProxy(*networks, form=ProxyForm.NGINX)

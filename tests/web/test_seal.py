@@ -176,6 +176,12 @@ def test_a_body_is_read_no_further_than_its_limit_which_is_not_below_nothing(
         door(max_body_bytes=-1)
 
 
+@pytest.mark.parametrize(("name", "kind"), [("qwacs", "QwacPolicy"), ("seals", "SealPolicy")])
+def test_a_gate_names_the_policy_that_it_needs_if_it_is_given_something_else(make_gate, paths, name, kind):
+    with refused(ConfigurationError, "web.setting", match=f"{name} is a PathVerifier: give {kind}"):
+        make_gate(**{name: paths})
+
+
 def test_empty_pieces_of_a_body_are_not_held(make_gate, good, pki):
     _, pending = make_gate().enter(AsgiSource(scope_of(good, pki.qwac)))
     tracemalloc.start()

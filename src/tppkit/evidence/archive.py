@@ -24,6 +24,7 @@ from threading import Lock
 from typing import BinaryIO, Self
 from weakref import finalize
 
+from tppkit._encoding import shown
 from tppkit._files import (
     PRIVATE,
     FilePath,
@@ -35,7 +36,7 @@ from tppkit._files import (
 )
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
-from tppkit.evidence.columns import MAX_LINE_BYTES
+from tppkit.evidence.columns import MAX_LINE_BYTES, read_stream_id
 from tppkit.evidence.files import KeptFiles, private, sync
 from tppkit.evidence.manifest import list_manifests, read_manifest
 from tppkit.evidence.record import FIRST_PREVIOUS, EvidenceRecord
@@ -54,9 +55,10 @@ class EvidenceArchive:
 
     Args:
         folder: the archive; created if absent.
-        stream_id: 32 hexadecimal digits for a new stream; an existing stream keeps its id.
+        stream_id: 32 lower-case hexadecimal digits for a new stream; an existing stream keeps its id.
 
     Raises:
+        ConfigurationError: `archive.stream-id`, `stream_id` has another form.
         ArchiveError: `archive.locked`, `archive.unusable`; `archive.damaged`, its last complete line is not a record.
 
     Attributes:
@@ -64,6 +66,11 @@ class EvidenceArchive:
     """
 
     def __init__(self, folder: FilePath, *, stream_id: str) -> None:
+        try:
+            read_stream_id("stream_id", stream_id)
+        except FormatError:  # every record would be unreadable
+            message = f"stream_id {shown(str(stream_id))} is not 32 lower-case hexadecimal digits, as uuid4().hex is"
+            raise ConfigurationError("archive.stream-id", message) from None
         self.folder = folder = as_path(folder)
         self._one_at_a_time = Lock()
         self._process = os.getpid()

@@ -56,7 +56,7 @@ def _hex(length: int) -> Callable[[str, Any], str]:
     return read
 
 
-_HEX_32, _HEX_128 = _hex(32), _hex(128)
+read_stream_id, _HEX_128 = _hex(32), _hex(128)
 read_hash = _hex(64)
 
 
@@ -70,7 +70,7 @@ def _malformed(name: str) -> FormatError:
 
 # column: (Python type on the line, whether None is allowed, parser or None)
 FORMS: Mapping[str, tuple[type, bool, Callable[[str, Any], Any] | None]] = MappingProxyType({
-    "v": (int, False, _read_number), "kind": (int, False, _read_number), "stream_id": (str, False, _HEX_32),
+    "v": (int, False, _read_number), "kind": (int, False, _read_number), "stream_id": (str, False, read_stream_id),
     "seq": (int, False, _read_number), "previous": (str, False, read_hash), "received_at": (str, False, _read_time),
     "clock_source": (str, False, None),
     "session_id": (str, True, None), "x_request_id": (str, False, None), "payment_ref": (str, True, None),

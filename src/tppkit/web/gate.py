@@ -72,9 +72,9 @@ class SealGate:
             the application looks request ids up itself. The middlewares do so with `replay`, and need no permission.
 
     Raises:
-        ConfigurationError: `replay.no-request-id`, a seal of this profile may cover no request id; `web.setting`, `max_body_bytes` is
-            negative, `mount` is malformed, or a seal outlives the window of `replay`; `seal.for-answers`, the profile of `answers` seals
-            requests; `callback.function`, `count` is a coroutine function.
+        ConfigurationError: `replay.no-request-id`, a seal of this profile may cover no request id; `web.setting`, `qwacs` or `seals` is
+            no such policy, `max_body_bytes` is negative, `mount` is malformed, or a seal outlives the window of `replay`;
+            `seal.for-answers`, the profile of `answers` seals requests; `callback.function`, `count` is a coroutine function.
 
     Example:
         gate = SealGate(PSD2, qwacs=QwacPolicy(paths), seals=SealPolicy(paths))
@@ -99,6 +99,10 @@ class SealGate:
         count: Count | None = None,
     ) -> None:
         require_run(awaited=False, count=count)
+        for name, value, kind in (("qwacs", qwacs, QwacPolicy), ("seals", seals, SealPolicy)):
+            if not isinstance(value, kind):
+                message = f"{name} is a {type(value).__name__}: give {kind.__name__}(...)"
+                raise ConfigurationError("web.setting", message)
         if max_body_bytes < 0:
             raise ConfigurationError("web.setting", f"max_body_bytes is {max_body_bytes}")
         if mount and (not mount.startswith("/") or mount.endswith("/") or not mount.isascii()):

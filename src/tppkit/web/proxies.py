@@ -73,7 +73,7 @@ class TrustedProxy:
 
     Args:
         networks: its addresses as the application sees the connection, for example `10.0.0.0/28`; `unix` for a server that
-            listens on a Unix socket only.
+            listens on a Unix socket only. Whoever can connect from them can claim any certificate.
         form: the format of the certificate.
         header: the header; by default the usual one of the format.
         http2: it speaks HTTP/2 with the server, and lets no client upgrade a connection to HTTP/2 (h2c). Without it, requests by HTTP/2
@@ -106,6 +106,9 @@ class TrustedProxy:
             raise ConfigurationError("proxy.network", f"the network of a trusted proxy is malformed: {e}") from e
         if not networks:
             raise ConfigurationError("proxy.network", "a trusted proxy has no network")
+        if everyone := [network for network in self._networks if not network.prefixlen]:
+            message = f"{everyone[0]} contains every address, so whoever connects could claim any certificate: name the proxy's own"
+            raise ConfigurationError("proxy.network", message)
 
     def forwards(self, source: Source) -> bool:
         """Whether the proxy wrote the headers of a request."""
