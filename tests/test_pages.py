@@ -408,6 +408,8 @@ def test_every_line_of_the_guide_for_production_does_what_it_says(machine, run, 
         for command in re.split(r"^ *\$ ", block, flags=re.MULTILINE)[1:]:
             if not command.startswith("nginx"):  # the soak reads nginx again
                 shell(machine.here(command))
+    started = "from starlette.testclient import TestClient\nwith TestClient(make_bank()) as client:\n    print(client.get('/').status_code)"
+    assert run(*map(machine.here, blocks("verify-requests", "python")), started).splitlines()[-1] == "401"
     reloader.check()
     assert "Identity: reloaded" in (var / "reload.log").read_text()
 
