@@ -134,6 +134,22 @@ def test_an_archive_that_cannot_be_read_is_not_called_empty(tmp_path, fill, tppk
         assert (result.exit_code, result.json["error"]["code"]) == (5, "archive.unreadable")
 
 
+def test_a_folder_that_is_no_archive_is_said_to_be_none_with_the_archives_in_it(fill, tppkit):
+    fill(1)
+    result = tppkit("audit", "verify", ".", "--trust", "trust.pem")
+    assert result.exit_code == 5
+    assert (
+        '. is not an archive: it has no records.jsonl; archives in it: "archive" [archive.unreadable]' in result.stderr
+    )
+    assert "revocation" not in result.stdout
+
+
+def test_one_record_is_not_several(fill, tppkit):
+    (leaf,) = fill(1)
+    assert f"head of archive: 1 record, leaf {leaf}\n" in tppkit(*AUDIT).stdout
+    assert "\nhead: 1 record, leaf" in tppkit("audit", "log", "verify", "archive").stdout
+
+
 def test_a_forged_list_beside_a_good_one_is_counted(tmp_path, pki, fill, tppkit):
     fill(2)
     write_pki(pki, tmp_path / "pki")

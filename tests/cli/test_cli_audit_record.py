@@ -52,7 +52,9 @@ def archive(tmp_path: Path, pki: Pki, seal: Seal, paths: PathVerifier) -> Path:
 def test_a_record_is_shown_with_its_checks_and_its_place(tppkit):
     text = tppkit("audit", "show", "archive", "p1", *TRUST)
     assert text.exit_code == 0
-    assert text.stdout.startswith("record 1: holds\nreceived 2026-06-01T12:00:00Z")
+    assert text.stdout.startswith(
+        "record 1: holds\nreceived 2026-06-01T12:00:00Z (clock: system)\n"
+    )  # no connection is known
     for line in ("  POST /psd2/v1/consents", '  {"n":1}', "answered 201", "  head    2 records, root "):
         assert line in text.stdout
     assert text.stdout.count(" holds        ") == 7
@@ -92,6 +94,7 @@ def test_without_trust_material_nothing_is_claimed_about_certificates(tppkit):
         "not checked",
         "trust.no-anchors",
     )
+    assert tppkit("audit", "show", "archive", "0").stderr == "no trust material: give --trust or --trusted-lists\n"
     assert tppkit("audit", "show", "archive", "0", "--trust", "absent.pem").exit_code == 7
 
 

@@ -528,6 +528,7 @@ def test_an_archive_is_checked_at_its_end(doctor, tppkit, tmp_path, bank_pki):
         (lines[:2] + lines[3:], "log.gap"),
         ([*lines[:4], lines[4].replace(b"consents", b"payments")], "record.leaf"),
         ([*lines, lines[4][:40]], "incomplete"),
+        ([b"{}\n"], f"no line at the end of {folder} is a record: "),
     ):
         (folder / "records.jsonl").write_bytes(b"".join(changed))
         status, message, _ = doctor("--archive", folder)["archive"]

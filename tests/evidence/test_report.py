@@ -11,7 +11,7 @@ import pytest
 
 from refusals import refused
 from tppkit.errors import ConfigurationError
-from tppkit.evidence import AuditPlan, EvidenceRecord, audit_archives
+from tppkit.evidence import AuditPlan, EvidenceRecord, Head, audit_archives
 from tppkit.evidence.log import check_log
 from tppkit.evidence.runner import COLUMNS
 
@@ -89,6 +89,8 @@ def test_what_a_peer_chose_is_neither_markup_nor_a_formula(report_of, filled):
 def test_a_report_says_what_is_proven_for_how_long_and_how_to_repeat_it(report_of, filled):
     page, value, _ = report_of(heads=["ab" * 32])
     assert value["command"] == f"tppkit audit verify {filled} --expect-head {'ab' * 32}"
+    _, value, _ = report_of(heads=[Head("5a" * 16, 3, "ab" * 32, "cd" * 32)])
+    assert value["command"].endswith("--expect-head 'FILE WITH THE HEAD OF 3 RECORDS'")  # no name that might exist
     assert (value["clocks"], value["ends"]) == ({"system": 3}, [{"day": None, "records": 3}])
     for words in (
         "<h2>6. eIDAS Article 32a", "No trusted lists were given, so it is not shown", "3 have a signature that",

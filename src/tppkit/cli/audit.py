@@ -28,6 +28,7 @@ from tppkit.cli.output import (
     Raw,
     Result,
     colored,
+    counted,
     failure,
     json_option,
     parsed,
@@ -37,7 +38,7 @@ from tppkit.cli.output import (
     say_error,
     text_of,
 )
-from tppkit.cli.trust_options import NOT_ASKED, TrustFiles, organization_options, trust_options
+from tppkit.cli.trust_options import NO_TRUST, NOT_ASKED, TrustFiles, organization_options, trust_options
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError, Severity, TransportError, VerificationError
 from tppkit.evidence import AuditPlan, AuditResult, Head, audit_archives, parse_head
 from tppkit.evidence.archive import closed_parts
@@ -195,7 +196,7 @@ def verify(
     try:
         material = trust.load(at)
         if not material.has_anchors:
-            raise ConfigurationError("trust.no-anchors", "no trust material: give --trust or --trusted-lists")
+            raise ConfigurationError("trust.no-anchors", NO_TRUST)
     except (ConfigurationError, FormatError, VerificationError) as e:
         return failure(e, _NO_TRUST)
     processes = workers or len(os.sched_getaffinity(0))
@@ -247,9 +248,10 @@ def _result_object(
 def _lines(shown: dict[str, Any], result: AuditResult, has_heads: bool) -> Iterator[str]:
     names = ("records", "passed", "failed", "indeterminate", "unreadable", "inconsistent")
     yield Raw(colored("  ".join(f"{name} {shown[name]}" for name in names), holds=result.exit_code == 0))
-    if "revocation" in shown["not_checked"]:
+    if "revocation" in shown["not_checked"] and result.records:
         without = shown["without_revocation"]
-        yield f"revocation{'' if without == result.records else f' of {without} records'}: {NOT_ASKED}"
+        of = "" if without == result.records else f" of {counted(without, 'record')}"
+        yield f"revocation{of}: {NOT_ASKED}"
     if not has_heads:
         yield "end of the log: not known whether records were cut off; give --expect-head"
     open_stamps = [stamp for stamp in result.stamps if stamp.status == "not-checked"]
@@ -267,7 +269,7 @@ def _lines(shown: dict[str, Any], result: AuditResult, has_heads: bool) -> Itera
         yield f"  {shown['not_listed']} more are not listed; list them with --failures all"
     yield from (f"{finding.message} [{finding.code}]" for finding in result.findings)
     for head in result.heads:
-        yield f"head of {head.archive}: {head.records} records, leaf {head.leaf}"
+        yield f"head of {head.archive}: {counted(head.records, 'record')}, leaf {head.leaf}"
 
 
 @audit.command()
@@ -292,7 +294,7 @@ def seal(archive: Path, tsa: str | None) -> Result:
         {"file": one.file, "first_seq": one.first_seq, "records": one.records, "root": one.root, "sha256": one.sha256} for one in sealed
     ]  # fmt: skip
     left = [name for _, name in closed_parts(archive)]
-    lines = [f"{one.file}: {one.records} records from {one.first_seq}" for one in sealed]
+    lines = [f"{one.file}: {counted(one.records, 'record')} from {one.first_seq}" for one in sealed]
     lines += [f"{name}: stamped by {tsa}" for name in stamped]
     lines += [f"{name} is not sealed: it does not check; run tppkit audit verify {archive}" for name in left]
     exit_code = _INCONSISTENT if left else 0 if is_stamped else _NOT_STAMPED
@@ -359,6 +361,8 @@ def log_verify(archive: Path) -> Result:
     lines += [Raw(f"  {finding.severity}: {text_of(finding.message)} [{finding.code}]") for finding in report.findings]
     if report.head is not None:
         lines.append(
-            Raw(f"head: {report.head.records} records, leaf {report.head.leaf}, root {report.head.root or 'unknown'}")
+            Raw(
+                f"head: {counted(report.head.records, 'record')}, leaf {report.head.leaf}, root {report.head.root or 'unknown'}"
+            )
         )
     return Result(shown, lines, exit_code)

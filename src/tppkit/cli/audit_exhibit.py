@@ -17,8 +17,8 @@ from tppkit._clock import format_time
 from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate, OrganizationPolicy
 from tppkit.cli.certificates import certificate_object
-from tppkit.cli.output import Raw, Result, colored, fact_lines, failure, json_option, present
-from tppkit.cli.trust_options import TrustFiles, organization_options, trust_options
+from tppkit.cli.output import Raw, Result, colored, counted, fact_lines, failure, json_option, present
+from tppkit.cli.trust_options import NO_TRUST, TrustFiles, organization_options, trust_options
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError, VerificationError
 from tppkit.evidence.exhibit import FAILS, HOLDS, Exhibit, examine, write_bundle
 from tppkit.evidence.heads import head_object
@@ -51,7 +51,10 @@ def show(archive: Path, wanted: str, trust: TrustFiles, organizations: Organizat
     ID is a sequence number from 0 of the first stream, STREAM/SEQ, an X-Request-ID, a payment id or a consent id.
     """
     found = _examine(archive, wanted, trust, organizations)
-    return found if isinstance(found, Result) else Result(_shown(found[0]), _lines(found[0]), _exit_code(found[0]))
+    if isinstance(found, Result):
+        return found
+    exhibit, material = found
+    return Result(_shown(exhibit), _lines(exhibit), _exit_code(exhibit), "" if material.has_anchors else NO_TRUST)
 
 
 @click.command()
@@ -126,7 +129,8 @@ def _lines(exhibit: Exhibit) -> Iterator[str]:
     record, verdict = exhibit.record, exhibit.verdict
     state = "holds" if verdict.code is None else f"{verdict.verdict.value} ({verdict.code})"
     yield Raw(colored(f"record {record.seq}: {state}", holds=verdict.code is None))
-    yield f"received {format_time(record.received_at)} (clock: {record.clock_source}), connection {record.session_id or 'unknown'}"
+    connection = f", connection {record.session_id}" if record.session_id else ""
+    yield f"received {format_time(record.received_at)} (clock: {record.clock_source}){connection}"
     yield f"  {record.method} {record.target}"
     own, _, asked = record.header_block.decode("latin-1").partition("\r\n\r\n")
     yield from (f"  {line}" for line in own.split("\r\n") if line)
@@ -176,5 +180,8 @@ def _place(exhibit: Exhibit) -> Iterator[str]:
         fault = exhibit.place_fault
         facts.append(("not proven", fault and f"{fault.message} [{fault.code}]"))
     else:
-        facts += [("head", f"{place.head.records} records, root {place.head.root}"), ("stamp", place.stamp or "none")]
+        facts += [
+            ("head", f"{counted(place.head.records, 'record')}, root {place.head.root}"),
+            ("stamp", place.stamp or "none"),
+        ]
     yield from fact_lines(facts)

@@ -7,7 +7,8 @@ from datetime import datetime
 from pathlib import Path
 
 from tppkit._files import regular_only
-from tppkit.cli.doctor_row import CRITICAL, OK, WARNING, Row, counted
+from tppkit.cli.doctor_row import CRITICAL, OK, WARNING, Row
+from tppkit.cli.output import counted
 from tppkit.errors import ArchiveError, Finding, Severity
 from tppkit.evidence.checks import unverified
 from tppkit.evidence.columns import MAX_LINE_BYTES
@@ -32,6 +33,8 @@ def check_archive(folder: Path, now: datetime) -> list[Row]:
     todo = f"tppkit audit log verify {folder}"
     if errors:
         found = f"{counted(len(errors), 'fault')} in the last {counted(records, 'record')} of {folder}"
+        if not records:
+            found = f"no line at the end of {folder} is a record"
         return [Row("archive", CRITICAL, f"{found}: {errors[0].message} [{errors[0].code}]: {todo}")]
     if not stream.next_seq:
         message = f"{folder} has no records: check that it is the archive of the application"

@@ -20,8 +20,8 @@ from tppkit.certificates.differences import public_key_info
 from tppkit.certificates.editions import CHROME_SERVER_ONLY
 from tppkit.certificates.pkcs12_files import certificates_of, is_pkcs12, open_pkcs12
 from tppkit.certificates.sources import MAX_SOURCE_BYTES, Source, is_der, read_sources
-from tppkit.cli.doctor_row import CRITICAL, OK, UNKNOWN, WARNING, Present, Row, Status, counted
-from tppkit.cli.output import read_input, reading
+from tppkit.cli.doctor_row import CRITICAL, OK, UNKNOWN, WARNING, Present, Row, Status
+from tppkit.cli.output import counted, read_input, reading
 from tppkit.errors import CertificateRejected, ConfigurationError, Finding, FormatError, Severity, VerificationError
 from tppkit.httpsig import load_private_key
 from tppkit.trust import Anchors, TrustMaterial, load_revocation

@@ -9,7 +9,7 @@ from threading import Thread
 from typing import NamedTuple, TypeVar
 
 from tppkit._clock import format_time
-from tppkit.cli.output import UnreadableFile, as_tppkit_error
+from tppkit.cli.output import UnreadableFile, as_tppkit_error, counted
 from tppkit.errors import TransportError, VerificationError
 
 _T = TypeVar("_T")
@@ -72,11 +72,6 @@ class Present(NamedTuple):
         if left <= warn:
             return Row(name, WARNING, f"{message}: {todo}", left.days)
         return Row(name, OK, message, left.days)
-
-
-def counted(number: int, what: str) -> str:
-    """Return a number and what it counts, in the plural unless it is one."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 class Checkup:

@@ -95,6 +95,11 @@ class Raw(str):
 Fact = tuple[str, object]
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number and what it counts, in the plural unless it is one."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 class Result(NamedTuple):
     """What a command prints, and its exit code.
 

@@ -28,6 +28,7 @@ from tppkit.trust.trusted_list.qualified_status import Listing
 
 _file = click.Path(path_type=Path)
 folder_type = click.Path(path_type=Path, exists=True, file_okay=False)
+NO_TRUST = "no trust material: give --trust or --trusted-lists"
 NOT_ASKED = "not asked; give --crl or --ocsp"
 PROFILE_HELP = f"The bank's dialect: your own TOML file, or one of {', '.join(PROFILES)}."
 

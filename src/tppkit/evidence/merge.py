@@ -15,6 +15,7 @@ from tppkit._clock import format_time, from_microseconds
 from tppkit.errors import Finding, FormatError, Severity
 from tppkit.evidence.heads import Head
 from tppkit.evidence.ledger import Ledger
+from tppkit.evidence.page import count
 from tppkit.evidence.record import FIRST_PREVIOUS
 from tppkit.evidence.results import MAX_FIRST_FAILURES, AuditResult, Totals
 from tppkit.evidence.runner import COLUMNS, open_result, read_result
@@ -313,8 +314,8 @@ def _absent_head(head: Head, ends: Iterable[_Part]) -> str:
     if not found:
         return f"the expected head is of the stream {head.stream_id}, which no archive has"
     return (
-        f"the expected head has {head.records} records of the stream {head.stream_id}, but {found[-1].segment.archive} ends"
-        f" after {found[-1].end_seq}: records were cut off the end"
+        f"the expected head has {count(head.records, 'record', 'records')} of the stream {head.stream_id}, but"
+        f" {found[-1].segment.archive} ends after {found[-1].end_seq}: records were cut off the end"
     )
 
 

@@ -162,9 +162,12 @@ def _sentence(result: AuditResult) -> tuple[str, str]:
     if not parts:
         return (
             "holds",
-            f"Every signature holds: {records:,} of {records:,} records are proven, and none is missing before the last.",
+            f"Every signature holds: {records:,} of {count(records, 'record is', 'records are')} proven,"
+            " and none is missing before the last.",
         )
-    sentence = f"{verdicts[Verdict.PASSED]:,} of {records:,} records are proven; {', '.join(parts)}."
+    sentence = (
+        f"{verdicts[Verdict.PASSED]:,} of {count(records, 'record is', 'records are')} proven; {', '.join(parts)}."
+    )
     return "open" if result.exit_code == 3 else "fails", sentence
 
 
@@ -203,7 +206,7 @@ def _scope(value: Mapping[str, Any]) -> Iterator[str]:
         if value["received_from"]
         else "without a time of receipt"
     )
-    yield f"<p>{value['records']:,} records, {text(period)}. Each was judged at {text(judged)}.</p>"
+    yield f"<p>{count(value['records'], 'record', 'records')}, {text(period)}. Each was judged at {text(judged)}.</p>"
     if any(value["chosen"].values()):
         chosen = {name: one for name, one in value["chosen"].items() if one}
         words = "; ".join(f"{name} {', '.join(one) if isinstance(one, list) else one}" for name, one in chosen.items())
@@ -221,7 +224,7 @@ def _completeness(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str
     else:
         yield "<p>The records of each log follow on from the first to the last.</p>"
     if heads := value["expected_heads"]:
-        what = ", ".join(f"{one} records" if isinstance(one, int) else f"leaf {one}" for one in heads)
+        what = ", ".join(count(one, "record", "records") if isinstance(one, int) else f"leaf {one}" for one in heads)
         differs = any(one["code"] == "log.head" for one in value["findings"])
         outcome = "do not all match, see above." if differs else "match."
         yield f"<p>The heads that another party keeps ({text(what)}) {outcome}</p>"

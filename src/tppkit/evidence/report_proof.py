@@ -167,6 +167,10 @@ def _repeat(value: Mapping[str, Any]) -> Iterator[str]:
     yield "</table>"
 
 
+def _file_of(head: Head) -> str:
+    return f"FILE WITH THE HEAD OF {count(head.records, 'RECORD', 'RECORDS')}"  # whose name the plan does not know
+
+
 def command_of(archives: Sequence[FilePath], plan: AuditPlan, heads: Sequence[str | Head]) -> str:
     """Return the command that repeats an audit."""
     words = ["tppkit", "audit", "verify", *map(str, archives)]
@@ -179,7 +183,7 @@ def command_of(archives: Sequence[FilePath], plan: AuditPlan, heads: Sequence[st
         ("--to", [format_time(plan.received_to)] if plan.received_to else []),
         ("--organisation", plan.selected),
         ("--org-scheme", plan.organizations.schemes if plan.organizations.schemes != OrganizationPolicy().schemes else ()),
-        ("--expect-head", [head if isinstance(head, str) else f"head-of-{head.records}-records.txt" for head in heads]),
+        ("--expect-head", [head if isinstance(head, str) else _file_of(head) for head in heads]),
     ]  # fmt: skip
     for option, values in given:
         for one in values:

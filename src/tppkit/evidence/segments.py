@@ -17,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from tppkit._encoding import shown
 from tppkit._files import FilePath, as_path, regular_only
 from tppkit.errors import ArchiveError, FormatError
 from tppkit.evidence.algorithms import Proof
@@ -26,6 +27,7 @@ from tppkit.evidence.table import Columns, batches
 
 STAMP = ".tsr"
 _CHUNK = 1 << 20
+_MAX_NAMED = 5
 Progress = Callable[[int], None]
 """Called with the number of records that were verified since the last call."""
 _PARQUET_END = b"PAR1"
@@ -137,11 +139,24 @@ def list_segments(archive: FilePath) -> tuple[Segment, ...]:
             for first_seq, name in parts
             if first_seq >= end  # a part that is sealed, and was not removed because of a crash
         ]
-        if names and (RECORDS in names or not found):
+        if names and RECORDS not in names and not found:
+            raise ArchiveError("archive.unreadable", _no_archive(folder, names))
+        if RECORDS in names:
             found.append(Segment(folder, RECORDS, State.OPEN, None, (folder / RECORDS).stat().st_size))
     except OSError as e:
         raise ArchiveError("archive.unreadable", f"{e.filename or folder} cannot be read: {e.strerror}") from e
     return tuple(found)
+
+
+def _no_archive(folder: Path, names: list[str]) -> str:
+    """Say that a folder is no archive, and name those in it."""
+    kept = [
+        name
+        for name in sorted(names)
+        if os.path.isfile(folder / name / RECORDS) or os.path.isdir(folder / name / SEGMENTS)
+    ]
+    inside = f"; archives in it: {', '.join(shown(name) for name in kept[:_MAX_NAMED])}" if kept else ""
+    return f"{folder} is not an archive: it has no {RECORDS}{inside}"
 
 
 def _sealed(folder: Path, path: Path) -> Segment:
