@@ -98,6 +98,8 @@ def test_failed_entries_are_listed_released_and_worked(tppkit, store):
     assert tppkit("inbox", "release", *DATABASE, "a").stdout == "released  a\n"
     again = tppkit("inbox", "release", *DATABASE, "a", "b", "--json")
     assert (again.exit_code, again.json) == (1, {"released": ["b"], "not_failed": ["a"]})
+    lost = tppkit("inbox", "work", *DATABASE, "--handler", "elsewhere:work")
+    assert (lost.exit_code, "; the current folder is /" in lost.stderr) == (2, True)
     worked = tppkit("inbox", "work", *DATABASE, "--handler", "operators:work")
     assert (worked.exit_code, worked.stdout.splitlines()) == (
         0, [

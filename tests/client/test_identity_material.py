@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from refusals import refused
 from tppkit.client import Identity
-from tppkit.errors import FormatError, TppkitError
+from tppkit.errors import ConfigurationError, FormatError, TppkitError
 from tppkit.httpsig import KeySigner
 from tppkit.seals import PROFILES
 from tppkit.testpki import Issued, Pki, certificate_pem, key_pem
@@ -293,6 +293,14 @@ def test_variables_that_cannot_be_used_are_reported(make, further, code, bank_pk
     assert all(value not in caught.value.message for name, value in further.items() if "FILE" not in name)
     if "\ud800" in further.values():
         assert next(iter(further)) in caught.value.message
+
+
+@pytest.mark.parametrize("absent", ["QWAC", "QWAC_KEY"])
+def test_an_error_names_the_variable_that_is_not_set(absent, bank_pki):
+    found = variables(in_pem(bank_pki))
+    del found[f"TPPKIT_{absent}"]
+    with refused(ConfigurationError, "identity.incomplete", match=f"neither TPPKIT_{absent} nor TPPKIT_{absent}_FILE"):
+        Identity.from_environment(found)
 
 
 @pytest.mark.parametrize("password", ["p\xe4ss".encode("latin-1"), "p\xe4ss".encode(), b"\xff\xfe"])

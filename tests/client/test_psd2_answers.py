@@ -217,6 +217,7 @@ def test_the_error_of_a_proxy_is_not_a_refusal_of_the_bank(status, ask):
     error, _ = ask(http(status, b"<html>", x_request_id=""), pay)
     assert (type(error), error.status) == (OutcomeUnknown, status)
     assert f"{status} without x-request-id" in error.message
+    assert ("does the address belong to a PSD2 interface?" in error.message) == (status == 401)
 
 
 def test_the_connection_is_closed_where_a_hook_has_read_the_answer(driver, identity, ask):

@@ -114,6 +114,18 @@ def test_an_address_may_have_a_prefix_that_is_sealed_and_a_name_or_an_ip_address
     require_seal(bank.message())
 
 
+@pytest.mark.parametrize(
+    ("prefix", "is_repeated"), [("/psd2/v1", True), ("/api/psd2", True), ("/api", False), ("/v1", False), ("", False)]
+)
+def test_a_path_that_is_not_found_shows_what_the_base_address_adds(
+    prefix, is_repeated, driver, identity, bank_pki_folder
+):
+    with rogue_bank(server_context(bank_pki_folder), http(404)) as bank:
+        (error,) = driver.run(bank.url + prefix, identity, caught(pay))
+    assert ("must not repeat" in error.message) == is_repeated
+    assert (f"sent to {prefix}/psd2/v1/payments/{{product}}" in error.message) == bool(prefix)
+
+
 def test_the_headers_of_the_interface_are_sent_once(ask):
     further = {"request_id": ID, "psu_ip_address": "192.0.2.7", "redirect_uri": "https://tpp.example/back"}
     _, bank = ask(as_json(201, INITIATED), lambda client: pay(client, **further))

@@ -64,6 +64,11 @@ def test_a_folder_without_a_server_certificate_is_refused(name, bank_pki, tmp_pa
         SandboxServer(SandboxSettings(tmp_path / "sandbox", pki=tmp_path / "pki"))
 
 
+def test_a_folder_without_a_test_pki_says_how_to_make_one(tmp_path):
+    with refused(ConfigurationError, "pki.unusable", match=f"no test PKI in {tmp_path}.* tppkit pki create {tmp_path}"):
+        SandboxServer(SandboxSettings(tmp_path / "sandbox", pki=tmp_path))
+
+
 def test_a_start_that_failed_leaves_nothing_open(bank_pki, tmp_path):
     settings = SandboxSettings(tmp_path / "sandbox", pki=tmp_path / "pki")
     write_pki(bank_pki, settings.pki or tmp_path)

@@ -38,5 +38,5 @@ def test_an_application_that_fails_after_its_answer_has_answered(caplog):
 
 
 def test_an_application_that_fails_before_its_answer_is_a_lost_answer():
-    with pytest.raises(httpx.RemoteProtocolError, match="without a whole answer"):
+    with pytest.raises(httpx.ReadError, match="without a whole answer"):
         get(failing)

@@ -285,7 +285,9 @@ def _load(name: str) -> Any:
     try:
         found = getattr(import_module(module), function)
     except (Exception, SystemExit) as e:  # the module's own code may raise any class
-        message = f"{name} cannot be loaded: {type(e).__name__}: {printable(str(e))}"
+        message = (
+            f"{name} cannot be loaded: {type(e).__name__}: {printable(str(e))}; the current folder is {Path.cwd()}"
+        )
         raise click.BadParameter(message, param_hint="--handler") from e
     if not callable(found) and not isinstance(found, Worker):
         raise click.BadParameter(

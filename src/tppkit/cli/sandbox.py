@@ -340,7 +340,7 @@ def freeze(off: bool, control_url: str) -> Result:
 
 def _clock_result(answer: Any) -> Result:
     if not isinstance(answer, dict) or "now" not in answer:
-        raise TransportError("transport.failed", "the answer is not from a sandbox's control host")
+        raise TransportError("control.no-answer", "the answer is not from a sandbox's control host")
     return Result(answer, [f"{answer['now']}{' (frozen)' if answer.get('frozen') else ''}"])
 
 
@@ -350,7 +350,7 @@ def _control_call(control_url: str, method: str, path: str, body: Any = None) ->
     Raises:
         ConfigurationError: `control.token`.
         RequestRefused: the call was refused.
-        TransportError: `transport.failed`.
+        TransportError: `control.no-answer`.
     """
     import httpx
 
@@ -362,7 +362,7 @@ def _control_call(control_url: str, method: str, path: str, body: Any = None) ->
         answer = httpx.request(method, url, json=body, headers=headers, trust_env=False, timeout=_ADVANCE_S)
         return read_control_answer(answer.status_code, answer.content, call=f"{method} {path}")
     except (httpx.HTTPError, httpx.InvalidURL, FormatError) as e:
-        raise TransportError("transport.failed", f"the sandbox's control host did not answer: {e}") from e
+        raise TransportError("control.no-answer", f"no sandbox answers at {control_url}: {e}") from e
 
 
 @sandbox.command()

@@ -313,7 +313,11 @@ class Calls:
         if echoed is not None and echoed.lower() == call.request_id.lower():
             return
         found = f"without {header}" if echoed is None else f"for the {header} {shown(echoed)}"
-        raise _not_known("answer.request-id", f"was answered {answer.status} {found}", call, answer)
+        error = _not_known("answer.request-id", f"was answered {answer.status} {found}", call, answer)
+        if echoed is None and answer.status in (401, 404):  # another interface's
+            message = f"{error.message}; does the address belong to a PSD2 interface?"
+            error = OutcomeUnknown(error.code, message, status=error.status, request_id=error.request_id)
+        raise error
 
     def sealed(self, call: Call[Any], answer: ServerAnswer, response: httpx.Response) -> ServerAnswer:
         """Verify the seal of a whole answer by the client's policy, before its body is read.
@@ -421,11 +425,22 @@ class Calls:
         if status >= 400:
             code, text = self.peer_error(call, answer)
             reason = f": {shown(text, limit=200)}" if text else ""
+            reason += _sent_path(call, self._prefix) if status == 404 else ""
             raise self.refusal_class(status, code)(
                 f"{call.name} was refused: {status} {code or 'without a code'}{reason}",
                 status=status, peer_code=code, peer_text=text, request_id=call.request_id,
             )  # fmt: skip
         raise RemoteProtocolError("answer.status", f"{call.name} was answered {status}, not {call.row.success}")
+
+
+def _sent_path(call: Call[Any], prefix: str) -> str:
+    """The path that was not found, where the base address adds to it."""
+    if not prefix:
+        return ""
+    parts = prefix.split("/")
+    is_repeated = any(call.row.path.startswith("/".join(["", *parts[n:], ""])) for n in range(1, len(parts)))
+    advice = ": the base address must not repeat the beginning of the path" if is_repeated else ""
+    return f"; sent to {prefix}{call.row.path}{advice}"
 
 
 def _not_known(code: str, reason: str, call: Call[Any], answer: ServerAnswer) -> OutcomeUnknown:

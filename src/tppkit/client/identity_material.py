@@ -312,16 +312,21 @@ def read_environment(
     """Read parts, anchors and passwords from variables, or from files that they name; an empty variable counts as absent.
 
     Raises:
-        ConfigurationError: `identity.environment`, a part is set twice or is neither PEM nor base64, or a text cannot be encoded.
+        ConfigurationError: `identity.environment`, a part is set twice or is neither PEM nor base64, or a text cannot be encoded;
+            `identity.incomplete`, the QWAC or its key is not set.
         FormatError: `file.unreadable`, `file.too-large`.
     """
     values = {name: _read_variable(environment, f"{prefix}{name}", _read_part) for name in PARTS}
+    qwac = values["QWAC"]
+    absent = "QWAC" if qwac is None else "QWAC_KEY" if values["QWAC_KEY"] is None and not is_pkcs12(qwac) else None
+    if absent is not None:
+        raise ConfigurationError("identity.incomplete", f"neither {prefix}{absent} nor {prefix}{absent}_FILE is set")
     anchors = _read_variable(environment, f"{prefix}SERVER_ANCHORS", _read_part)
-    both, qwac, qseal = (
+    both, qwac_password, qseal_password = (
         _read_variable(environment, f"{prefix}{name}", _bytes_of_text)
         for name in ("PASSWORD", "QWAC_PASSWORD", "QSEAL_PASSWORD")
     )
-    return values, anchors, Passwords(both, qwac, qseal)
+    return values, anchors, Passwords(both, qwac_password, qseal_password)
 
 
 def _read_variable(environment: Mapping[str, str], name: str, read: Callable[[str, str], bytes]) -> bytes | None:

@@ -22,7 +22,7 @@ from tppkit._clock import Clock, format_time, utc_now
 from tppkit._files import FilePath, as_path
 from tppkit._networks import is_loopback, parse_networks
 from tppkit.certificates import EidasCertificate, OrganizationPolicy
-from tppkit.errors import FormatError
+from tppkit.errors import ConfigurationError, FormatError
 from tppkit.evidence import EvidenceArchive
 from tppkit.httpsig.components import parse_origin
 from tppkit.protocol.control import parse_control_token
@@ -239,6 +239,9 @@ class SandboxHosts:
         self.pki = settings.pki or settings.directory / "pki"
         if settings.pki is None and not self.pki.exists():
             write_pki(make_pki(at=base_clock(), seal_key=seal_key_kind(settings.dialect)), self.pki)
+        if not (self.pki / "root.pem").exists():
+            message = f"there is no test PKI in {self.pki}: make one with tppkit pki create {self.pki}"
+            raise ConfigurationError("pki.unusable", message)
         anchors = load_anchors(self.pki)
         revocations = FolderRevocations(self.pki)
         trusted = Anchors(anchors.roots) if settings.roots_only else anchors

@@ -95,11 +95,11 @@ class SandboxTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
             # Starlette answers 500 and raises the error again for the server, which logs it.
             _LOGGER.exception("the application failed")
             if not is_whole:
-                raise httpx.RemoteProtocolError("the application failed without a whole answer") from e
+                raise httpx.ReadError("the application failed without a whole answer") from e
         if connection.failure is not None:
             raise connection.failure
         if not is_whole:
-            raise httpx.RemoteProtocolError("the answer was cut off")
+            raise httpx.ReadError("the answer was cut off")
         body = b"" if request.method == "HEAD" else b"".join(chunks)
         return httpx.Response(status, headers=headers, content=body)
 
