@@ -37,7 +37,7 @@ from tppkit.trust import PathVerifier, make_anchors
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 TARGET = "/psd2/v1/payments/sepa-credit-transfers"
-RECORDS, TURNS, PROCESSES = 8_192, 4, 2
+RECORDS, TURNS, PROCESSES = 8_192, 4, 2  # turns: also of a curve, with at least one audit at each size
 FEW, SEGMENTS = 4, 123  # a million records
 PART, PARTS = 1_000, (1, 10, 100)  # records of a sealed part; how many parts
 ENDPOINTS = tuple((row.method, row.path, row.role) for row in PSD2.endpoints)
@@ -86,8 +86,8 @@ def auditing_by_records() -> Curve:
             keys = [audit_segment(one, plan, work) for one in streams[:parts]]
             merge_results(streams[:parts], keys, work=work, plan_digest="")
 
-        sides = {parts * PART: (partial(audit, parts), max(PARTS) // parts) for parts in PARTS}
-        return by_size("audit of an archive", sides, unit="records", turns=1, clock=thread_time_ns)
+        sides = {parts * PART: (partial(audit, parts), max(PARTS) // parts // TURNS or 1) for parts in PARTS}
+        return by_size("audit of an archive", sides, unit="records", turns=TURNS, clock=thread_time_ns)
 
 
 def plan_of(folder: Path) -> AuditPlan:

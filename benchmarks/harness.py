@@ -2,10 +2,10 @@
 
 A line has several rounds, in which both sides take turns, so that both see the same machine. `against` times short blocks of calls, and
 the ratio of a round is that of their lower quartiles, which an interruption does not move; rates count the requests of longer turns.
-The figure of a line is the lower quartile of its ratios: for rates, that is the worse side. Its spread reaches from there to the upper
-quartile, and is wider on both sides by what two runs of one commit differed on quiet machines with two cores: 2 % for times, 7 % for
-rates, which depend on sockets and the disk. The goal is met if the whole spread meets it, and missed if none of it does; otherwise the
-verdict is `edge`. So a line that is closer to its goal than that is not decided.
+The figure of a line is the lower quartile of its ratios: for times the better side, for rates the worse. Its spread reaches from there
+to the upper quartile, and is wider on both sides by what two runs of one commit differed on quiet machines with two cores: 2 % for
+times, 7 % for rates, which depend on sockets and the disk. The goal is met if the whole spread meets it, and missed if none of it does;
+otherwise the verdict is `edge`. So a line that is closer to its goal than that is not decided.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Line:
         high: the upper end, or the same count.
         limit: the bound; None for a figure without a goal.
         at_least: whether the bound is the least, not the most.
-        what: what it is a ratio to, or what is counted.
+        what: what it is a ratio to (`of ...`), or what is counted.
+        a_second: for a rate, our own best one.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Line:
     limit: float | None
     at_least: bool = False
     what: str
+    a_second: int | None = None
 
     @property
     def verdict(self) -> str:
@@ -68,9 +70,8 @@ class Line:
 
     @property
     def goal(self) -> str:
-        if self.limit is None:
-            return f"none; {self.what}"
-        return f"{'>=' if self.at_least else '<='} {number(self.limit)} {self.what}"
+        bound = "none;" if self.limit is None else f"{'>=' if self.at_least else '<='} {number(self.limit)}"
+        return f"{bound} {self.what}" + ("" if self.a_second is None else f" ({self.a_second} a second)")
 
     def text(self) -> str:
         """The line below `HEADER`."""
@@ -84,8 +85,11 @@ class Line:
             "name": self.name,
             "figure": figure,
             "spread": spread,
-            "goal": self.goal,
+            "limit": self.limit,
+            "at_least": self.at_least,
+            "what": self.what,
             "ok/MISS": self.verdict,  # also `edge`
+            **({} if self.a_second is None else {"a_second": self.a_second}),
         }
 
 
@@ -127,9 +131,11 @@ def judged(name: str, ratios: Sequence[float], *, what: str, limit: float | None
     return Line(name=name, limit=limit, what=what, **_spread(ratios, DRIFT))
 
 
-def rated(name: str, ratios: Sequence[float], *, what: str, at_least: float | None) -> Line:
+def rated(
+    name: str, ratios: Sequence[float], *, what: str, at_least: float | None, a_second: int | None = None
+) -> Line:
     """A line of ratios of rates, of which the greatest is best."""
-    return Line(name=name, limit=at_least, at_least=True, what=what, **_spread(ratios, RATE_DRIFT))
+    return Line(name=name, limit=at_least, at_least=True, what=what, a_second=a_second, **_spread(ratios, RATE_DRIFT))
 
 
 def _spread(ratios: Sequence[float], drift: float) -> dict[str, float]:

@@ -117,8 +117,8 @@ def over_http(name: str, database: str, *, at_least: float | None) -> Line:
             rate = asyncio.run(ask(ours, None, CONNECTIONS, messages, 200))
             ratios.append(rate / reference)
             best = max(best, rate)
-    what = f"of an empty handler ({best:.0f} a second)"
-    return rated(f"callbacks by HTTP, {name}", ratios[1:], what=what, at_least=at_least)
+    name = f"callbacks by HTTP, {name}"
+    return rated(name, ratios[1:], what="of an empty handler", at_least=at_least, a_second=round(best))
 
 
 def as_bytes(received: Message) -> bytes:

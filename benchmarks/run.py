@@ -1,12 +1,14 @@
 """Every figure that the project promises, a line each.
 
 `make bench` writes them to results.json; `make soak` (with the argument `soak`) has the large and long runs, and writes cost against size.
-Both exit 1 if a line misses its goal by far, unless missed.toml names it with the reason.
+The argument `sizes` measures that alone. A variable NOTE is kept with the figures: `make bench NOTE="while nothing else ran"`.
+Exits 1 if a line misses its goal by far, unless missed.toml names it with the reason.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -83,22 +85,18 @@ def measure(lines: Callable[[], Iterator[Line]]) -> list[Line]:
 
 def main() -> None:
     """Measure, print and write."""
-    if sys.argv[1:] not in ([], ["soak"]):
-        sys.exit("usage: python run.py [soak]")
-    soak = len(sys.argv) > 1
+    runs = {(): (*BENCH, partial(concurrently, COUNTING)), ("soak",): SOAK, ("sizes",): ()}
+    if (chosen := tuple(sys.argv[1:])) not in runs:
+        sys.exit("usage: python run.py [soak|sizes]")
     measured: list[Line] = []
     print(HEADER)
-    for line in chain.from_iterable(lines() for lines in (SOAK if soak else (*BENCH, partial(concurrently, COUNTING)))):
+    for line in chain.from_iterable(lines() for lines in runs[chosen]):
         print(line.text(), flush=True)  # this is what it is for
         measured.append(line)
-    if soak:
+    if chosen:
         write(sizes=measure_sizes())
     else:
-        write(
-            date=utc_now().isoformat(timespec="minutes"),
-            machine=describe_machine(),
-            lines=[line.as_object() for line in measured],
-        )
+        write(**circumstances(), lines=[line.as_object() for line in measured])
     if unexplained := missed(measured, reasons=read_reasons()):
         sys.exit(f"missed by more than {FAR:.0%} of the goal, and not in {MISSED.name}: {', '.join(unexplained)}")
 
@@ -108,7 +106,16 @@ def measure_sizes() -> dict[str, Any]:
     curves = [paying_by_rows(), paging_by_entries(), *searching_by_orders(), auditing_by_records()]
     for curve in curves:
         print(curve.text(), flush=True)
-    return {"date": utc_now().isoformat(timespec="minutes"), "curves": [asdict(curve) for curve in curves]}
+    return {**circumstances(), "curves": [asdict(curve) for curve in curves]}
+
+
+def circumstances() -> dict[str, Any]:
+    """When and where figures are measured, and what whoever measures says about it."""
+    return {
+        "date": utc_now().isoformat(timespec="minutes"),
+        "machine": describe_machine(),
+        "note": os.environ.get("NOTE", ""),
+    }
 
 
 def write(**parts: Any) -> None:

@@ -14,7 +14,7 @@ import pytest
 # Behind the folders of the tests, which have modules with the same names.
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 from harness import counted, judged, one_round, rated
-from machine import describe_machine
+from performance import row
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 RUN = BENCHMARKS / "run.py"  # by its path: `fuzz` has a module of this name too
@@ -31,6 +31,9 @@ SHORT = {
     "sandbox": {"FEW": 10, "MANY": 100, "SIZES": (10, 100), "TIMES": 1},
     "trust": {"FEW": 10, "MANY": 100},
 }
+MACHINE = {
+    "processor", "cores", "memory", "system", "Python", "OpenSSL of cryptography", "OpenSSL of Python, for TLS", "packages",
+}  # fmt: skip
 SPREAD = [1.0, 1.1, 1.2]  # its quartiles are 1.05 and 1.15
 
 
@@ -78,13 +81,29 @@ def test_a_round_gives_the_time_of_a_call_by_that_of_the_reference():
 
 
 def test_the_committed_figures_name_their_machine_and_explain_what_they_miss():
-    assert RESULTS["machine"].keys() == describe_machine().keys()
+    for measured in (RESULTS, RESULTS["sizes"]):
+        assert measured["machine"].keys() == MACHINE
     reasons = run_path(str(RUN))["read_reasons"]()
     names = [line["name"] for line in RESULTS["lines"]]
     assert {*reasons} <= {*names}
     assert len({*names}) == len(names)
     missed = [line["name"] for line in RESULTS["lines"] if line["ok/MISS"] == "MISS"]
     assert [name for name in missed if name not in reasons] == []
+
+
+def test_a_line_without_a_goal_has_none_on_the_page_and_no_verdict():
+    line = rated("a line", SPREAD, what="of a reference", at_least=None, a_second=364)
+    assert (
+        row(line.as_object()) == "| a line | 1.05 | 0.977 - 1.23 | a reference; ours at most 364 a second | none | – |"
+    )
+    assert "none; of a reference (364 a second)" in line.text()
+
+
+def test_the_committed_curves_have_the_sizes_that_are_measured():
+    evidence, sandbox = import_module("evidence"), import_module("sandbox")
+    *calls, audit = [[size for size, _ in curve["points"]] for curve in RESULTS["sizes"]["curves"]]
+    assert calls == [[*sandbox.SIZES]] * 4
+    assert audit == [parts * evidence.PART for parts in evidence.PARTS]
 
 
 @pytest.mark.slow

@@ -30,15 +30,18 @@ def rows(page: str, heading: str) -> list[list[str]]:
 
 
 def measured(name: str) -> list[str]:
-    """The ways to state the figure of a line: as it is, as a factor and as the rate in its goal."""
+    """The ways to state the figure of a line: as it is, as a factor and as our own rate."""
     line = LINES[name]
-    figure, rates = line["figure"], re.findall(r"\((\d+) a second\)", line["goal"])
-    return [*(f"{rate} a second" for rate in rates), f"{1 / figure:.1f} times", f"{figure} bytes"]
+    figure = line["figure"]
+    return [f"{line.get('a_second')} a second", f"{1 / figure:.1f} times", f"{figure} bytes"]
 
 
-@pytest.mark.parametrize(("figure", "source"), [(row[0], row[-1].strip("`")) for row in rows("index.md", "Figures")])
-def test_each_figure_is_what_its_source_says(figure, source):
-    assert figure in ([str(len(COUNTED[source]))] if source in COUNTED else measured(source))
+@pytest.mark.parametrize(("figure", "what", "source"), rows("index.md", "Figures"))
+def test_each_figure_is_what_its_source_says_and_names_a_goal_that_is_not_met(figure, what, source):
+    name = source.strip("`")
+    assert figure in ([str(len(COUNTED[name]))] if name in COUNTED else measured(name))
+    notes = {"ok": [], "edge": ["; goal undecided"], "MISS": ["; goal missed"]}
+    assert re.findall(r"; goal \w+$", what) == ([] if name in COUNTED else notes[LINES[name]["ok/MISS"]])
 
 
 def test_the_page_has_at_most_900_words():
@@ -76,14 +79,6 @@ def test_each_row_of_what_was_tried_names_tests_that_exist():
             named = re.findall(r"`(tests/[\w/]+\.py)`", row[-1])
             assert named, row
             assert [name for name in named if not (ROOT / name).is_file()] == []
-
-
-def test_the_programs_of_each_row_occur_in_its_tests():
-    for what, tests in rows("explanation/tried-with.md", "Against the real thing"):
-        read = " ".join((ROOT / name).read_text("utf-8").lower() for name in re.findall(r"`(tests/[\w/]+\.py)`", tests))
-        programs = what.lower().split(", ") if re.fullmatch(r"[\w-]+(, [\w-]+)*", what) else []
-        assert [program for program in programs if not {program, program.replace("-", "_")} & {*re.findall(r"[\w-]+", read)}
-                and program.replace("-", "") not in read] == []  # fmt: skip
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -22,8 +21,9 @@ def results() -> Any:
 
 INTRODUCTION = """# Performance
 
-Every figure that `make bench` measures, with its goal. Most are ratios: our time divided by the time of something well known that does
-the same, or the least part of it, measured in turns in the same run. So they hold on other machines better than seconds would.
+The figures in `benchmarks/results.json`, which `make bench` measures, with their goals. Most are ratios: our time divided by the time of
+something well known that does the same, or the least part of it, measured in turns in the same run. So they hold on other machines
+better than seconds would.
 
 ## How to read a ratio
 
@@ -31,13 +31,13 @@ the same, or the least part of it, measured in turns in the same run. So they ho
 of the same request. A ratio of 2 to a raw signature says that all else together, such as parsing, digest, certificate and organisation,
 takes as long as the bare operation of OpenSSL.
 
-- The **figure** is the lower quartile of 8 to 25 rounds. For rates that is the worse side.
+- The **figure** is the lower quartile of 8 to 25 rounds. For times that is the better side, for rates the worse.
 - The **spread** reaches to the upper quartile, and is wider on both sides by what two runs of one commit differ.
 - A goal is **met** if the whole spread meets it, **missed** if none of it does, and otherwise **undecided**.
 
 ## Machine
 
-Measured on {day}, on a virtual machine in a cloud on which nothing else ran.
+Measured on {day}{note}.
 
 | what | value |
 |---|---|"""
@@ -49,13 +49,13 @@ A goal that is missed stays, and has its reason.
 SIZES = """
 ## Cost against size
 
-How much longer a call takes when there is more: several calls at each size, in turns, of which those that something else interrupted do not
-count, divided by those at the smallest size. Measured on {day} on the same machine, while other programs ran.
+How much longer a call takes when there is more: the lower quartile of several calls at each size, in turns, divided by that at the
+smallest size. Measured on {day}{machine}{note}.
 
 ![{alternative}](performance.svg)
 
-A call at the sandbox hardly depends on the length of its tables, because it finds its rows by an index. An audit reads every record, so its
-time grows with their number. The memory that it needs does not grow with them.
+A call at the sandbox finds its rows by an index, instead of reading the whole table. An audit reads every record, so its time grows with
+their number. The memory that it needs does not grow with them.
 
 | what | size | ratio |
 |---|---|---|"""
@@ -63,9 +63,10 @@ RUN = """
 ## Run it yourself
 
 In a clone of the project, `make bench` prints each line as it is measured, and writes `benchmarks/results.json`. `make docs` then writes
-this page with your figures. `make bench` ends with exit code 1 if a line misses its goal by more than 15 % without a reason in
-`benchmarks/missed.toml`. `make soak` has the long runs: memory over a million callbacks, a million audited records and 30,000 requests, and
-cost against size. Close what else runs: another busy program moves rates most."""
+this page with your figures, and with what you say about them: `make bench NOTE="while nothing else ran"`. It ends with exit code 1 if
+a line misses its goal by more than 15 % without a reason in `benchmarks/missed.toml`. `make soak` has the long runs: memory over a million
+callbacks, a million audited records and 30,000 requests, and cost against size; `python benchmarks/run.py sizes` measures that alone.
+Close what else runs: another busy program moves rates most."""
 
 
 def page() -> Iterator[str]:
@@ -74,66 +75,67 @@ def page() -> Iterator[str]:
     lines, sizes = measured["lines"], measured["sizes"]
     (example,) = (line for line in lines if line["name"] == "seal verify RSA-2048 as others do")
     ratio = round(example["figure"], 2)
-    yield INTRODUCTION.format(name=example["name"], ratio=ratio, day=_day(measured["date"]))
+    yield INTRODUCTION.format(name=example["name"], ratio=ratio, day=_day(measured), note=_note(measured))
     for name, value in measured["machine"].items():
         yield f"| {name} | {value} |"
+    ratios = [one for one in lines if one["what"].startswith("of ")]
     parts = {
         "Times": (
             "Less is better.",
             "compared with",
-            [one for one in lines if _is_ratio(one) and one["goal"].startswith("<=")],
+            [one for one in ratios if not one["at_least"]],
         ),
         "Rates": (
             "More is better.",
             "compared with",
-            [one for one in lines if _is_ratio(one) and one["goal"].startswith(">=")],
+            [one for one in ratios if one["at_least"]],
         ),
         "Sizes and delays": (
             "These are not ratios. Less is better.",
             "unit",
-            [one for one in lines if not _is_ratio(one)],
+            [one for one in lines if one not in ratios],
         ),
     }
     for title, (note, heading, rows) in parts.items():
         yield f"\n## {title}\n\n{note}\n\n| what | figure | spread | {heading} | goal | verdict |\n|---|---|---|---|---|---|"
-        yield from map(_row, rows)
+        yield from map(row, rows)
     yield MISSES
     for reason in tomllib.loads((BENCHMARKS / "missed.toml").read_text("utf-8"))["reason"]:
         yield f"- {'; '.join(f'*{name}*' for name in reason['lines'])}: {reason['why']}"
-    yield SIZES.format(day=_day(sizes["date"]), alternative=alternative(sizes["curves"]))
+    machine = " on the same machine" if sizes["machine"] == measured["machine"] else " on another machine"
+    words = alternative(sizes["curves"])
+    yield SIZES.format(day=_day(sizes), machine=machine, note=_note(sizes), alternative=words)
     for curve in sizes["curves"]:
         for size, ratio in curve["points"]:
             yield f"| {curve['name']} | {size:,} {curve['unit']} | {_number(ratio)} |"
     yield RUN
 
 
-def _is_ratio(line: Mapping[str, Any]) -> bool:
-    return _goal(line)[1].startswith("of ")
-
-
-def _goal(line: Mapping[str, Any]) -> tuple[str, str]:
-    """The bound in words, and what it is a ratio to or counted in."""
-    sign, bound, what = line["goal"].split(" ", 2)
-    return f"{'at least' if sign == '>=' else 'at most'} {bound}", what
-
-
-def _row(line: Mapping[str, Any]) -> str:
-    goal, what = _goal(line)
+def row(line: Mapping[str, Any]) -> str:
+    """The row of a line; one without a goal has no verdict."""
+    goal, verdict = "none", "–"
+    if line["limit"] is not None:
+        goal = f"{'at least' if line['at_least'] else 'at most'} {line['limit']:,}"
+        verdict = VERDICTS[line["ok/MISS"]]
     low, high = line["spread"]
-    # The harness puts our own best rate in brackets.
-    beside = re.sub(r" \((\d+) a second\)", r"; ours at most \1 a second", what.removeprefix("of "))
     spread = "" if low == high else f"{_number(low)} - {_number(high)}"
-    return (
-        f"| {line['name']} | {_number(line['figure'])} | {spread} | {beside} | {goal} | {VERDICTS[line['ok/MISS']]} |"
-    )
+    beside = line["what"].removeprefix("of ")
+    if "a_second" in line:
+        beside += f"; ours at most {line['a_second']} a second"
+    return f"| {line['name']} | {_number(line['figure'])} | {spread} | {beside} | {goal} | {verdict} |"
 
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _day(written: str) -> str:
-    return written.partition("T")[0]
+def _day(measured: Mapping[str, Any]) -> str:
+    day: str = measured["date"].partition("T")[0]
+    return day
+
+
+def _note(measured: Mapping[str, Any]) -> str:
+    return f", {measured['note']}" if measured["note"] else ""
 
 
 def alternative(curves: Sequence[Mapping[str, Any]]) -> str:
@@ -149,7 +151,7 @@ def alternative(curves: Sequence[Mapping[str, Any]]) -> str:
 
 WIDTH, HEIGHT = 480, 448
 LEFT, RIGHT, TOP, BOTTOM = 44, 440, 32, 260  # of the field
-DECADES_X, DECADES_Y = (3, 6), (-0.3, 2.3)  # powers of ten at the edges of the field
+DECADES_X, DECADES_Y = (3, 5), (-0.3, 2.3)  # powers of ten at the edges of the field
 SHAPES = ("circle", "square", "diamond", "triangle", "cross")  # so that nothing depends on colours
 STYLE = """
 text { font: 14px sans-serif; fill: #333 } .b { fill: #fff } .g { stroke: #ddd } .s { fill: #666 }
