@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import inspect
 import json
 import posixpath
@@ -29,6 +28,7 @@ from sphinx.util.logging import getLogger
 from sphinx.util.nodes import make_refnode
 from sphinx_design.shared import create_component
 
+from digests import digest
 from make_docs import command_names
 from public_names import public_names
 from tppkit.codes import CODES
@@ -225,7 +225,7 @@ class Diagrams(SphinxTransform):
         """Replace it."""
         for block in list(self.document.findall(nodes.literal_block)):
             if block.get("language") == "mermaid":
-                name = hashlib.sha256(block.astext().rstrip("\n").encode()).hexdigest()[:12]
+                name = digest(block.astext().rstrip("\n"))
                 block.replace_self(
                     [
                         nodes.image(

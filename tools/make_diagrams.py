@@ -7,7 +7,6 @@ Drawing needs Chromium and npm, which fetches Mermaid. The site is built from th
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -17,6 +16,8 @@ import tempfile
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
+
+from digests import digest
 
 DOCS = Path(__file__).parents[1] / "docs"
 FOLDER = DOCS / "pictures/diagrams"
@@ -38,7 +39,7 @@ def sources() -> dict[str, str]:
     texts = [
         block.rstrip("\n") for page in sorted(DOCS.rglob("*.md")) for block in BLOCK.findall(page.read_text("utf-8"))
     ]
-    return {hashlib.sha256(text.encode()).hexdigest()[:12]: text for text in texts}
+    return {digest(text): text for text in texts}
 
 
 def main() -> int:

@@ -8,8 +8,6 @@ changed are made again, because ids and times differ in each run.
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import io
 import os
 import re
@@ -30,6 +28,7 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 import terminals
+from digests import digest
 from tppkit._clock import utc_now
 from tppkit.cli.demo_shop import open_shop
 from tppkit.client import AccessKind, GatewayClient, Identity, LegacyClient, Psd2Client
@@ -53,6 +52,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src/tppkit"
 PICTURES = ROOT / "docs/pictures"
 HASHES = PICTURES / "sources.toml"
+TOOLS = (Path(__file__), Path(terminals.__file__))  # the scenes, and what they share
 PASSWORD = "test"  # noqa: S105  # of each test PKI
 DESKTOP = {"viewport": {"width": 760, "height": 500}, "device_scale_factor": 2}
 WIDE = {"viewport": {"width": 1200, "height": 880}, "device_scale_factor": 1}
@@ -119,7 +119,9 @@ class Picture(NamedTuple):
             if file not in files:
                 files.add(file)
                 wanted += TEMPLATE.findall(file.read_text("utf-8"))
-        return digest(inspect.getsource(self.scene), *(file.read_text("utf-8") for file in sorted(files)))
+        return digest(
+            *(path.read_text("utf-8") for path in TOOLS), *(file.read_text("utf-8") for file in sorted(files))
+        )
 
 
 PAGES: dict[str, Picture] = {}
@@ -133,11 +135,6 @@ def picture(*templates: str, texts: tuple[str, ...] = ()) -> Callable[[Callable[
         return scene
 
     return register
-
-
-def digest(*texts: str) -> str:
-    """The first digits of the SHA-256 hash of texts."""
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
 
 
 @picture("link.html", texts=("sandbox/psd2/page_texts.py",))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 import make_pictures
 import terminals
+from digests import digest
 from programs import needed
 from tppkit.protocol.psd2.payment import PAYMENT
 
@@ -39,12 +41,28 @@ def test_another_template_gives_another_source(tmp_path, monkeypatch):
         assert one.source() != KEPT["approval-phone.png"], name
 
 
+def test_what_the_scenes_share_gives_another_source(tmp_path, monkeypatch):
+    for number, path in enumerate(make_pictures.TOOLS):
+        (tmp_path / path.name).write_text(path.read_text("utf-8") + "\n")
+        tools = [*make_pictures.TOOLS]
+        tools[number] = tmp_path / path.name
+        with monkeypatch.context() as patch:
+            patch.setattr(make_pictures, "TOOLS", tools)
+            assert make_pictures.PAGES["result-page.png"].source() != KEPT["result-page.png"]
+
+
+def test_neither_progress_nor_the_day_changes_a_terminal():
+    printed = "\r4096 of about 8192 records, 900 a second, about 5 s left\x1b[K\r\x1b[Kall passed on 2026-11-30"
+    assert terminals.masked(printed, today=None) == "all passed on 2026-11-30"
+    assert terminals.masked(printed, today=date(2026, 11, 29)) == "all passed on 2026-06-02"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", terminals.TERMINALS)
 def test_a_picture_of_a_terminal_has_what_the_command_prints(name):
     needed("bash")
     text = terminals.shown(name)
-    assert make_pictures.digest(text) == KEPT[name], f"run make pictures, and look at it: {text}"
+    assert digest(text) == KEPT[name], f"run make pictures, and look at it: {text}"
 
 
 def test_each_picture_is_small_has_a_source_and_a_page_that_shows_it_with_a_text():
