@@ -103,12 +103,22 @@ def test_a_page_is_told_what_is_wrong_with_its_links(tmp_path):
         "<a href='other.html#here'></a><a href='other.html#there'></a><a href='missing.html'></a><a href='#top'></a>"
         "<img src='https://elsewhere.example/x.png'><a href='https://elsewhere.example/'></a><p id=twice><p id=twice>"
     )
+    styles = [
+        "url('https://a.example/')",
+        'url( "//a.example/")',
+        "url(http://a.example/)",
+        '@import "a.css"',
+        "url('a.svg')",
+    ]
+    for number, style in enumerate(styles):
+        (tmp_path / f"{number}.css").write_text(f"p {{ background: {style} }}")
     assert list(problems(tmp_path)) == [
         "page.html: the id twice occurs twice",
         "page.html: no anchor #top",
         "page.html: no file missing.html",
         "page.html: no anchor other.html#there",
         "page.html: loads https://elsewhere.example/x.png",
+        *(f"{number}.css: loads from elsewhere" for number in range(4)),
     ]
 
 
