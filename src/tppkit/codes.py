@@ -18,7 +18,7 @@ class Code(NamedTuple):
 
     meaning: str
     hint: str
-    stable: bool = True
+    stable: bool
 
 
 # Groups of codes that no release promises: those of the sandbox's controls, and of files of requests that `seal diagnose` reads.

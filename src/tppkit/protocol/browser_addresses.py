@@ -24,9 +24,9 @@ _NO_APPLICATION = """
 # Windows and its search, iOS and its stores; extensions of browsers; drive letters.
 _SYSTEM = re.compile(r"(?:facetime|itms|microsoft|ms|search|x-apple|x-web)-.*|x-apple\..*|.*-extension|[a-z]")
 
-# The same rules as patterns for published schemas, for engines without flags: what the service accepts fits. They have more where a
-# pattern would be too long to read: brackets with any digits and colons, and the refused schemes of browsers and systems. They have no
-# zones in brackets, no empty ports and no ports that begin with a zero.
+# The same rules as patterns for published schemas, for engines without flags. Everything the service accepts fits, except zones and
+# IPvFuture in brackets, empty ports and ports with leading zeros. More fits where a pattern would be too long to read: brackets with
+# any digits and colons, and the refused schemes of browsers and systems.
 _PORT = "(:(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3}))?"
 _REST = f"{_PORT}([/?#][!-~]*)?$"
 _IPV6 = r"\[[0-9A-Fa-f:.]{2,45}\]"

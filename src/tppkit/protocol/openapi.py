@@ -234,8 +234,6 @@ class _Writer:
         headers = [*self.description.answer_headers]
         if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
             headers.append(HeaderField("Retry-After", "Seconds to wait.", {"type": "integer", "minimum": 0}))
-        if status == HTTPStatus.METHOD_NOT_ALLOWED:
-            headers.append(HeaderField("Allow", "The methods of the path."))
         if status == HTTPStatus.UNAUTHORIZED and row.auth is Auth.BASIC:
             headers.append(HeaderField("WWW-Authenticate", "The scheme and realm to authenticate for."))
         schema = {"allOf": [{"$ref": _REF.format(model="Refusal")}, _with_codes(self.main.refusals, codes)]}

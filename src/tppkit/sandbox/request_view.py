@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tppkit._encoding import parse_json
 from tppkit._text import printable, shortened
 from tppkit.certificates import EidasCertificate
-from tppkit.codes import CODES, Code
+from tppkit.codes import CODES
 from tppkit.errors import FormatError
 from tppkit.httpsig.components import Origin
 from tppkit.message import Header, Message
@@ -103,7 +103,8 @@ def reason_of(exchange: Exchange) -> Reason | None:
     error: Any = exchange.error
     if error is None:
         return None
-    return Reason(error.code, *map(_plain, (error.message, *CODES.get(error.code, Code("", "")))))
+    meaning, hint, _ = CODES.get(error.code, ("", "", False))
+    return Reason(error.code, _plain(error.message), _plain(meaning), _plain(hint))
 
 
 class ShownDiagnosis(NamedTuple):
