@@ -163,7 +163,7 @@ def demo(directory: Path | None, as_json: bool) -> int:
     from tppkit.sandbox import SandboxSettings, run_sandbox
 
     # Without a handler, Python would print the log lines of the bank's refusals between the steps, which show the same.
-    logging.getLogger("tppkit").addHandler(logging.NullHandler())
+    logging.getLogger("tppkit.sandbox.host").addHandler(logging.NullHandler())
     folder = _folder(directory)
     bank = run_sandbox(SandboxSettings(folder, pki=folder / "pki"))
     steps = Steps(on_stderr=as_json)
