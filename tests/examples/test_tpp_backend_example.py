@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -15,10 +14,12 @@ import httpx
 import psycopg
 import pytest
 from example_folders import Example
-from serving import free_port, listens, wait_until
+from serving import free_port, listens, program, wait_until
 
 from servers import postgresql
 from tppkit.callbacks import sign_callback
+from tppkit.client import Identity, Psd2Client
+from tppkit.protocol.psd2 import AccountReference, InstructedAmount, PaymentInitiation
 from tppkit.seals import load_private_key
 
 pytestmark = pytest.mark.slow
@@ -32,32 +33,23 @@ class Backend(NamedTuple):
     Attributes:
         example: its folder.
         url: of the backend.
-        control_url: of the sandbox.
         database: a libpq address.
     """
 
     example: Example
     url: str
-    control_url: str
     database: str
-
-    def control(self, path: str, body: Any = None) -> None:
-        httpx.post(self.control_url + path, json=body, trust_env=False, timeout=20).raise_for_status()
 
     def count(self, rows: str) -> int:
         with psycopg.connect(self.database) as connection:
             return int(connection.execute(f"SELECT count(*) FROM {rows}").fetchone()[0])
 
     def page(self) -> httpx.Client:
-        """A browser that shows the backend's own page."""
-        context = ssl.create_default_context(cafile=self.example.folder / "certs" / "root.pem")
-        return httpx.Client(
-            base_url=self.url, verify=context, trust_env=False, headers={"Origin": self.url}, timeout=20
-        )
+        return self.example.browser(self.url)
 
     def log_in(self, page: httpx.Client, **customer: str) -> None:
         code, session = page.post("/login").json()["text"], page.cookies["__Host-session"]
-        self.control("/legacy/login", {"code": code, **customer})
+        self.example.control("/legacy/login", {"code": code, **customer})
         wait_until(lambda: page.post("/login/finish").json()["logged_in"], "the login")
         assert page.cookies["__Host-session"] != session  # an id that an attacker may have set is worth nothing
 
@@ -79,11 +71,13 @@ def backend(tmp_path_factory) -> Iterator[Backend]:
         stack.enter_context(example.running("uvicorn", ports={"9443": str(port)}))
         wait_until(lambda: listens(port), "the backend")
         stack.enter_context(example.running("python -m backend"))
-        yield Backend(example, settings["PUBLIC_URL"], at.control_url, database)
+        yield Backend(example, settings["PUBLIC_URL"], database)
 
 
 def test_the_commands_of_the_readme_log_in_read_accounts_and_pay(backend):
-    ports = {"9443": str(urlsplit(backend.url).port), "8446": str(urlsplit(backend.control_url).port)}
+    program("curl", "curl")
+    program("jq", "jq")
+    ports = {"9443": str(urlsplit(backend.url).port), "8446": str(urlsplit(backend.example.control_url).port)}
     name, accounts, payment = backend.example.run_block("page()", ports).splitlines()
     assert name == '{"name":"Ona Kazlauskienė"}'
     assert '"currency":"EUR","amount":"5000000.00"' in accounts
@@ -93,15 +87,53 @@ def test_the_commands_of_the_readme_log_in_read_accounts_and_pay(backend):
 
 def test_a_login_that_is_sent_twice_logs_in_once(backend):
     before = backend.count("sessions")
-    backend.control("/faults", {"name": "duplicate", "sender": "legacy-test"})
+    backend.example.control("/faults", {"name": "duplicate", "sender": "legacy-test"})
     with backend.page() as page:
         backend.log_in(page)
-        backend.control("/clock/advance", {"seconds": 0})  # waits until everything due was sent
+        backend.example.control("/clock/advance", {"seconds": 0})  # waits until everything due was sent
         assert page.get("/me").status_code == 200
         assert page.post("/login/finish").json() == {"logged_in": False}
     posts = re.findall(r'"POST /callbacks/login/(\w+) \S+ 200', backend.example.log.read_text())
     assert posts[-1] == posts[-2]
     assert (backend.count("sessions"), backend.count("logins")) == (before + 1, 0)
+
+
+def test_a_login_that_nobody_fetched_is_deleted_and_a_new_login_ends_the_session(backend):
+    with backend.page() as page:
+        backend.log_in(page)
+        old = "INSERT INTO logins SELECT 'old', id, now() - interval '6 minutes' FROM customers LIMIT 1"
+        with psycopg.connect(backend.database) as connection:
+            connection.execute(old)
+        session = page.cookies["__Host-session"]
+        page.post("/login").raise_for_status()
+        assert page.post("/login/finish").json() == {"logged_in": False}
+        page.cookies.clear()
+        assert page.get("/me", headers={"Cookie": f"__Host-session={session}"}).status_code == 401
+    assert backend.count("logins") == 0
+
+
+def test_a_refused_payment_is_stored_as_refused(backend):
+    target, certs = uuid4(), backend.example.folder / "certs"
+    identity = Identity.from_pkcs12(
+        qwac=certs / "qwac.p12", qseal=certs / "qseal.p12", password="test", server_anchors=certs / "root.pem"
+    )
+    payment = PaymentInitiation(
+        instructed_amount=InstructedAmount(currency="EUR", amount="1.00"),
+        creditor_account=AccountReference(iban=ORDER["iban"]),
+        creditor_name="Other",
+    )
+    with Psd2Client(backend.example.environment["BANK_URL"], identity=identity) as client, backend.page() as page:
+        client.initiate_payment(payment, request_id=target)  # so the bank refuses the id for another payment
+        backend.log_in(page)
+        refused = page.put(f"/payments/{target}", json=ORDER)
+        assert (refused.status_code, refused.json()["code"]) == (502, "REQUEST_ID_REUSE")
+        assert page.get(f"/payments/{target}").json()["status"] == "refused"
+        busy = f"/payments/{uuid4()}"
+        fault = {"name": "status-429", "interface": "psd2", "endpoint": "initiate_payment", "count": 10}
+        backend.example.control("/faults", fault)
+        assert page.put(busy, json=ORDER).status_code == 502
+        httpx.delete(f"{backend.example.control_url}/faults", trust_env=False).raise_for_status()
+        assert page.put(busy, json=ORDER).json()["status"] == "RCVD"
 
 
 def test_the_same_callback_again_is_kept_once(backend):
@@ -117,7 +149,7 @@ def test_the_same_callback_again_is_kept_once(backend):
 
 
 def test_a_repeated_payment_is_made_once_and_belongs_to_its_customer(backend):
-    customers = httpx.get(f"{backend.control_url}/customers", trust_env=False).json()
+    customers = httpx.get(f"{backend.example.control_url}/customers", trust_env=False).json()
     target, other = f"/payments/{uuid4()}", {**ORDER, "amount": "12.51"}
     with backend.page() as ona, backend.page() as jonas:
         backend.log_in(ona, customer=customers[0]["id"])
@@ -141,11 +173,11 @@ def test_a_payment_whose_answer_was_lost_is_made_once(backend):
     fault = {"name": "reset-after", "interface": "psd2", "endpoint": "initiate_payment", "count": 10}
     with backend.page() as page:
         backend.log_in(page)
-        backend.control("/faults", fault)
+        backend.example.control("/faults", fault)
         lost = page.put(target, json=ORDER)
         assert (lost.status_code, "repeat" in lost.json()["detail"]) == (503, True)
         assert page.get(target).json()["status"] == "new"
-        httpx.delete(f"{backend.control_url}/faults", trust_env=False).raise_for_status()
+        httpx.delete(f"{backend.example.control_url}/faults", trust_env=False).raise_for_status()
         assert page.put(target, json=ORDER).json()["status"] == "RCVD"
     assert made() == before + 1
 
@@ -170,6 +202,9 @@ def test_other_pages_strangers_and_wrong_amounts_change_nothing(backend):
 
 
 def test_what_was_sent_and_received_is_in_an_archive_that_audits_clean(backend):
+    with backend.page() as page:
+        backend.log_in(page)
+        assert page.put(f"/payments/{uuid4()}", json=ORDER).status_code == 200
     wait_until(lambda: backend.count("tppkit_evidence_outbox") == 0, "the archive")
     shown = backend.example.run_block("mkdir trust", {})
     passed = int(re.search(r"passed (\d+)  failed 0  indeterminate 0", shown)[1])

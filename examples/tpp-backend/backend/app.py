@@ -1,6 +1,6 @@
 """The application.
 
-uvicorn --factory backend.app:make_app --no-proxy-headers --port 9443 --ssl-certfile … --ssl-keyfile …
+uvicorn --factory backend.app:make_app --no-proxy-headers --no-server-header --port 9443 --ssl-certfile … --ssl-keyfile …
 """
 
 from __future__ import annotations

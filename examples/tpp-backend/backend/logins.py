@@ -18,8 +18,11 @@ router = APIRouter()
 
 
 @router.post("/login", status_code=201)
-def begin(request: Request, response: Response) -> dict[str, str | None]:
+def begin(request: Request, response: Response, old: SessionId = None) -> dict[str, str | None]:
     """Make a code for this browser: the picture to scan, and digits that the customer compares with the service's app."""
+    if old is not None:
+        with request.app.state.engine.begin() as db:
+            end_session(db, old)
     session_id = new_session_id(response)
     shown = request.app.state.callbacks.codes.make(session_id, at=datetime.now(UTC))
     picture = make_picture(parse_login(shown.text))
@@ -31,9 +34,9 @@ def finish(request: Request, response: Response, session_id: SessionId = None) -
     """Begin the session if the customer has confirmed; the page asks every few seconds."""
     if session_id is None:
         raise HTTPException(401, "ask for a login code first")
-    mine = (logins.c.session == digest_session_id(session_id), logins.c.received_at > datetime.now(UTC) - WAITS)
-    taken = delete(logins).where(*mine).returning(logins.c.customer_id)
+    taken = delete(logins).where(logins.c.session == digest_session_id(session_id)).returning(logins.c.customer_id)
     with request.app.state.engine.begin() as db:
+        db.execute(delete(logins).where(logins.c.received_at <= datetime.now(UTC) - WAITS))
         customer_id = db.scalar(taken)
         if customer_id is None:
             return {"logged_in": False}

@@ -15,10 +15,12 @@ from sqlalchemy.dialects.postgresql import insert
 from backend.bank import ip_address, require_link
 from backend.database import payments
 from backend.sessions import CurrentCustomer
+from tppkit.errors import RequestRefused
 from tppkit.protocol.psd2 import AccountReference, InstructedAmount, PaymentInitiation
 from tppkit.protocol.psd2.payment import PAYMENT
 
 NEW = "new"  # until the bank has accepted the payment; then the bank's states
+REFUSED = "refused"
 REPEATABLE = timedelta(minutes=50)  # the bank remembers a request id for an hour
 
 router = APIRouter()
@@ -45,7 +47,8 @@ def pay(payment: UUID, form: PaymentForm, request: Request, customer: CurrentCus
     asked = {"customer_id": customer.id, "creditor_name": form.creditor_name, "iban": form.iban, "amount": amount}
     row = {"id": payment, **asked, "created_at": now, "status": NEW}
     with state.engine.begin() as db:
-        db.execute(insert(payments).values(row).on_conflict_do_nothing())
+        new = insert(payments).values(row).on_conflict_do_nothing().returning(payments.c.id)
+        is_first = db.scalar(new) is not None
         stored = db.execute(select(payments).where(payments.c.id == payment)).one()
     if any(getattr(stored, name) != value for name, value in asked.items()):
         raise HTTPException(409, "this id was used for another payment")
@@ -53,14 +56,20 @@ def pay(payment: UUID, form: PaymentForm, request: Request, customer: CurrentCus
         return _shown(stored)
     if now - stored.created_at > REPEATABLE:
         raise HTTPException(409, "the bank did not answer, and may have made the payment: look at the account first")
-    initiated = state.bank.initiate_payment(
-        initiation,
-        request_id=payment,
-        psu_ip_address=ip_address(request),
-        redirect_uri=f"{state.settings.public_url}/payments/{payment}",
-    )
-    link, status = require_link(initiated.links), str(initiated.transaction_status)
-    return _shown(_store(request, payment, payment_id=initiated.payment_id, approve=link, status=status))
+    try:
+        initiated = state.bank.initiate_payment(
+            initiation,
+            request_id=payment,
+            psu_ip_address=ip_address(request),
+            redirect_uri=f"{state.settings.public_url}/payments/{payment}",
+        )
+    except RequestRefused as e:
+        # A refused repetition proves nothing about an earlier attempt; STATUS_INVALID: this request is still in progress.
+        if is_first and e.status not in (429, 503) and e.peer_code != "STATUS_INVALID":
+            _store(request, payment, status=REFUSED)
+        raise
+    _store(request, payment, payment_id=initiated.payment_id, status=str(initiated.transaction_status))
+    return _shown(_store(request, payment, approve=require_link(initiated.links)))
 
 
 @router.get("/payments/{payment}")

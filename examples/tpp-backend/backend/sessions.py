@@ -28,6 +28,7 @@ class Customer(NamedTuple):
 def protect(request: Request, response: Response) -> None:
     """Refuse what changes something unless our own page sends it: browsers add Origin to each such request."""
     response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Content-Type-Options"] = "nosniff"
     if request.method not in ("GET", "HEAD") and request.headers.get("Origin") != request.app.state.settings.public_url:
         raise HTTPException(403, "this request was not sent by our own page")
 
