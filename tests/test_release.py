@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 import licences
 import release
+
+OSI = "License :: OSI Approved"
 
 
 def component(name, *entries):
@@ -20,7 +24,14 @@ def component(name, *entries):
     [
         (component("a", {"license": {"id": "MIT"}}), "permissive"),
         (component("a", {"expression": "(Apache-2.0 OR BSD-3-Clause) AND Zlib"}), "permissive"),
-        (component("a", {"license": {"id": "MIT"}}, {"license": {"name": "License :: Other"}}), "permissive"),
+        (component("a", {"license": {"id": "MIT"}}, {"license": {"name": "the text of a licence"}}), "permissive"),
+        (component("a", {"license": {"id": "MIT"}}, {"license": {"name": "License :: OSI Approved"}}), "permissive"),
+        (
+            component(
+                "a", {"license": {"id": "MIT"}}, {"license": {"name": f"{OSI} :: GNU General Public License (GPL)"}}
+            ),
+            "",
+        ),
         (component("a", {"license": {"name": "License :: OSI Approved :: BSD License"}}), "permissive"),
         (component("a", {"expression": "MIT AND GPL-3.0-only"}), ""),
         (component("a", {"license": {"name": "License :: Other"}}), ""),
@@ -48,6 +59,7 @@ def test_addresses_of_the_publisher_are_in_the_metadata_and_in_links_of_the_read
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
     monkeypatch.setattr(release, "ROOT", tmp_path)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     path = tmp_path / release.PROMISED
     path.parent.mkdir()
     path.write_text((Path(__file__).with_name("stable-codes.txt")).read_text())
@@ -56,20 +68,36 @@ def repository(tmp_path, monkeypatch):
     return path
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        (lambda text: text, ""),
-        (lambda text: text.replace("digest.mismatch\n", ""), "add to tests/stable-codes.txt.*digest.mismatch"),
-    ],
-)
-def test_a_release_promises_every_stable_code(changed, message, repository):
-    repository.write_text(changed(repository.read_text()))
-    if message:
-        with pytest.raises(release.Failed, match=message):
-            release.require_promises()
-    else:
+def test_a_release_promises_every_stable_code(repository):
+    release.require_promises()
+
+
+def test_a_release_without_a_stable_code_in_its_promises_fails(repository):
+    repository.write_text(repository.read_text().replace("digest.mismatch\n", ""))
+    with pytest.raises(release.Failed, match=r"add to tests/stable-codes.txt.*digest.mismatch"):
         release.require_promises()
+
+
+def test_uncommitted_changes_are_no_release(repository):
+    release.require_committed()
+    repository.write_text("")
+    with pytest.raises(release.Failed, match=f"uncommitted changes:\n M {release.PROMISED}"):
+        release.require_committed()
+
+
+def test_a_failure_starts_nothing_that_waits():
+    started = []
+
+    def fail():
+        raise release.Failed
+
+    def wait():
+        started.append(1)
+        time.sleep(0.1)
+
+    with pytest.raises(release.Failed):
+        release.in_parallel([fail, *[wait] * 50])
+    assert len(started) < 50
 
 
 def test_a_release_keeps_the_promises_of_the_releases_before(repository):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 # Licences that ask for their notice only. Classifiers are those of older metadata.
@@ -12,6 +12,7 @@ PERMISSIVE = frozenset({
     "License :: OSI Approved :: Apache Software License", "License :: OSI Approved :: BSD License",
     "License :: OSI Approved :: MIT License",
 })  # fmt: skip
+UNNAMED = ("License :: OSI Approved",)  # a classifier that names none
 # Libraries with another licence, and why they are accepted.
 NAMED = {
     "certifi": "MPL-2.0: a list of authorities that is not changed here",
@@ -44,12 +45,12 @@ def rows(bill: Mapping[str, Any]) -> Iterator[Row]:
         yield Row(component["name"], component["version"], "; ".join(found), reason)
 
 
-def _licences(entries: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The expressions and identifiers; the names of classifiers only where there is neither."""
+def _licences(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The expressions and identifiers, and classifiers that name a licence; other names only where there is nothing else."""
     texts = [entry.get("expression") or entry["license"].get("id") for entry in entries]
-    yield from filter(None, texts)
-    if not any(texts):
-        yield from (entry["license"]["name"] for entry in entries)
+    names = [entry["license"]["name"] for entry, text in zip(entries, texts, strict=True) if not text]
+    known = [*filter(None, texts), *(name for name in names if name.startswith("License :: ") and name not in UNNAMED)]
+    yield from known or names
 
 
 def table(found: Iterable[Row]) -> str:

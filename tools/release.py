@@ -4,7 +4,7 @@
 
 It builds what is committed, twice, and compares byte for byte; needs git, and a registry to install from. The publisher gives the
 addresses of the project: `--url` for each line of the metadata, `--files` for the folder that the relative links of the README start at.
-`--quick` builds only.
+`--quick` installs and runs only what `constraints.txt` pins: the build, and what describes it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from packaging.metadata import Metadata
 
@@ -69,12 +70,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args(arguments)
     try:
+        require_committed()
         require_promises()
         with TemporaryDirectory() as folder:
             release(
                 Path(folder),
                 urls=dict(url.split("=", 1) for url in options.url),
-                files=options.files,
+                addresses=options.files,
                 quick=options.quick,
             )
     except Failed as e:
@@ -83,38 +85,31 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def release(folder: Path, *, urls: Mapping[str, str], files: str | None, quick: bool) -> None:
+def release(folder: Path, *, urls: Mapping[str, str], addresses: str | None, quick: bool) -> None:
     """Build, check and describe."""
     epoch = run("git", "log", "-1", "--format=%ct").strip()
-    wheel, sdist = build_twice(folder, urls=urls, files=files, epoch=epoch)
+    wheel, sdist = build_twice(folder, urls=urls, files=addresses, epoch=epoch)
     print(f"built twice, the same: {wheel.name}, {sdist.name}")
     metadata = check_metadata(wheel)
+    pythons = {version: path for version in PYTHONS if (path := interpreter(version))}
+    print(
+        f"interpreters: {', '.join(pythons)}; not here: {', '.join(sorted(set(PYTHONS) - set(pythons))) or 'none'}",
+        flush=True,
+    )
+    lowest = min(pythons.items())
+    extras = sorted(set(metadata.provides_extra or ()) - set(OWN_EXTRAS))
+    build_spark(folder)
+    check_installs(folder, wheel, () if quick else extras, dict([lowest]) if quick else pythons)
+    described = describe(folder, wheel, str(metadata.version), epoch, lowest[0])
+    files = [(path.name, path.read_bytes()) for path in (wheel, sdist, *described)]
+    if not quick:
+        check_types(folder, pythons)
+        check_bounds(folder, wheel, [extra for extra in extras if extra != "spark"], lowest)
+    sums = [f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(files)]
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir()
-    wheel, sdist = (Path(shutil.copy(path, DIST)) for path in (wheel, sdist))
-    if not quick:
-        pythons = {version: path for version in PYTHONS if (path := interpreter(version))}
-        print(
-            f"interpreters: {', '.join(pythons)}; not here: {', '.join(sorted(set(PYTHONS) - set(pythons))) or 'none'}",
-            flush=True,
-        )
-        extras = sorted(set(metadata.provides_extra or ()) - set(OWN_EXTRAS))
-        module(
-            "pip",
-            "wheel",
-            "--no-deps",
-            "--constraint",
-            ROOT / "constraints.txt",
-            "--wheel-dir",
-            folder / "wheels",
-            NO_WHEEL,
-        )
-        check_installs(folder, wheel, extras, pythons)
-        check_types(folder, pythons)
-        check_bounds(folder, wheel, [extra for extra in extras if extra != "spark"], min(pythons.items()))
-        describe(folder, wheel, str(metadata.version), epoch, min(pythons))
-    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(DIST.iterdir())]
-    (DIST / "SHA256SUMS").write_text("".join(sums), "utf-8")
+    for name, content in (*files, ("SHA256SUMS", "".join(sums).encode())):
+        (DIST / name).write_bytes(content)
     print(f"{DIST}: {', '.join(sorted(path.name for path in DIST.iterdir()))}")
 
 
@@ -184,6 +179,12 @@ def require_dated(version: str) -> None:
         raise Failed(f"the changelog begins with {heading and heading[1]!r}, not with {version} and its date")
 
 
+def require_committed() -> None:
+    """The checks read the folder and the build reads the commit, so both must be the same."""
+    if changed := run("git", "status", "--porcelain").rstrip():
+        raise Failed(f"uncommitted changes:\n{changed}")
+
+
 def require_promises() -> None:
     """The list of promised codes has every stable code, and keeps what the releases before promised."""
     promised = (ROOT / PROMISED).read_text("utf-8").split()
@@ -197,7 +198,6 @@ def require_promises() -> None:
             raise Failed(f"{tag} promised codes that are gone: {' '.join(sorted(gone))}")
 
 
-@cache
 def interpreter(version: str) -> str | None:
     """The first interpreter of this version that runs: the command, or one of pyenv."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
@@ -229,6 +229,13 @@ def environment(python: str, folder: Path, *install: str | Path) -> Path:
     return path
 
 
+def build_spark(folder: Path) -> None:
+    """The wheel of Spark, by the setuptools that the constraints pin."""
+    pinned = ROOT / "constraints.txt"
+    command = ("wheel", "--no-deps", "--constraint", pinned, "--wheel-dir", folder / "wheels", NO_WHEEL)
+    module("pip", *command, PIP_CONSTRAINT=str(pinned), PIP_BUILD_CONSTRAINT=str(pinned))  # the second since pip 25.3
+
+
 def of_wheel(wheel: Path, *extras: str) -> str:
     return f"tppkit[{','.join(extras)}] @ {wheel.as_uri()}"
 
@@ -253,8 +260,12 @@ def check_installs(folder: Path, wheel: Path, extras: Iterable[str], pythons: Ma
 
 def in_parallel(tasks: Iterable[Callable[[], object]]) -> None:
     with ThreadPoolExecutor(2) as threads:
-        for done in [threads.submit(task) for task in tasks]:
-            done.result()
+        try:
+            for done in [threads.submit(task) for task in tasks]:
+                done.result()
+        except BaseException:
+            threads.shutdown(cancel_futures=True)
+            raise
 
 
 def check_types(folder: Path, pythons: Iterable[str]) -> None:
@@ -278,8 +289,8 @@ def check_types(folder: Path, pythons: Iterable[str]) -> None:
 
 
 def check_bounds(folder: Path, wheel: Path, extras: Sequence[str], python: tuple[str, str]) -> None:
-    """Quick tests with the lowest version of each library that pyproject.toml allows, and with the newest that there is."""
-    version, interpreter = python
+    """Each extra and quick tests with the lowest version of each library that pyproject.toml allows, and with the newest there is."""
+    version, command = python
     tree = folder / "commit"
     settings = tree / "pyproject.toml"
     named = [word for extra in extras for word in ("--extra", extra)]
@@ -301,12 +312,13 @@ def check_bounds(folder: Path, wheel: Path, extras: Sequence[str], python: tuple
         ("newest", ("--upgrade",)),
     )
     for name, bounds in chosen:
-        path = environment(interpreter, folder / name, *bounds, of_wheel(wheel, *extras), *TEST_TOOLS)
+        path = environment(command, folder / name, *bounds, of_wheel(wheel, *extras), *TEST_TOOLS)
+        run(path, "-I", ROOT / "tools" / "extras.py", cwd=folder / name)
         run(path, "-m", "pytest", "-q", "-n", "0", "-m", "not slow and not shared", *BOUND_TESTS, cwd=tree)
-        print(f"quick tests pass with the {name} libraries", flush=True)
+        print(f"each extra works, and quick tests pass, with the {name} libraries", flush=True)
 
 
-def describe(folder: Path, wheel: Path, version: str, epoch: str, python: str) -> None:
+def describe(folder: Path, wheel: Path, version: str, epoch: str, python: str) -> list[Path]:
     """A bill of materials of the required libraries and one of all extras, and a table of their licences."""
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     described = {
@@ -315,9 +327,10 @@ def describe(folder: Path, wheel: Path, version: str, epoch: str, python: str) -
         "hashes": [{"alg": "SHA-256", "content": digest}],
     }
     project = ("--pyproject", folder / "commit" / "pyproject.toml", "--mc-type", "library")
-    for name in ("", "-all"):
+    targets = [folder / f"tppkit-{version}{name}.cdx.json" for name in ("", "-all")]
+    bill: dict[str, Any] = {}
+    for name, target in zip(("", "-all"), targets, strict=True):
         path = folder / f"{python}{name}" / "bin" / "python"
-        target = DIST / f"tppkit-{version}{name}.cdx.json"
         module(
             "cyclonedx_py",
             "environment",
@@ -334,8 +347,10 @@ def describe(folder: Path, wheel: Path, version: str, epoch: str, python: str) -
     rows = list(licences.rows(bill))
     if unknown := [row.name for row in rows if not row.reason]:
         raise Failed(f"licences that are neither permissive nor named with a reason: {', '.join(unknown)}")
-    (DIST / f"tppkit-{version}-licences.md").write_text(licences.table(rows), "utf-8")
+    table = folder / f"tppkit-{version}-licences.md"
+    table.write_text(licences.table(rows), "utf-8")
     print(f"bills of materials, and the licences of {len(rows)} libraries")
+    return [*targets, table]
 
 
 if __name__ == "__main__":
