@@ -47,7 +47,7 @@ lint: $(VENV)/.dev ## ruff, mypy --strict (examples too), pyright on tests/typin
 	$(BIN)/ruff format --check src tests tools benchmarks examples fuzz docs/*.py
 	$(BIN)/ruff check src tests tools benchmarks examples fuzz docs/*.py
 	$(BIN)/mypy
-	for example in bank-gate shop tpp-backend; do $(BIN)/mypy examples/$$example || exit; done
+	for example in $(sort $(foreach file,$(wildcard examples/*/*.py examples/*/*/*.py),$(word 2,$(subst /, ,$(file))))); do $(BIN)/mypy examples/$$example || exit; done
 	$(BIN)/pyright --pythonpath $(BIN)/python tests/typing
 	$(BIN)/lint-imports
 	$(BIN)/python tools/make_testcerts.py --check

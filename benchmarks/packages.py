@@ -51,7 +51,7 @@ def importing() -> Iterator[Line]:
     for module, reference, limit in IMPORTS:
         command = [sys.executable, "-c", TIMED.format(module=module, reference=reference)]
         ratios = [float(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(LEAST_ROUNDS)]  # noqa: S603  # our own command
-        first, *others = reference.partition(",")[0], *reference.split(",")[1:]
+        first, *others = reference.split(", ")
         yield judged(f"import {module}", ratios, what=f"of {first}{' ...' if others else ''}", limit=limit)
 
 

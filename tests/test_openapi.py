@@ -8,7 +8,9 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import jsonschema_rs
 import pytest
+import schemathesis
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
@@ -93,7 +95,6 @@ def response(found: dict[str, Any], persona: str, name: str) -> dict[str, Any]:
 
 
 def fits(value: Any, schema: dict[str, Any], persona: str, name: str) -> bool:
-    jsonschema_rs = pytest.importorskip("jsonschema_rs", reason="needs schemathesis, which the dev extra installs")
     whole = {**schema, "components": document(persona, name)["components"]}
     found: bool = jsonschema_rs.Draft202012Validator(whole, validate_formats=True).is_valid(value)
     return found
@@ -105,9 +106,6 @@ def details(**fields: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("which", ALL)
 def test_the_document_is_valid(which):
-    schemathesis = pytest.importorskip("schemathesis", reason="needs schemathesis, which the dev extra installs")
-    import jsonschema_rs
-
     found = document(*which)
     schemathesis.openapi.from_dict(found).validate()
     bodies = [part["schema"] for part in parts(found, "schema")]

@@ -211,7 +211,7 @@ def test_the_search_names_the_right_page_within_the_first_three(way, site, serve
         page.wait_for_function("words => document.querySelector('.found').dataset.of === words", arg=words)
         found = page.locator(".found a").evaluate_all("links => links.map((link) => link.href)")
         if not any(f"/{wanted}.html" in link for link in found[:3]):
-            wrong[words] = [link.rpartition("/0.1.0/")[2] for link in found[:3]]
+            wrong[words] = [link.rpartition(f"/{tppkit.__version__}/")[2] for link in found[:3]]
     page.close()
     assert wrong == {}
 
