@@ -134,3 +134,8 @@ def test_a_card_counts_until_the_end_of_its_month():
     assert refused.value.code == "card.expired"
     with pytest.raises(FormatError):
         require_unexpired(CardSecret("002028"), at=datetime(2028, 3, 1, tzinfo=UTC))
+
+
+def test_the_error_about_an_expiry_date_shows_one():
+    with pytest.raises(FormatError, match="not MMYYYY, such as 122030"):
+        CardRequest(pan=CardSecret(PAN), expiry=CardSecret("12/30"), setup_token=ID)

@@ -70,7 +70,7 @@ ReceiverNumber = Annotated[CardSecret, _shown_in(Purpose.REQUEST), _form(writeOn
 Cvc = Annotated[CardSecret, _check(_CVC, "not 3 or 4 digits"), _shown_in(Purpose.REQUEST), _form(_CVC, writeOnly=True)]
 Expiry = Annotated[
     CardSecret,
-    _check(_EXPIRY.pattern, "not MMYYYY"),
+    _check(_EXPIRY.pattern, "not MMYYYY, such as 122030"),
     _shown_in(Purpose.REQUEST, Purpose.ANSWER),
     _form(_EXPIRY.pattern),
 ]
@@ -125,7 +125,7 @@ def is_expired(expiry: CardSecret, *, at: datetime) -> bool:
     """
     found = _EXPIRY.fullmatch(expiry.get_secret_value())
     if found is None:
-        raise FormatError("model.invalid", "the expiry date is not MMYYYY")
+        raise FormatError("model.invalid", "the expiry date is not MMYYYY, such as 122030")
     return (int(found[2]), int(found[1])) < (at.year, at.month)
 
 
