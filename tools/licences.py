@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 PERMISSIVE = frozenset({
     "0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "MIT-0", "MIT-CMU", "PSF-2.0", "Zlib",
     "License :: OSI Approved :: Apache Software License", "License :: OSI Approved :: BSD License",
-    "License :: OSI Approved :: MIT License",
+    "License :: OSI Approved :: CMU License (MIT-CMU)", "License :: OSI Approved :: MIT License",
 })  # fmt: skip
 UNNAMED = ("License :: OSI Approved",)  # a classifier that names none
 # Libraries with another licence, and why they are accepted.
