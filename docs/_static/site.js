@@ -23,7 +23,7 @@ addEventListener("DOMContentLoaded", () => {
     }
   });
   const parts = (word) => [...new Set([word, ...(word.match(/[\p{L}\p{N}]+/gu) ?? [])])];  // digest.mismatch: also digest, and mismatch
-  const weigh = (url) => (/\/api\/|#assumption-/.test(url) ? 0.1 : url.startsWith("reference/") ? 0.4 : url.startsWith("tutorials/") ? 0.5 : 1);
+  const weigh = (url) => (/\/api\/|#assumption-|#code-/.test(url) ? 0.1 : url.startsWith("reference/") ? 0.4 : url.startsWith("tutorials/") ? 0.5 : 1);
   let index;
   const makeIndex = async () => {
     await Promise.all([load("minisearch.js"), load("search-rows.js")]);
