@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-NOT_SHIPPED = {".ci"}  # for this repository only
+NOT_SHIPPED = {".ci", ".github"}  # for this repository only
 
 
 def built(kind: str, folder: Path) -> Path:

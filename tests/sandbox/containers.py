@@ -36,6 +36,13 @@ def do(*command: object) -> None:
     assert done.returncode == 0, f"{command}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
 
 
+def need_namespaces() -> None:
+    """Skip the test where nobody may make a network namespace: without root, or as root of a container without privileges."""
+    needed("ip", "iproute2")
+    if subprocess.run(["unshare", "--net", "--mount", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs root and its capabilities, to make network namespaces")
+
+
 @dataclass
 class Image:
     """A root directory, made by the steps of a Containerfile, and what the file says about processes."""
@@ -108,9 +115,7 @@ class Network:
     @contextmanager
     def up(self) -> Iterator[None]:
         """Make the namespaces, and remove them at the end."""
-        needed("ip", "iproute2")
-        if os.geteuid() != 0:
-            pytest.skip("needs root, to make network namespaces")
+        need_namespaces()
         hub = self._mark + "hub"
         with ExitStack() as undo:
             for name in (hub, *(self._mark + name for name in self.names)):

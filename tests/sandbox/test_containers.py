@@ -18,7 +18,7 @@ import psycopg
 import pytest
 import yaml
 
-from containers import Image, Network, Services, do
+from containers import Image, Network, Services, do, need_namespaces
 from programs import TPPKIT, needed
 from servers import postgresql
 from tppkit import __version__
@@ -136,9 +136,7 @@ def test_a_suite_in_a_container_drives_the_sandbox_by_name_with_the_token_and_re
 
 
 def test_the_guide_without_an_engine_works_as_it_is_written(tmp_path):
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to make network namespaces")
-    needed("ip", "iproute2")
+    need_namespaces()
     guide = (ROOT / "docs/how-to" / "in-ci-and-containers.md").read_text().partition("## Without a container engine")[2]
     script = guide.partition("```text\n")[2].partition("```")[0]
     for name in ("bank", "tests"):  # as the guide names them, but for this test only
