@@ -19,6 +19,10 @@ if [ $# -eq 4 ] && [ ! -r "$4" ]; then
   echo "$4 cannot be read" >&2
   exit 2
 fi
+if [ ! -d "$archive" ]; then
+  echo "$archive is not a folder" >&2
+  exit 2
+fi
 mkdir -- "$out" || exit 2
 
 # What the verdict rests on is copied first, and used from there.

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.errors import ConfigurationError, FormatError, TppkitError
+from tppkit.errors import ConfigurationError, FormatError, TppkitError, VerificationError
 from tppkit.protocol.endpoint import Auth, Endpoint
 from tppkit.protocol.wire import Nothing
 from tppkit.web import AsgiSource
@@ -32,6 +32,14 @@ def opened(auth: Auth, *values: bytes, row: Endpoint[None, None] | None = None) 
     with pytest.raises(FormatError):
         pending.update(b"d")
     return caller.id
+
+
+def test_every_known_key_is_compared_in_constant_time(monkeypatch):
+    compared = []
+    monkeypatch.setattr("hmac.compare_digest", lambda *pair: compared.append(pair[0]))
+    with pytest.raises(VerificationError, match="the key is unknown"):
+        opened(Auth.API_KEY, KEY.encode())
+    assert compared == list(KEYS.values())
 
 
 def basic(text: str, scheme: str = "Basic") -> bytes:
