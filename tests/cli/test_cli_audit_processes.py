@@ -82,8 +82,9 @@ def test_an_interrupted_audit_leaves_no_process_and_can_be_resumed(number, tmp_p
         [*command, "--json"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert (whole.returncode, list(tmp_path.glob("tppkit-audit-*"))) == (0, [])
+    reset = ["env", "--default-signal=INT"]  # a test run in the background ignores SIGINT, and so would its children
     with subprocess.Popen(
-        command,
+        [*reset, *command],
         cwd=tmp_path,
         env=environment,
         stdout=subprocess.PIPE,

@@ -203,7 +203,7 @@ class Bank:
     def settle(self) -> None:
         """Wait until it uses what the files contain."""
         now = time.monotonic()
-        wait_until(lambda: self.calls[-1]["sent"] > now and not self.calls[-1]["is_behind"], "the reload")
+        wait_until(lambda: any(call["sent"] > now and not call["is_behind"] for call in self.calls[-1:]), "the reload")
 
     def require_refusal(self, code: str) -> None:
         """Wait until it refuses files for a reason. A look while they are written may find another one first."""
