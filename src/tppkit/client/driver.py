@@ -150,8 +150,8 @@ class _Client(Generic[C]):
                 pause_s = pause_before_repeat_s(call.row, made, None, floor_s, left_s) if is_passing(e) else None
                 may_be_sent |= not is_unsent(e)
                 if pause_s is None:
-                    message = call.advised(e.message) if may_be_sent else f"{e.message}; nothing was sent"
-                    raise TransportError(e.code, message, request_id=call.request_id) from e.__cause__
+                    text = call.advised(e.message) if may_be_sent else f"{e.message}; nothing was sent"
+                    raise TransportError(e.code, text, request_id=call.request_id) from e.__cause__
                 may_be_done |= not call.row.safe and not is_unsent(e)
             except RemoteProtocolError as e:
                 may_be_sent = True
