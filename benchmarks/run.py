@@ -1,6 +1,7 @@
 """Every figure that the project promises, a line each.
 
-`make bench` writes them to results.json; `make soak` (with the argument `soak`) has the large and long runs, and writes cost against size.
+`make bench` writes them to results.json, and when and where to machine.json; `make soak` (with the argument `soak`) has the large and long
+runs, and writes cost against size.
 The argument `sizes` measures that alone. A variable NOTE is kept with the figures: `make bench NOTE="while nothing else ran"`.
 Exits 1 if a line misses its goal by far, unless missed.toml names it with the reason.
 """
@@ -14,7 +15,6 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from multiprocessing import get_context
@@ -29,7 +29,7 @@ from deliveries import draining, remembering_deliveries
 from diagnose import diagnosing
 from evidence import auditing, auditing_by_records, auditing_long
 from gateway import ordering, searching, searching_by_orders, searching_through
-from harness import FAR, HEADER, Line, against
+from harness import FAR, HEADER, Curve, Line, against
 from inbox import receiving_once, receiving_over_http, remembering
 from machine import describe_machine
 from packages import importing, installing
@@ -41,7 +41,7 @@ from tppkit._clock import utc_now
 from trust import asking, trusting
 from web import admitting
 
-RESULTS, MISSED = (Path(__file__).with_name(name) for name in ("results.json", "missed.toml"))
+RESULTS, MACHINE, MISSED = (Path(__file__).with_name(name) for name in ("results.json", "machine.json", "missed.toml"))
 
 
 def starting() -> Iterator[Line]:
@@ -94,19 +94,19 @@ def main() -> None:
         print(line.text(), flush=True)  # this is what it is for
         measured.append(line)
     if chosen:
-        write(sizes=measure_sizes())
+        write("sizes", [curve.as_object() for curve in measure_sizes()])
     else:
-        write(**circumstances(), lines=[line.as_object() for line in measured])
+        write("lines", [line.as_object() for line in measured])
     if unexplained := missed(measured, reasons=read_reasons()):
         sys.exit(f"missed by more than {FAR:.0%} of the goal, and not in {MISSED.name}: {', '.join(unexplained)}")
 
 
-def measure_sizes() -> dict[str, Any]:
-    """Cost against size, with the time."""
+def measure_sizes() -> list[Curve]:
+    """Cost against size."""
     curves = [paying_by_rows(), paging_by_entries(), *searching_by_orders(), auditing_by_records()]
     for curve in curves:
         print(curve.text(), flush=True)
-    return {**circumstances(), "curves": [asdict(curve) for curve in curves]}
+    return curves
 
 
 def circumstances() -> dict[str, Any]:
@@ -118,10 +118,13 @@ def circumstances() -> dict[str, Any]:
     }
 
 
-def write(**parts: Any) -> None:
-    """Replace these parts of the results."""
-    kept = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-    RESULTS.write_text(json.dumps({**kept, **parts}, indent=2) + "\n", "utf-8")
+def write(kind: str, rows: list[dict[str, Any]]) -> None:
+    """Replace the rows of one kind, `lines` or `sizes`, and say when and where they were measured."""
+    results, measured = (json.loads(path.read_text("utf-8")) for path in (RESULTS, MACHINE))
+    others = [row for row in results if ("points" in row) != (kind == "sizes")]
+    both = [*rows, *others] if kind == "lines" else [*others, *rows]
+    for path, content in ((RESULTS, both), (MACHINE, {**measured, kind: circumstances()})):
+        path.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
 
 
 def read_reasons() -> dict[str, str]:

@@ -15,7 +15,7 @@ from tppkit.testpki.faults.catalogue import FAULTS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-LINES = {line["name"]: line for line in json.loads((ROOT / "benchmarks/results.json").read_text())["lines"]}
+LINES = {line["name"]: line for line in json.loads((ROOT / "benchmarks/results.json").read_text())}
 COUNTED = {"ATTACKS": ATTACKS, "FAULTS": FAULTS, "MISTAKES": MISTAKES, "PROFILES": PROFILES}
 
 

@@ -12,7 +12,7 @@ import performance
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 
-MEASURED = performance.results()
+LINES, CURVES = performance.results()
 PAGE = (FOLDER / "performance.md").read_text("utf-8")
 
 
@@ -25,7 +25,7 @@ def test_the_page_has_a_row_for_each_line_with_its_verdict():
     shown = {row[0]: (float(row[1].replace(",", "")), row[-1]) for row in rows}
     assert shown == {
         line["name"]: (pytest.approx(line["figure"], rel=0.01), performance.row(line).split(" | ")[-1][:-2])
-        for line in MEASURED["lines"]
+        for line in LINES
     }
 
 
@@ -34,7 +34,7 @@ def test_each_measured_point_is_in_the_plot_at_its_place():
     drawn = [line.get("points") for line in svg.iter("{http://www.w3.org/2000/svg}polyline")]
     field = performance.LEFT, performance.RIGHT, performance.TOP, performance.BOTTOM
     left, right, top, bottom = field
-    for curve, line in zip(MEASURED["sizes"]["curves"], drawn, strict=True):
+    for curve, line in zip(CURVES, drawn, strict=True):
         places = [tuple(map(float, place.split(","))) for place in line.split()]
         assert all(left <= x <= right and top <= y <= bottom for x, y in places)
         first, last = performance.DECADES_X

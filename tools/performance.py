@@ -1,4 +1,4 @@
-"""The page about performance and its plot, from benchmarks/results.json and benchmarks/missed.toml."""
+"""The page about performance and its plot, from what `make bench` writes into benchmarks/, and benchmarks/missed.toml."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 VERDICTS = {"ok": "met", "edge": "undecided", "MISS": "missed"}
 
 
-def results() -> Any:
-    """What `make bench` measured."""
-    return json.loads((BENCHMARKS / "results.json").read_text("utf-8"))
+def results() -> tuple[list[Any], list[Any]]:
+    """What `make bench` measured: the lines, and the curves of cost against size."""
+    rows = json.loads((BENCHMARKS / "results.json").read_text("utf-8"))
+    return [row for row in rows if "points" not in row], [row for row in rows if "points" in row]
 
 
 INTRODUCTION = """# Performance
@@ -71,8 +72,9 @@ Close what else runs: another busy program moves rates most."""
 
 def page() -> Iterator[str]:
     """Every figure with its goal, and why some goals are missed."""
-    measured = results()
-    lines, sizes = measured["lines"], measured["sizes"]
+    lines, curves = results()
+    where = json.loads((BENCHMARKS / "machine.json").read_text("utf-8"))
+    measured, sizes = where["lines"], where["sizes"]
     (example,) = (line for line in lines if line["name"] == "seal verify RSA-2048 as others do")
     ratio = round(example["figure"], 2)
     yield INTRODUCTION.format(name=example["name"], ratio=ratio, day=_day(measured), note=_note(measured))
@@ -103,9 +105,9 @@ def page() -> Iterator[str]:
     for reason in tomllib.loads((BENCHMARKS / "missed.toml").read_text("utf-8"))["reason"]:
         yield f"- {'; '.join(f'*{name}*' for name in reason['lines'])}: {reason['why']}"
     machine = " on the same machine" if sizes["machine"] == measured["machine"] else " on another machine"
-    words = alternative(sizes["curves"])
+    words = alternative(curves)
     yield SIZES.format(day=_day(sizes), machine=machine, note=_note(sizes), alternative=words)
-    for curve in sizes["curves"]:
+    for curve in curves:
         for size, ratio in curve["points"]:
             yield f"| {curve['name']} | {size:,} {curve['unit']} | {_number(ratio)} |"
     yield RUN
@@ -164,7 +166,7 @@ text { fill: #ddd } .b { fill: #1a1c1e } .g { stroke: #3a3d40 } .s { fill: #aaa 
 
 def plot() -> Iterator[str]:
     """Cost against size, both on logarithmic scales; a legend below says what each line ends at."""
-    curves = results()["sizes"]["curves"]
+    _, curves = results()
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img">'
     yield f"<title>{escape(alternative(curves))}</title>\n<style>{STYLE}\n</style>"
     yield f'<rect class="b" width="{WIDTH}" height="{HEIGHT}" rx="6"/>'
