@@ -209,6 +209,7 @@ def test_an_unreadable_callback_is_listed_released_and_fails_again_until_it_can_
     assert failure.due_at - datetime.now(UTC) > timedelta(minutes=50)  # as the inbox's own settings say
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("comes", [True, False])
 def test_a_worker_waits_for_a_database_that_does_not_exist_yet(comes, tmp_path):
     (tmp_path / "late.py").write_text("def handle(entry, connection):\n    pass\n")
@@ -225,6 +226,7 @@ def test_a_worker_waits_for_a_database_that_does_not_exist_yet(comes, tmp_path):
         assert worker.wait(timeout=20) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_worker_waits_for_entries_outlives_its_database_and_ends_behind_the_entry_that_it_handles(
     store, tmp_path, number

@@ -393,6 +393,7 @@ def test_no_signer_is_made_for_a_certificate_that_is_not_accepted(name, in_devic
     assert (len(made), made[0].closed) == (1, 0)
 
 
+@pytest.mark.slow
 def test_every_connection_made_while_renewing_shows_one_certificate_or_the_other(bank_pki, bank_pki_folder):
     first, second = bank_pki.qwac, bank_pki.issue_qwac(bank_pki.provider, label="new", key="rsa2048")
     given = {"server_anchors": [bank_pki.root.certificate]}

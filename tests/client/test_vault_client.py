@@ -86,6 +86,7 @@ def test_a_refusal_is_reported_without_what_was_sent(play, caplog):
         assert secret not in everything
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("client", "limit_s"), [(VaultClient, None), (AsyncVaultClient, None), (AsyncVaultClient, 2.0)]
 )

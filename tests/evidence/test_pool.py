@@ -38,6 +38,7 @@ def job(fatal: str, segment: Segment, progress: Progress) -> str:
     return segment.name
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_costs_its_segment_only(sealed):
     segments = list_segments(sealed[0])
     counted: list[int] = []

@@ -334,6 +334,7 @@ def test_a_handler_sees_the_context_of_its_delivery(store):
     assert seen == ["d-1"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_awaits_keeps_nobody_else_from_the_database(file_store):
     """What is awaited before a transaction takes as long as it likes; what is awaited within one delays others by one handler."""
     tasks = Tasks(file_store)
@@ -402,6 +403,7 @@ if sys.argv[1] == "closed":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", ["stopped", "closed"])
 def test_a_process_ends_although_its_event_loop_stopped_within_a_handler(loop, tmp_path):
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])

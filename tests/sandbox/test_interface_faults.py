@@ -105,6 +105,7 @@ def test_faults_end_when_they_are_deleted(tppkit_bank):
     assert tppkit_bank.client(roles=["PSP_PI"]).initiate_payment(PAYMENT).transaction_status == "RCVD"
 
 
+@pytest.mark.slow
 def test_every_interface_has_faults(tppkit_bank):
     gateway, urls = tppkit_bank.gateway.client(), tppkit_bank.addresses
     http = httpx.Client(transport=tppkit_bank.transport())

@@ -274,6 +274,7 @@ def test_story_16_the_instant_cap_and_the_request_id_of_a_rejected_payment(bank,
     assert instant("100000.00", ids[1]).status_code == 201
 
 
+@pytest.mark.slow
 def test_story_17_a_killed_sandbox_keeps_its_clock_and_forgets_ids_after_the_hour(killed_bank):
     with killed_bank.running() as (process, tpp), tpp.http:
         message = tpp.sealed(tpp.message())

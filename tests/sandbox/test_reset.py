@@ -154,6 +154,7 @@ def test_a_reset_that_a_crash_interrupted_is_whole_or_did_not_happen(is_committe
     assert (tmp_path / "bank" / EARLIER / ended).exists() is is_committed
 
 
+@pytest.mark.slow
 def test_resets_while_requests_are_answered_leave_no_half():
     codes: set[str | None] = set()
     with Sandbox() as bank:

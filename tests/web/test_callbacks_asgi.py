@@ -250,6 +250,7 @@ def end_with_a_handler_that_hangs() -> None:
     print(status)
 
 
+@pytest.mark.slow
 def test_a_process_ends_although_a_handler_hangs_or_asks_for_its_end():
     command = [
         sys.executable,
