@@ -18,6 +18,7 @@ from pathlib import Path
 from uuid import UUID
 
 from rich.console import Console
+from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 from tppkit.evidence import EvidenceArchive, make_record
@@ -29,6 +30,14 @@ AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 COLUMNS = {"terminal-demo.svg": 100}
 WIDE = 126  # columns of the others
 FIRST, LAST = 33, 7  # lines of a picture; what is between them is left out
+# Background, text, and the eight colours of a terminal, each with a contrast of at least 4.5 to the background, dimmed text too.
+THEME = TerminalTheme(
+    (30, 30, 30),
+    (235, 235, 235),
+    [
+        (90, 90, 90), (244, 128, 128), (160, 200, 100), (224, 192, 96), (120, 176, 240), (208, 160, 224), (112, 200, 208), (235, 235, 235),
+    ],
+)  # fmt: skip
 FORMAT = """<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" xmlns="http://www.w3.org/2000/svg">
 <style>
 .{unique_id}-matrix {{ font: {char_height}px/{line_height}px "DejaVu Sans Mono", Menlo, Consolas, monospace; }}
@@ -150,4 +159,4 @@ def svg(name: str, text: str) -> str:
         record=True, width=COLUMNS.get(name, WIDE), file=io.StringIO(), force_terminal=True, legacy_windows=False
     )
     console.print(Text.from_ansi(text))
-    return console.export_svg(title="tppkit", code_format=FORMAT, unique_id="terminal")
+    return console.export_svg(title="tppkit", theme=THEME, code_format=FORMAT, unique_id="terminal")
