@@ -76,7 +76,7 @@ def staying() -> Iterator[Line]:
 def reader(opened: ExitStack, folder: Path, pki: Pki, rows: int) -> Subject:
     """Read a page of an account with this many entries more, at a sandbox of its own, while the customer is present."""
     settings = SandboxSettings(folder / str(rows), pki=folder / "pki")
-    bank = opened.enter_context(SandboxHosts(settings, approval_url="http://localhost", base_clock=lambda: AT))
+    bank = opened.enter_context(SandboxHosts(settings, base_clock=lambda: AT))
     with closing(sqlite3.connect(settings.directory / "sandbox.sqlite")) as connection, connection:
         values = {"rows": rows, "at": int(AT.timestamp()) * 1_000_000, "step": SPACING_S * 1_000_000}
         for statement in (BOOKINGS, ENTRIES):

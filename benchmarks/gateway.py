@@ -110,7 +110,7 @@ def shop(opened: ExitStack, orders: int) -> Callable[[str, Any], Any]:
     folder, pki = Path(opened.enter_context(TemporaryDirectory())), make_pki(at=AT, seed=1)
     write_pki(pki, folder / "pki")
     settings = SandboxSettings(folder / "sandbox", pki=folder / "pki")
-    bank = opened.enter_context(SandboxHosts(settings, approval_url="http://localhost", base_clock=lambda: AT))
+    bank = opened.enter_context(SandboxHosts(settings, base_clock=lambda: AT))
     loop = opened.enter_context(closing(asyncio.new_event_loop()))
     running = bank.running()
     loop.run_until_complete(running.__aenter__())

@@ -82,7 +82,7 @@ def paying_by_rows() -> Curve:
 def payer(opened: ExitStack, folder: Path, pki: Pki, rows: int) -> Subject:
     """Send a new sealed payment to a sandbox of its own with this many rows."""
     settings = SandboxSettings(folder / str(rows), pki=folder / "pki")
-    bank = opened.enter_context(SandboxHosts(settings, approval_url="http://localhost", base_clock=lambda: AT))
+    bank = opened.enter_context(SandboxHosts(settings, base_clock=lambda: AT))
     fill(settings.directory / "sandbox.sqlite", pki, rows)
     loop = opened.enter_context(closing(asyncio.new_event_loop()))
     running = bank.running()

@@ -90,7 +90,7 @@ def bank(folder: Path, entered: Entered, pki: Pki) -> None:
                 await sandbox.evidence.flush()
                 entered.on = False
 
-    with SandboxHosts(with_pki(folder, pki), approval_url="http://localhost") as sandbox, every_thread(entered):
+    with SandboxHosts(with_pki(folder, pki)) as sandbox, every_thread(entered):
         asyncio.run(pay())
 
 

@@ -47,7 +47,7 @@ def nearly_good(draw: st.DrawFn) -> str:
 @pytest.fixture(scope="module")
 def sandbox(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxHosts]:
     settings = SandboxSettings(tmp_path_factory.mktemp("routing"), pki=bank_pki_folder)
-    with SandboxHosts(settings, approval_url="http://localhost") as opened:
+    with SandboxHosts(settings) as opened:
         yield opened
 
 

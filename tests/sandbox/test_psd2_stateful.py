@@ -129,7 +129,7 @@ class Bank:
         self._running = self._opened.enter_context(ExitStack())
         self.runner = runner = self._running.enter_context(asyncio.Runner())
         bank = SandboxSettings(self._folder, pki=self._folder / "pki")
-        hosts = SandboxHosts(bank, approval_url="http://localhost", base_clock=lambda: self.base)
+        hosts = SandboxHosts(bank, base_clock=lambda: self.base)
         self._running.enter_context(hosts)
         serving = hosts.running()
         runner.run(serving.__aenter__())
@@ -162,7 +162,7 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Pki, dict[st
     """The folder of a bank that was never used, its PKI, and what its accounts hold in EUR."""
     folder, pki = tmp_path_factory.mktemp("machine"), make_pki(at=AT, seed=1)
     write_pki(pki, folder / "pki")
-    with SandboxHosts(SandboxSettings(folder, pki=folder / "pki"), approval_url="", base_clock=lambda: AT):
+    with SandboxHosts(SandboxSettings(folder, pki=folder / "pki"), base_clock=lambda: AT):
         pass
     query = "SELECT iban, amount FROM accounts JOIN balances ON account = id WHERE currency = 'EUR'"
     with closing(sqlite3.connect(folder / "sandbox.sqlite")) as database:

@@ -116,7 +116,7 @@ def test_settings_of_the_start_hold_again(bank_pki_folder, tmp_path):
     settings = SandboxSettings(
         tmp_path, pki=bank_pki_folder, webhook_url=WEBHOOKS, callback_url="https://93.184.216.34/callback"
     )
-    with SandboxHosts(settings, approval_url="http://localhost") as hosts:
+    with SandboxHosts(settings) as hosts:
 
         async def main() -> None:
             async with hosts.running():
@@ -140,13 +140,13 @@ def test_a_reset_that_a_crash_interrupted_is_whole_or_did_not_happen(is_committe
         assert len(used.evidence()) == 1
         shutil.copytree(used.directory, tmp_path / "bank")
     settings = SandboxSettings(tmp_path / "bank")
-    with SandboxHosts(settings, approval_url="http://localhost") as hosts:
+    with SandboxHosts(settings) as hosts:
         stream, ended = hosts.evidence.next_stream(), hosts.archive.stream_id
         if is_committed:
             hosts.database.run_at_start(hosts.database.clear)
             hosts.database.run_at_start(partial(hosts.evidence.bind, stream_id=stream))
     for _ in range(2):
-        with SandboxHosts(settings, approval_url="http://localhost") as hosts:
+        with SandboxHosts(settings) as hosts:
             assert hosts.archive.stream_id == (stream if is_committed else ended)
             found = [record.payment_ref for record in hosts.archive.newest(5)]
             assert found == ([] if is_committed else [made])

@@ -105,16 +105,7 @@ class Sandbox:
                 sign_answers=sign_answers,
             )  # fmt: skip
             urls = {row.name: _url(row.offset, tls=row.tls(settings) is not None) for row in LISTENERS}
-            self._hosts = opened.enter_context(
-                SandboxHosts(
-                    settings,
-                    approval_url=urls["approval"],
-                    psd2_url=urls["psd2"],
-                    control_url=urls["control"],
-                    urls=urls,
-                    seals_by_id={},
-                )
-            )
+            self._hosts = opened.enter_context(SandboxHosts(settings, urls=urls, seals_by_id={}))
             self.addresses = Addresses.of(self._hosts, urls)
             self.gateway = Gateway(self, project_id=self.addresses.project_id, api_key=self.addresses.api_key)
             self._apps = {urls[row.name]: observed_app(row, self._hosts) for row in LISTENERS}

@@ -193,12 +193,10 @@ class SandboxHosts:
 
     Args:
         settings: the settings.
-        approval_url: address of the approval host, as clients see it.
-        psd2_url: address of the PSD2 host, as clients see it; the server certificate has its name.
-        control_url: address of the control host.
+        urls: addresses of the listeners by their names, as clients see them; the server certificate has the name of `psd2`.
+            Without them, the hosts are at `localhost`.
         base_clock: the real time, at which certificates and seals are verified; the virtual clock adds its offset.
         seals_by_id: the certificates of seals by their keyIds, for a dialect that does not send them; None: those of the PKI.
-        urls: addresses of hosts by their names, for the OpenAPI documents.
         environment: variables by name; `TPPKIT_VAULT_KEY` encrypts stored cards.
 
     Attributes:
@@ -226,15 +224,13 @@ class SandboxHosts:
         self,
         settings: SandboxSettings,
         *,
-        approval_url: str,
-        psd2_url: str = "https://localhost",
-        control_url: str = "",
+        urls: Mapping[str, str] = MappingProxyType({}),
         base_clock: Clock = utc_now,
         seals_by_id: dict[str, EidasCertificate] | None = None,
-        urls: Mapping[str, str] = MappingProxyType({}),
         environment: Mapping[str, str] = os.environ,
     ) -> None:
         receivers, bank = settings.receivers, settings.bank
+        approval_url, psd2_url = urls.get("approval", "http://localhost"), urls.get("psd2", "https://localhost")
         self.settings = settings
         self.pki = settings.pki or settings.directory / "pki"
         if settings.pki is None and not self.pki.exists():
@@ -311,7 +307,7 @@ class SandboxHosts:
             self.requests = LatestRequests(base_clock)
             self.observers: list[Observer] = [report.observe, self.requests.keep]
             pages = [route for cell in cells for route in cell.pages(services)]
-            inspector_url = f"{control_url}{INSPECTOR}" if settings.has_inspector else None
+            inspector_url = f"{urls.get('control', '')}{INSPECTOR}" if settings.has_inspector else None
             found = Starlette(routes=[index_page(services, cells, self.requests, inspector_url=inspector_url), *pages])
             found.router.redirect_slashes = False  # a redirect would lead to the name in the Host header
             self.pages = self.gate.around(protected(found))

@@ -206,15 +206,7 @@ class SandboxServer:
                 for row, bound in sockets.items()
             }
             urls = {row.name: self._url(row, address) for row, address in addresses.items()}
-            self.sandbox = opened.enter_context(
-                SandboxHosts(
-                    settings,
-                    approval_url=urls["approval"],
-                    psd2_url=urls["psd2"],
-                    control_url=urls["control"],
-                    urls=urls,
-                )
-            )
+            self.sandbox = opened.enter_context(SandboxHosts(settings, urls=urls))
             self.addresses = Addresses.of(self.sandbox, urls)
             lines = [] if log is None else [line_writer(log)]
             self.sandbox.observers[:0] = lines
