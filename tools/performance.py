@@ -28,7 +28,7 @@ better than seconds would.
 
 ## How to read a ratio
 
-`{name}` is {ratio} of http-message-signatures: verifying a seal takes {ratio:.0%} of the time that this library needs for the same parts
+*{name}* is {ratio} of http-message-signatures: verifying a seal takes {ratio:.0%} of the time that this library needs for the same parts
 of the same request. A ratio of 2 to a raw signature says that all else together, such as parsing, digest, certificate and organisation,
 takes as long as the bare operation of OpenSSL.
 
