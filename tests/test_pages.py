@@ -243,9 +243,13 @@ def test_the_page_about_installing_names_every_extra_and_its_libraries(shell, tm
     project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text("utf-8"))["project"]
     named = {"none": project["dependencies"], **project["optional-dependencies"]}
     rows = re.findall(r"^\| `?(\w+)`? \|.*\| ([\w, -]+) \|$", PAGES["install"].read_text("utf-8"), re.MULTILINE)
-    wanted = {name: {re.match(r"[\w-]+", one)[0] for one in found} for name, found in named.items()}
+
+    def needed_by(extra: str) -> set[str]:
+        found = [re.match(r"tppkit\[(\w+)\]|([\w-]+)", one) for one in named[extra]]
+        return {library for one in found for library in (needed_by(one[1]) if one[1] else {one[2]})}
+
     assert {name: {*libraries.split(", ")} for name, libraries in rows[1:]} == {
-        name: wanted[name] for name in wanted.keys() - {"all", "docs", "dev"}
+        name: needed_by(name) for name in named.keys() - {"all", "docs", "dev"}
     }
     (tmp_path / "guide.py").write_text(blocks("install", "python")[0])
     assert shell("python guide.py") == blocks("install", "text")[0]
