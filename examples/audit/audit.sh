@@ -43,7 +43,7 @@ code=${PIPESTATUS[0]}
 case $code in
   0) meaning="all records passed" ;;
   1) meaning="at least one record is disproved: the report names each with its reason" ;;
-  3) meaning="some records cannot be proved with this material: the report names what is missing" ;;
+  3) meaning="not everything is proven: the report names what is missing or damaged" ;;
   4) meaning="the archive is inconsistent: something is missing, moved or changed" ;;
   5) meaning="part of the archive cannot be read" ;;
   6) meaning="interrupted: run it again with a new folder" ;;

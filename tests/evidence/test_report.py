@@ -57,6 +57,18 @@ def test_a_report_begins_with_the_verdict_and_names_what_was_not_checked(report_
     assert (value["records"], value["passed"], rows[0], len(rows)) == (3, 3, list(COLUMNS), 4)
 
 
+def test_the_first_sentence_names_damaged_files_and_missing_records(report_of, filled, tmp_path):
+    lines = lines_of(filled)
+    page, *_ = report_of(lines[0], lines[2])
+    assert (
+        "2 of 2 records are proven; the log is inconsistent in 1 place, and records are missing in 1 of them." in page
+    )
+    (filled / "certs" / f"{'ab' * 32}.der").write_bytes(b"another content")
+    page, value, _ = report_of(*lines)
+    assert (value["exit_code"], value["passed"]) == (3, 3)
+    assert "<p class='verdict open'>3 of 3 records are proven; 1 stored file is damaged." in page
+
+
 def test_records_that_do_not_hold_are_grouped_by_cause(report_of, filled):
     lines = lines_of(filled)
     page, value, _ = report_of(lines[0], b"{}\n", b"{}\n")

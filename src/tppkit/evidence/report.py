@@ -145,30 +145,34 @@ def _page(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _sentence(result: AuditResult) -> tuple[str, str]:
-    verdicts, records = result.verdicts, result.records
-    if not records:
-        return "open", "There is no record, so nothing is proven."
+    verdicts, records, codes = result.verdicts, result.records, result.by_code
     parts = []
     if number := len(result.unreadable) + verdicts[Verdict.UNREADABLE]:
         parts.append(f"{count(number, 'line or file', 'lines or files')} cannot be read")
     if number := result.inconsistent:
-        parts.append(f"the log is inconsistent in {count(number, 'place', 'places')}")
+        gaps = f", and records are missing in {codes['log.gap']:,} of them" if codes["log.gap"] else ""
+        parts.append(f"the log is inconsistent in {count(number, 'place', 'places')}{gaps}")
     if number := verdicts[Verdict.FAILED]:
         parts.append(f"{count(number, 'record is', 'records are')} disproved")
     if number := verdicts[Verdict.INDETERMINATE]:
         parts.append(
             f"{count(number, 'record', 'records')} can be neither proven nor disproved with the material at hand"
         )
-    if not parts:
+    if number := codes["archive.damaged-file"]:
+        parts.append(f"{count(number, 'stored file is', 'stored files are')} damaged")
+    if number := codes["log.empty"] if records else 0:
+        parts.append(f"{count(number, 'archive has', 'archives have')} no record")
+    if records and not parts:
         return (
             "holds",
             f"Every signature holds: {records:,} of {count(records, 'record is', 'records are')} proven,"
             " and none is missing before the last.",
         )
-    sentence = (
-        f"{verdicts[Verdict.PASSED]:,} of {count(records, 'record is', 'records are')} proven; {', '.join(parts)}."
+    passed = f"{verdicts[Verdict.PASSED]:,} of {count(records, 'record is', 'records are')} proven"
+    sentence = "; ".join(
+        [passed if records else "There is no record, so nothing is proven", *filter(None, [", ".join(parts)])]
     )
-    return "open" if result.exit_code == 3 else "fails", sentence
+    return "open" if result.exit_code == 3 else "fails", f"{sentence}."
 
 
 def _codes(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str]:
@@ -178,7 +182,7 @@ def _codes(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str]:
         for code, number in result.by_code.items():
             known = CODES.get(code)
             rows.append((code, _sub_indication(code), known.meaning if known else "", number))
-        yield table(("Code", "EN 319 102-1", "Meaning", "Records"), rows)
+        yield table(("Code", "EN 319 102-1", "Meaning", "Number"), rows)
     else:
         yield "<p>No failure, warning or notice.</p>"
     months = result.totals.by("month", "verdict")
