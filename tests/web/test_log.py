@@ -137,6 +137,7 @@ def test_the_peer_is_the_client_behind_a_proxy_that_adds_its_address(
     scope["headers"].append((b"x-forwarded-for", header.encode()))
     call(SealMiddleware(Recorder(), gate=gate), scope, [BODY])
     assert caplog.records[0].peer == peer
+    assert f" from {peer}: " in caplog.records[0].getMessage()
 
 
 def test_a_webhooks_line_hides_the_secret_path_and_has_the_sender_behind_the_proxy(caplog):

@@ -247,10 +247,11 @@ class SealGate:
         organisation = visit.organisation if visit else caller.id if isinstance(caller, Caller) else ""
         refusal, code = self._refusal(error), code_of(error)
         failed = refusal.status >= 500
+        fields = self._fields(source, code, organisation)
         write_line(
-            logging.ERROR if failed else logging.WARNING, self._fields(source, code, organisation), "%s %s from %s: %d %s: %s",
-            printable(source.method), printable(_target(source)[:_MAX_SHOWN]), printable(str(source.address())), refusal.status,
-            refusal.code, error, error=error if failed else None,
+            logging.ERROR if failed else logging.WARNING, fields, "%s %s from %s: %d %s: %s", printable(source.method),
+            printable(_target(source)[:_MAX_SHOWN]), fields["peer"], refusal.status, refusal.code, error,
+            error=error if failed else None,
         )  # fmt: skip
         if visit is not None:
             call_count(self._count, LOG, "failed" if failed else "refused", code, visit.seconds)
