@@ -255,13 +255,16 @@ def test_the_page_about_installing_names_every_extra_and_its_libraries(shell, tm
     assert shell("python guide.py") == blocks("install", "text")[0]
 
 
-def test_the_program_that_goes_from_the_sandbox_to_a_bank_runs(run, shell, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("persona", "profile"), [("document", "psd2-v1"), ("berlin-group", "berlin-group")])
+def test_the_program_that_goes_from_the_sandbox_to_a_bank_runs(persona, profile, run, shell, monkeypatch):
     shell("tppkit pki create certs")
     rows = re.findall(r"^\| (`[A-Z].*?`) \| (`.*?`) ", PAGES["from-sandbox-to-bank"].read_text("utf-8"), re.MULTILINE)
-    with run_sandbox(SandboxSettings("sandbox", pki="certs")) as bank:
+    with run_sandbox(SandboxSettings("sandbox", pki="certs", persona=persona)) as bank:
         for names, values in rows:
             for name, value in zip(*(re.findall(r"`(.+?)`", cell) for cell in (names, values)), strict=True):
                 monkeypatch.setenv(name, getattr(bank.addresses, value, value))
+        monkeypatch.setenv("BANK_PERSONA", persona)
+        monkeypatch.setenv("BANK_PROFILE", profile)
         assert run(*blocks("from-sandbox-to-bank", "python")) == blocks("from-sandbox-to-bank", "text")[0]
 
 
