@@ -42,7 +42,7 @@ def lines_of(folder) -> list[bytes]:
     return (folder / "records.jsonl").read_bytes().splitlines(keepends=True)
 
 
-def test_a_report_begins_with_the_verdict_and_names_what_was_not_checked(report_of):
+def test_a_report_begins_with_the_verdict_and_names_whom_it_trusts_and_what_was_not_checked(report_of, paths):
     page, value, rows = report_of()
     assert "Every signature holds: 3 of 3 records are proven" in page
     assert page.index("Every signature holds") < page.index("<h2>1.")
@@ -54,6 +54,10 @@ def test_a_report_begins_with_the_verdict_and_names_what_was_not_checked(report_
     ):
         assert text in page, text
     assert value["not_checked"] == ["revocation", "trusted_lists", "heads", "time"]
+    assert {(one["kind"], one["sha256"]) for one in value["authorities"]} == {
+        *(("root", one.sha256) for one in paths.anchors.roots), *(("intermediate", one.sha256) for one in paths.anchors.intermediates),
+    }  # fmt: skip
+    assert all(one["sha256"] in page for one in value["authorities"])
     assert (value["records"], value["passed"], rows[0], len(rows)) == (3, 3, list(COLUMNS), 4)
 
 

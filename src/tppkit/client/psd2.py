@@ -411,7 +411,9 @@ def _polled(
         return Call(call.row, call.message, lambda raw: cast("S", state(call.result(raw))), call.request_id)
 
     def not_final(last: S) -> TransportError:
-        return TransportError(late[0], f"{late[1]} is still {shown(str(last))}; wait_s={wait_s:g} leaves no time to ask again")
+        return TransportError(
+            late[0], f"{late[1]} is still {shown(str(last))}; wait_s={wait_s:g} leaves no time to ask again"
+        )
 
     polling = Polling(final.__contains__, poll, max(MIN_POLL_INTERVAL_S, interval_s), wait_s, not_final)
     return replace(poll(), polling=polling)

@@ -122,11 +122,12 @@ def audit_archives(
         else:
             segments += found
             readable.append(archive)
-    stamps = None
-    if any(segment.stamp for segment in segments):
+    stamps, has_stamps = None, any(segment.stamp for segment in segments)
+    paths = stamp_paths(material or plan.load()) if has_stamps or report is not None else None
+    if has_stamps:
         from tppkit.evidence.proofs import check_stamps  # an archive without stamps needs no extra
 
-        stamps = check_stamps(segments, paths=stamp_paths(material or plan.load()), now=plan.now, at=plan.at)
+        stamps = check_stamps(segments, paths=paths, now=plan.now, at=plan.at)
         segments = [*stamps.segments]
         whole += stamps.findings
     with nullcontext(work) if work is not None else TemporaryDirectory(prefix="tppkit-audit-") as folder:
@@ -146,6 +147,7 @@ def audit_archives(
         if report is not None:
             write_report(
                 result, report, plan=plan, made_at=plan.now, archives=folders, heads=heads, rows=table_lines(keys, results),
+                anchors=None if paths is None else paths.anchors,
             )  # fmt: skip
     return result
 

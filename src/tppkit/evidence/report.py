@@ -23,7 +23,9 @@ from tppkit.evidence.report_proof import command_of, proof_sections
 from tppkit.evidence.results import AuditResult, Cause
 from tppkit.evidence.runner import AuditPlan
 from tppkit.evidence.verdicts import Verdict, sub_indication
+from tppkit.trust.anchors import Anchors
 
+_MAX_AUTHORITIES = 100  # in the page
 _NAMES = {
     "revocation": "Revocation of {without_revocation:,} of {records:,} records: no CRL or OCSP response was kept or given, so a revoked "
     "certificate is not recognised.",
@@ -44,6 +46,7 @@ def write_report(
     archives: Sequence[FilePath] = (),
     heads: Sequence[str | Head] = (),
     rows: Iterable[bytes] = (),
+    anchors: Anchors | None = None,
 ) -> None:
     """Write the report and what belongs to it; existing files are replaced.
 
@@ -55,12 +58,13 @@ def write_report(
         archives: the archives that were audited.
         heads: the heads that were expected.
         rows: the lines of the table of all records.
+        anchors: the authorities that the plan trusts; None if it has none.
 
     Raises:
         ConfigurationError: `file.unwritable`.
     """
     path = as_path(file)
-    value = report_object(result, plan=plan, made_at=made_at, archives=archives, heads=heads)
+    value = report_object(result, plan=plan, made_at=made_at, archives=archives, heads=heads, anchors=anchors)
     replace_file(path, "\n".join(_page(result, value)).encode())
     replace_file(path.with_suffix(".json"), (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
     with replacing(path.with_suffix(".csv")) as table:
@@ -88,8 +92,10 @@ def report_object(
     made_at: datetime,
     archives: Sequence[FilePath],
     heads: Sequence[str | Head],
+    anchors: Anchors | None,
 ) -> dict[str, Any]:
     """Return the content of the report for JSON."""
+    trusted = {} if anchors is None else {"root": anchors.roots, "intermediate": anchors.intermediates}
     totals = result.totals
     times = (optional_time(totals.received_from), optional_time(totals.received_to))
     return {
@@ -105,6 +111,11 @@ def report_object(
             "to": plan.received_to and format_time(plan.received_to),
             "organisations": list(plan.selected),
         },
+        "authorities": [
+            {"kind": kind, "subject": str(one.subject), "sha256": one.sha256}
+            for kind, found in trusted.items()
+            for one in found
+        ],
         "not_checked": list(not_checked(result, plan, heads)),
         "expected_heads": [head if isinstance(head, str) else head.records for head in heads],
         "unstamped": totals.unstamped,
@@ -215,6 +226,17 @@ def _scope(value: Mapping[str, Any]) -> Iterator[str]:
         chosen = {name: one for name, one in value["chosen"].items() if one}
         words = "; ".join(f"{name} {', '.join(one) if isinstance(one, list) else one}" for name, one in chosen.items())
         yield f"<p>Only these were examined: {text(words)}. All others have only their places in the log.</p>"
+    if trusted := value["authorities"]:
+        more = (
+            f" The other {len(trusted) - _MAX_AUTHORITIES:,} are in the JSON file."
+            if len(trusted) > _MAX_AUTHORITIES
+            else ""
+        )
+        yield f"<p>These authorities were trusted, an intermediate one through a root only.{more}</p>"
+        yield table(
+            ("Authority", "Kind", "SHA-256"),
+            [(one["subject"], one["kind"], one["sha256"]) for one in trusted[:_MAX_AUTHORITIES]],
+        )
     if value["not_checked"]:
         yield "<p>What was not checked is on the first page.</p>"
 
