@@ -84,11 +84,12 @@ def find(reference: str) -> Row[Any] | None:
 
 def changed(order: Order, connection: Connection) -> None:
     """Deliver an order when it is paid, in the transaction that marks its state as handled. Called by the worker."""
-    mine = orders.c.order_id == order.id
+    original = order.related_order_id or order.id  # a capture, a refund and a chargeback are orders of their own
+    mine = orders.c.order_id == original
     row = connection.execute(select(orders).where(mine)).first()
-    if row is None:  # a refund or a capture, which is an order of its own
+    if row is None:  # not an order of this shop
         return
-    delivery, reason = gateway.delivery_state(order.id, own_checkout=row.own_checkout)
+    delivery, reason = gateway.delivery_state(original, own_checkout=row.own_checkout)
     if delivery == "deliver" and row.status in (OPEN, FAILED):
         connection.execute(update(orders).where(mine).values(status=PAID))
         _LOG.warning("deliver %s", row.reference)  # here: the row that makes the warehouse pack it

@@ -83,7 +83,9 @@ def test_an_order_on_the_hosted_page_is_delivered_once_whatever_the_gateway_send
     shop.send("/hosted", later)
     shop.example.control(f"/gateway/orders/{shop.order_id(later)}/pay", {"outcome": "cancelled"})
     wait_until(lambda: shop.status(later) == "closed", "the end of the other order")
-    assert (shop.delivered(reference), shop.delivered(later)) == (1, 0)
+    assert (shop.status(reference), shop.delivered(reference), shop.delivered(later)) == ("paid", 1, 0)
+    shop.example.control(f"/gateway/orders/{shop.order_id(reference)}/refund", {"amount": 1150})
+    wait_until(lambda: shop.status(reference) == "closed", "the refund of the rest")
 
 
 def test_a_card_in_the_own_checkout_is_charged_once_and_kept_nowhere(tmp_path):

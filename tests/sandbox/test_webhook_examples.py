@@ -46,7 +46,7 @@ def test_an_example_server_delivers_the_goods_that_a_customer_paid_for(
     name, fresh_bank, make_merchant, bank_pki, tmp_path
 ):
     program, command = PROGRAMS[name]
-    assert len([line for line in program.splitlines() if line]) <= 21
+    assert len([line for line in program.splitlines() if line]) <= 25
     (tmp_path / "shop.py").write_text(program)
     merchant, log = make_merchant(fresh_bank), tmp_path / "log"
     environment = environment_of(merchant, bank_pki, tmp_path)
@@ -61,13 +61,18 @@ def test_an_example_server_delivers_the_goods_that_a_customer_paid_for(
             assert request(port, "POST", path, body=body).status == 200
         with run_server(Server(WORK, folder=tmp_path, path=tmp_path), 0, environment, log):
             wait_until(lambda: "deliver 4711\n" in log.read_text(), "the delivery")
-            merchant.control(f"/gateway/orders/{order['id']}/refund", {"amount": order["amount"]})
+            refunded = merchant.control(f"/gateway/orders/{order['id']}/refund", {"amount": order["amount"]})
             assert request(port, "POST", path, body=body).status == 200
             later = merchant.order(merchant_order_id="4712")
             merchant.pay(later, outcome="approved")
             body = StatusChanged(event="status_changed", order_id=later["id"], project_id=merchant.project_id).to_wire()
             assert request(port, "POST", path, body=body).status == 200
             wait_until(lambda: "deliver 4712\n" in log.read_text(), "the second delivery")
+            body = StatusChanged(
+                event="status_changed", order_id=refunded["id"], project_id=merchant.project_id
+            ).to_wire()
+            assert request(port, "POST", path, body=body).status == 200
+            wait_until(lambda: f"do not deliver {order['id']} " in log.read_text(), "the refund")
     text = log.read_text()
     assert merchant.api_key not in text
     assert path not in text
