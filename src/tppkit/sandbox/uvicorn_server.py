@@ -134,5 +134,6 @@ def listen(host: str, port: int) -> socket.socket:
         bound.listen()  # otherwise another process could bind the same port
     except (OSError, OverflowError) as e:
         bound.close()
-        raise ConfigurationError("port.unavailable", f"{host} port {port} cannot be used: {e}") from e
+        message = f"{host} port {port} cannot be used: {e}; choose another one (on the command line: --port)"
+        raise ConfigurationError("port.unavailable", message) from e
     return bound
