@@ -86,7 +86,8 @@ def changed(order: Order, connection: Connection) -> None:
     """Deliver an order when it is paid, in the transaction that marks its state as handled. Called by the worker."""
     original = order.related_order_id or order.id  # a capture, a refund and a chargeback are orders of their own
     mine = orders.c.order_id == original
-    row = connection.execute(select(orders).where(mine)).first()
+    # Locked before the gateway is asked, so that of a payment and its refund the later one decides, also with several workers.
+    row = connection.execute(select(orders).where(mine).with_for_update()).first()
     if row is None:  # not an order of this shop
         return
     delivery, reason = gateway.delivery_state(original, own_checkout=row.own_checkout)
