@@ -179,10 +179,11 @@ def _sentence(result: AuditResult) -> tuple[str, str]:
             f"Every signature holds: {records:,} of {count(records, 'record is', 'records are')} proven,"
             " and none is missing before the last.",
         )
-    passed = f"{verdicts[Verdict.PASSED]:,} of {count(records, 'record is', 'records are')} proven"
-    sentence = "; ".join(
-        [passed if records else "There is no record, so nothing is proven", *filter(None, [", ".join(parts)])]
-    )
+    sentence = "There is no record, so nothing is proven"
+    if records:
+        sentence = f"{verdicts[Verdict.PASSED]:,} of {count(records, 'record is', 'records are')} proven"
+    if parts:
+        sentence += f"; {', '.join(parts)}"
     return "open" if result.exit_code == 3 else "fails", f"{sentence}."
 
 
