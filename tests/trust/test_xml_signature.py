@@ -358,6 +358,19 @@ def test_any_other_algorithm_is_refused(signed, operator, tag, algorithm):
         assert refusal(edited(signed, change), operator).code == FORM
 
 
+@pytest.mark.parametrize("namespace", [b"x", b"//uri.etsi.org", b"a/b"])
+@pytest.mark.parametrize("place", [b"<TrustServiceStatusList", b"<ds:SignedInfo", b"<xades:SignedProperties"])
+def test_a_namespace_that_is_not_an_absolute_uri_is_refused(signed, operator, place, namespace):
+    assert place in signed
+    changed = signed.replace(place, place + b' xmlns:other="' + namespace + b'"')
+    assert refusal(changed, operator).code == FORM
+
+
+def test_the_name_of_an_unknown_algorithm_is_shortened(signed, operator):
+    long = edited(signed, lambda root, s: s.find(f".//{DS}DigestMethod").set("Algorithm", "x\n" * 100_000))
+    assert len(refusal(long, operator).message) < 400
+
+
 def test_a_short_rsa_key_is_refused(plain, operator):
     key = rsa.generate_private_key(65537, 1024)
     draft = for_key(Draft.of(operator.certificate), key.public_key())

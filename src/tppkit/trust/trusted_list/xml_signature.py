@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from tppkit._encoding import decode_base64
+from tppkit._encoding import decode_base64, shown
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.key_facts import LEGACY_RSA_BITS
 from tppkit.errors import FormatError, VerificationError
@@ -107,9 +107,9 @@ def verify_and_remove_signature(root: Element, *, signers: Collection[str], what
     for reference in references:  # 5
         if reference is not document:
             part = _inside(signature, root, reference.target, what)
-            reference.verify(_canonical(part, exclusive=reference.transforms == (_EXCLUSIVE,)), what)
+            reference.verify(_canonical(part, what, exclusive=reference.transforms == (_EXCLUSIVE,)), what)
     _remove(signature)
-    document.verify(_canonical(root.getroottree()), what)  # 6
+    document.verify(_canonical(root.getroottree(), what), what)  # 6
     return signer
 
 
@@ -173,7 +173,7 @@ class _Reference:
             )
         algorithm = _child(element, f"{DS}DigestMethod", what).get("Algorithm")
         if algorithm not in _DIGESTS:
-            raise _form(what, f"the digest algorithm {algorithm} is not allowed")
+            raise _form(what, f"the digest algorithm {shown(algorithm or '')} is not allowed")
         return cls(uri[1:], element.get("Type"), transforms, _DIGESTS[algorithm], _binary(element, "DigestValue", what))
 
     def verify(self, octets: bytes, what: str) -> None:
@@ -246,8 +246,8 @@ def _verify_value(
     algorithm = _child(information, f"{DS}SignatureMethod", what).get("Algorithm")
     method = _METHODS.get(algorithm)
     if method is None:
-        raise _form(what, f"the signature algorithm {algorithm} is not allowed")
-    value, octets = _binary(signature, "SignatureValue", what), _canonical(information)
+        raise _form(what, f"the signature algorithm {shown(algorithm or '')} is not allowed")
+    value, octets = _binary(signature, "SignatureValue", what), _canonical(information, what)
     for certificate in certificates:
         if _verifies(certificate, method, value, octets):
             return certificate
@@ -271,8 +271,12 @@ def _verifies(certificate: EidasCertificate, method: _Method, value: bytes, octe
     return is_signature_of(key, signature=value, data=octets, hash_algorithm=method.hash, pss=method.pss)
 
 
-def _canonical(part: Any, *, exclusive: bool = True) -> bytes:
-    octets: bytes = load_etree().tostring(part, method="c14n", exclusive=exclusive, with_comments=False)
+def _canonical(part: Any, what: str, *, exclusive: bool = True) -> bytes:
+    etree = load_etree()
+    try:
+        octets: bytes = etree.tostring(part, method="c14n", exclusive=exclusive, with_comments=False)
+    except etree.C14NError as e:  # Canonical XML 1.0 refuses relative namespace URIs
+        raise _form(what, "it cannot be canonicalized, because a namespace in it is not an absolute URI") from e
     return octets
 
 
