@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from refusals import refused
 from tppkit.errors import ConfigurationError
-from tppkit.evidence import AuditPlan, EvidenceRecord, Head, audit_archives
+from tppkit.evidence import AuditPlan, EvidenceArchive, EvidenceRecord, Head, audit_archives
 from tppkit.evidence.log import check_log
 from tppkit.evidence.runner import COLUMNS
+from tppkit.testpki import certificate_pem
+from tppkit.testpki.trusted_lists import make_trusted_lists
 
 RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 NOW = datetime(2026, 6, 2, tzinfo=UTC)
@@ -54,23 +58,55 @@ def test_a_report_begins_with_the_verdict_and_names_whom_it_trusts_and_what_was_
     ):
         assert text in page, text
     assert value["not_checked"] == ["revocation", "trusted_lists", "heads", "time"]
-    assert {(one["kind"], one["sha256"]) for one in value["authorities"]} == {
+    assert {(one["kind"], one["sha256"]) for one in value["trusted"]} == {
         *(("root", one.sha256) for one in paths.anchors.roots), *(("intermediate", one.sha256) for one in paths.anchors.intermediates),
     }  # fmt: skip
-    assert all(one["sha256"] in page for one in value["authorities"])
+    assert all(one["sha256"] in page for one in value["trusted"])
     assert (value["records"], value["passed"], rows[0], len(rows)) == (3, 3, list(COLUMNS), 4)
 
 
 def test_the_first_sentence_names_damaged_files_and_missing_records(report_of, filled, tmp_path):
     lines = lines_of(filled)
     page, *_ = report_of(lines[0], lines[2])
-    assert (
-        "2 of 2 records are proven; the log is inconsistent in 1 place, and records are missing in 1 of them." in page
-    )
+    assert "2 of 2 records are proven; the log is inconsistent in 1 place (records are missing in 1)." in page
     (filled / "certs" / f"{'ab' * 32}.der").write_bytes(b"another content")
     page, value, _ = report_of(*lines)
     assert (value["exit_code"], value["passed"]) == (3, 3)
     assert "<p class='verdict open'>3 of 3 records are proven; 1 stored file is damaged." in page
+
+
+def test_the_first_sentence_names_an_archive_without_records(filled, paths, tmp_path):
+    with EvidenceArchive(tmp_path / "empty", stream_id="5b" * 16):
+        pass
+    page = tmp_path / "report.html"
+    audit_archives([filled, tmp_path / "empty"], AuditPlan(now=NOW), report=page, material=paths)
+    assert "<p class='verdict open'>3 of 3 records are proven; 1 archive has no record." in page.read_text()
+
+
+def test_trusted_lists_and_public_keys_are_named(filled, pki, tmp_path):
+    lists, trust, page = tmp_path / "lists", tmp_path / "trust", tmp_path / "report.html"
+    (lists / "lotl-signers").mkdir(parents=True)
+    (lists / "lotl-signers" / "a.pem").write_bytes(certificate_pem(pki.members["lotl-signer"].certificate))
+    contents = make_trusted_lists(pki, at=RECEIVED)
+    for name, content in contents.items():
+        (lists / name).write_bytes(content)
+    public = pki.qseal.key.public_key()
+    trust.mkdir()
+    (trust / "root.pem").write_bytes(certificate_pem(pki.root.certificate))
+    (trust / "callbacks.pem").write_bytes(public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    files = [
+        pki.root.certificate.der,
+        *contents.values(),
+        public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
+    ]
+    audit_archives([filled], AuditPlan(now=NOW, trust=str(trust), trusted_lists=str(lists)), report=page)
+    trusted = json.loads(page.with_suffix(".json").read_text())["trusted"]
+    assert [(one["name"], one["kind"]) for one in trusted] == [
+        (str(pki.root.certificate.subject), "root"),
+        ("EU, number 1", "trusted list"), ("LT, number 1", "trusted list"), ("of callbacks", "public key"),
+    ]  # fmt: skip
+    assert {one["sha256"] for one in trusted} == {hashlib.sha256(file).hexdigest() for file in files}
+    assert all(one["sha256"] in page.read_text() for one in trusted)
 
 
 def test_records_that_do_not_hold_are_grouped_by_cause(report_of, filled):

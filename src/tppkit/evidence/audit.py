@@ -28,7 +28,7 @@ from tppkit.evidence.operations import read_operations
 from tppkit.evidence.report import write_report
 from tppkit.evidence.results import AuditResult
 from tppkit.evidence.retention import check_receipts
-from tppkit.evidence.runner import AuditPlan, Shard, read_result, run_audit
+from tppkit.evidence.runner import AuditPlan, Shard, load_material, read_result, run_audit
 from tppkit.evidence.segments import Progress, Segment, list_segments
 from tppkit.evidence.stream import AcceptedRequests, Stream, in_stream
 from tppkit.seals.policy import Paths
@@ -123,11 +123,10 @@ def audit_archives(
             segments += found
             readable.append(archive)
     stamps, has_stamps = None, any(segment.stamp for segment in segments)
-    paths = stamp_paths(material or plan.load()) if has_stamps or report is not None else None
     if has_stamps:
         from tppkit.evidence.proofs import check_stamps  # an archive without stamps needs no extra
 
-        stamps = check_stamps(segments, paths=paths, now=plan.now, at=plan.at)
+        stamps = check_stamps(segments, paths=stamp_paths(material or load_material(plan)), now=plan.now, at=plan.at)
         segments = [*stamps.segments]
         whole += stamps.findings
     with nullcontext(work) if work is not None else TemporaryDirectory(prefix="tppkit-audit-") as folder:
@@ -147,7 +146,7 @@ def audit_archives(
         if report is not None:
             write_report(
                 result, report, plan=plan, made_at=plan.now, archives=folders, heads=heads, rows=table_lines(keys, results),
-                anchors=None if paths is None else paths.anchors,
+                material=material or load_material(plan),
             )  # fmt: skip
     return result
 

@@ -23,9 +23,9 @@ from tppkit.evidence.report_proof import command_of, proof_sections
 from tppkit.evidence.results import AuditResult, Cause
 from tppkit.evidence.runner import AuditPlan
 from tppkit.evidence.verdicts import Verdict, sub_indication
-from tppkit.trust.anchors import Anchors
+from tppkit.seals.policy import Paths
+from tppkit.trust import PathVerifier, TrustMaterial
 
-_MAX_AUTHORITIES = 100  # in the page
 _NAMES = {
     "revocation": "Revocation of {without_revocation:,} of {records:,} records: no CRL or OCSP response was kept or given, so a revoked "
     "certificate is not recognised.",
@@ -46,7 +46,7 @@ def write_report(
     archives: Sequence[FilePath] = (),
     heads: Sequence[str | Head] = (),
     rows: Iterable[bytes] = (),
-    anchors: Anchors | None = None,
+    material: Paths | None = None,
 ) -> None:
     """Write the report and what belongs to it; existing files are replaced.
 
@@ -58,13 +58,13 @@ def write_report(
         archives: the archives that were audited.
         heads: the heads that were expected.
         rows: the lines of the table of all records.
-        anchors: the authorities that the plan trusts; None if it has none.
+        material: what the plan trusts; None if it is not known.
 
     Raises:
         ConfigurationError: `file.unwritable`.
     """
     path = as_path(file)
-    value = report_object(result, plan=plan, made_at=made_at, archives=archives, heads=heads, anchors=anchors)
+    value = report_object(result, plan=plan, made_at=made_at, archives=archives, heads=heads, material=material)
     replace_file(path, "\n".join(_page(result, value)).encode())
     replace_file(path.with_suffix(".json"), (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
     with replacing(path.with_suffix(".csv")) as table:
@@ -92,10 +92,9 @@ def report_object(
     made_at: datetime,
     archives: Sequence[FilePath],
     heads: Sequence[str | Head],
-    anchors: Anchors | None,
+    material: Paths | None,
 ) -> dict[str, Any]:
     """Return the content of the report for JSON."""
-    trusted = {} if anchors is None else {"root": anchors.roots, "intermediate": anchors.intermediates}
     totals = result.totals
     times = (optional_time(totals.received_from), optional_time(totals.received_to))
     return {
@@ -111,11 +110,7 @@ def report_object(
             "to": plan.received_to and format_time(plan.received_to),
             "organisations": list(plan.selected),
         },
-        "authorities": [
-            {"kind": kind, "subject": str(one.subject), "sha256": one.sha256}
-            for kind, found in trusted.items()
-            for one in found
-        ],
+        "trusted": [{"name": name, "kind": kind, "sha256": sha256} for name, kind, sha256 in _trusted(material)],
         "not_checked": list(not_checked(result, plan, heads)),
         "expected_heads": [head if isinstance(head, str) else head.records for head in heads],
         "unstamped": totals.unstamped,
@@ -128,6 +123,18 @@ def report_object(
         "groups": [{**group._asdict(), "records": number} for group, number in sorted(totals.groups.items())],
         "causes": [asdict(cause) for cause in totals.causes.values()],
     }
+
+
+def _trusted(material: Paths | None) -> Iterator[tuple[str, str, str]]:
+    anchors = material.anchors if isinstance(material, PathVerifier | TrustMaterial) else None
+    if anchors is not None:
+        yield from ((str(one.subject), "root", one.sha256) for one in anchors.roots)
+        yield from ((str(one.subject), "intermediate", one.sha256) for one in anchors.intermediates)
+    if isinstance(material, TrustMaterial):
+        lists = material.lists
+        for one in () if lists is None else filter(None, (lists.list_of_lists, *lists.lists)):
+            yield f"{one.territory}, number {one.sequence_number}", "trusted list", one.sha256
+        yield from (("of callbacks", "public key", sha256) for sha256 in sorted(material.keys))
 
 
 def _page(result: AuditResult, value: Mapping[str, Any]) -> Iterator[str]:
@@ -161,7 +168,7 @@ def _sentence(result: AuditResult) -> tuple[str, str]:
     if number := len(result.unreadable) + verdicts[Verdict.UNREADABLE]:
         parts.append(f"{count(number, 'line or file', 'lines or files')} cannot be read")
     if number := result.inconsistent:
-        gaps = f", and records are missing in {codes['log.gap']:,} of them" if codes["log.gap"] else ""
+        gaps = f" (records are missing in {codes['log.gap']:,})" if codes["log.gap"] else ""
         parts.append(f"the log is inconsistent in {count(number, 'place', 'places')}{gaps}")
     if number := verdicts[Verdict.FAILED]:
         parts.append(f"{count(number, 'record is', 'records are')} disproved")
@@ -227,17 +234,9 @@ def _scope(value: Mapping[str, Any]) -> Iterator[str]:
         chosen = {name: one for name, one in value["chosen"].items() if one}
         words = "; ".join(f"{name} {', '.join(one) if isinstance(one, list) else one}" for name, one in chosen.items())
         yield f"<p>Only these were examined: {text(words)}. All others have only their places in the log.</p>"
-    if trusted := value["authorities"]:
-        more = (
-            f" The other {len(trusted) - _MAX_AUTHORITIES:,} are in the JSON file."
-            if len(trusted) > _MAX_AUTHORITIES
-            else ""
-        )
-        yield f"<p>These authorities were trusted, an intermediate one through a root only.{more}</p>"
-        yield table(
-            ("Authority", "Kind", "SHA-256"),
-            [(one["subject"], one["kind"], one["sha256"]) for one in trusted[:_MAX_AUTHORITIES]],
-        )
+    if trusted := value["trusted"]:
+        yield "<p>What was trusted; an intermediate authority counts only with a chain to a trusted root:</p>"
+        yield table(("Name", "Kind", "SHA-256"), [tuple(one.values()) for one in trusted])
     if value["not_checked"]:
         yield "<p>What was not checked is on the first page.</p>"
 
