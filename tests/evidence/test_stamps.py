@@ -100,7 +100,6 @@ def test_a_stamp_proves_nothing_about_records_that_its_head_does_not_have(rsa_se
     assert (result.exit_code, result.verdicts[Verdict.INDETERMINATE], result.verdicts[Verdict.PASSED]) == (4, 1, 1)
 
 
-@pytest.mark.slow
 def test_a_stamp_with_an_algorithm_that_ended_proves_nothing(rsa_sealed, rsa_paths):
     other = make_pki(at=RECEIVED, seed=4, key="rsa2048", days=1500)
     list(stamp_archive(rsa_sealed, TSA, fetch=authority(other)))
