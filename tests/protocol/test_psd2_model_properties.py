@@ -122,7 +122,7 @@ PAYMENTS = st.builds(
     a_payment,
     st.integers(1, 99_999_999_999),
     ibans(),
-    st.text(PRINTABLE, min_size=1, max_size=70),
+    st.text(PRINTABLE, min_size=1, max_size=70).filter(str.strip),
     st.none() | st.text(PRINTABLE, max_size=140),
     st.none() | ibans(),
 )
