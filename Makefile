@@ -53,7 +53,7 @@ lint: $(VENV)/.dev ## ruff, mypy --strict (examples too), pyright on tests/typin
 	$(BIN)/python tools/make_testcerts.py --check
 	$(BIN)/python tools/make_docs.py --check
 
-bench: $(VENV)/.dev ## Measure what the project promises; writes benchmarks/results.json
+bench: $(VENV)/.dev ## Measure what the project promises; writes results.json and machine.json in benchmarks/
 	$(BIN)/python benchmarks/run.py
 
 soak: $(VENV)/.dev ## The same for 100,000 rows, a million entries of the inbox and long rates; then ten minutes of a bank behind nginx; takes long

@@ -37,7 +37,7 @@ class Line:
         figure: the lower quartile of its ratios, or a count.
         low: the lower end of its spread, or the same count.
         high: the upper end, or the same count.
-        limit: the bound; None for a figure without a goal.
+        limit: the bound.
         at_least: whether the bound is the least, not the most.
         what: what it is a ratio to (`of ...`), or what is counted.
         a_second: for a rate, our own best one.
@@ -47,16 +47,14 @@ class Line:
     figure: float
     low: float
     high: float
-    limit: float | None
+    limit: float
     at_least: bool = False
     what: str
     a_second: int | None = None
 
     @property
     def verdict(self) -> str:
-        """`ok`, `edge` or `MISS`; without a goal `ok`."""
-        if self.limit is None:
-            return "ok"
+        """`ok`, `edge` or `MISS`."""
         above, below = self.low > self.limit, self.high < self.limit
         is_met, is_missed = (self.low >= self.limit, below) if self.at_least else (self.high <= self.limit, above)
         return "ok" if is_met else "MISS" if is_missed else "edge"
@@ -64,14 +62,14 @@ class Line:
     @property
     def is_far_off(self) -> bool:
         """Whether the line is `MISS`, and its figure beyond the goal by more than a part of `FAR`."""
-        if self.limit is None or self.verdict != "MISS":
+        if self.verdict != "MISS":
             return False
         return self.figure < self.limit * (1 - FAR) if self.at_least else self.figure > self.limit * (1 + FAR)
 
     @property
     def goal(self) -> str:
-        bound = "none;" if self.limit is None else f"{'>=' if self.at_least else '<='} {number(self.limit)}"
-        return f"{bound} {self.what}" + ("" if self.a_second is None else f" ({self.a_second} a second)")
+        bound, rate = ">=" if self.at_least else "<=", "" if self.a_second is None else f" ({self.a_second} a second)"
+        return f"{bound} {number(self.limit)} {self.what}{rate}"
 
     def text(self) -> str:
         """The line below `HEADER`."""
@@ -126,14 +124,12 @@ def rounds(most: int, *, within_s: float) -> Iterator[int]:
         yield number
 
 
-def judged(name: str, ratios: Sequence[float], *, what: str, limit: float | None) -> Line:
+def judged(name: str, ratios: Sequence[float], *, what: str, limit: float) -> Line:
     """A line of ratios of times, of which the least is best."""
     return Line(name=name, limit=limit, what=what, **_spread(ratios, DRIFT))
 
 
-def rated(
-    name: str, ratios: Sequence[float], *, what: str, at_least: float | None, a_second: int | None = None
-) -> Line:
+def rated(name: str, ratios: Sequence[float], *, what: str, at_least: float, a_second: int | None = None) -> Line:
     """A line of ratios of rates, of which the greatest is best."""
     return Line(name=name, limit=at_least, at_least=True, what=what, a_second=a_second, **_spread(ratios, RATE_DRIFT))
 

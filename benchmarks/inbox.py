@@ -104,7 +104,7 @@ def receiving_over_http() -> Iterator[Line]:
         yield over_http("PostgreSQL", url.replace("postgresql:", "postgresql+psycopg:"), at_least=0.04)
 
 
-def over_http(name: str, database: str, *, at_least: float | None) -> Line:
+def over_http(name: str, database: str, *, at_least: float) -> Line:
     """The line of a database."""
     ratios, best, number = list[float](), 0.0, 0
     with ExitStack() as running:

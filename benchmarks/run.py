@@ -120,7 +120,8 @@ def circumstances() -> dict[str, Any]:
 
 def write(kind: str, rows: list[dict[str, Any]]) -> None:
     """Replace the rows of one kind, `lines` or `sizes`, and say when and where they were measured."""
-    results, measured = (json.loads(path.read_text("utf-8")) for path in (RESULTS, MACHINE))
+    results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else []
+    measured = json.loads(MACHINE.read_text("utf-8")) if MACHINE.exists() else {}
     others = [row for row in results if ("points" in row) != (kind == "sizes")]
     both = [*rows, *others] if kind == "lines" else [*others, *rows]
     for path, content in ((RESULTS, both), (MACHINE, {**measured, kind: circumstances()})):

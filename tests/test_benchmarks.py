@@ -14,7 +14,6 @@ import pytest
 # Behind the folders of the tests, which have modules with the same names.
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 from harness import counted, judged, one_round, rated
-from performance import row
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 RUN = BENCHMARKS / "run.py"  # by its path: `fuzz` has a module of this name too
@@ -62,7 +61,6 @@ def test_a_count_has_no_spread(count, verdict):
         (judged("slow", [1.4, 1.4, 1.4], what="", limit=1.2), True),
         (rated("slow", [0.22, 0.22, 0.22], what="", at_least=0.25), False),
         (rated("slow", [0.2, 0.2, 0.2], what="", at_least=0.25), True),
-        (rated("slow", [0.2, 0.2, 0.2], what="", at_least=None), False),
     ],
 )
 def test_a_line_far_from_its_goal_fails_unless_a_reason_is_given(line, is_far):
@@ -90,14 +88,6 @@ def test_the_committed_figures_name_their_machine_and_explain_what_they_miss():
     assert len({*names}) == len(names)
     missed = [line["name"] for line in RESULTS if line["ok/MISS"] == "MISS"]
     assert [name for name in missed if name not in reasons] == []
-
-
-def test_a_line_without_a_goal_has_none_on_the_page_and_no_verdict():
-    line = rated("a line", SPREAD, what="of a reference", at_least=None, a_second=364)
-    assert (
-        row(line.as_object()) == "| a line | 1.05 | 0.977 - 1.23 | a reference; ours at most 364 a second | none | – |"
-    )
-    assert "none; of a reference (364 a second)" in line.text()
 
 
 def test_the_committed_curves_have_the_sizes_that_are_measured():

@@ -22,7 +22,7 @@ def results() -> tuple[list[Any], list[Any]]:
 
 INTRODUCTION = """# Performance
 
-The figures in `benchmarks/results.json`, which `make bench` measures, with their goals. Most are ratios: our time divided by the time of
+The figures that `make bench` measures, with their goals. Most are ratios: our time divided by the time of
 something well known that does the same, or the least part of it, measured in turns in the same run. So they hold on other machines
 better than seconds would.
 
@@ -45,7 +45,7 @@ Measured on {day}{note}.
 MISSES = """
 ## What misses its goal
 
-A goal that is missed stays, and has its reason. Some of these lines are undecided here, and miss on other machines.
+A goal that is missed stays, and has its reason.
 """
 SIZES = """
 ## Cost against size
@@ -63,11 +63,11 @@ their number. The memory that it needs does not grow with them.
 RUN = """
 ## Run it yourself
 
-In a clone of the project, `make bench` prints each line as it is measured, and writes `benchmarks/results.json`. `make docs` then writes
-this page with your figures, and with what you say about them: `make bench NOTE="while nothing else ran"`. It ends with exit code 1 if
-a line misses its goal by more than 15 % without a reason in `benchmarks/missed.toml`. `make soak` has the long runs: memory over a million
-callbacks, a million audited records and 30,000 requests, and cost against size; `python benchmarks/run.py sizes` measures that alone.
-Close what else runs: another busy program moves rates most."""
+In a clone of the project, `make bench` prints each line as it is measured, and writes `results.json` and `machine.json` in
+`benchmarks/`. `make docs` then writes this page with your figures, and with what you say about them:
+`make bench NOTE="while nothing else ran"`. It ends with exit code 1 if a line misses its goal by more than 15 % without a reason in
+`benchmarks/missed.toml`. `make soak` has the long runs: memory over a million callbacks, a million audited records and 30,000 requests,
+and cost against size; `python benchmarks/run.py sizes` measures that alone. Close what else runs: another busy program moves rates most."""
 
 
 def page() -> Iterator[str]:
@@ -102,9 +102,9 @@ def page() -> Iterator[str]:
         yield f"\n## {title}\n\n{note}\n\n| what | figure | spread | {heading} | goal | verdict |\n|---|---|---|---|---|---|"
         yield from map(row, rows)
     yield MISSES
-    met = {line["name"] for line in lines if line["ok/MISS"] == "ok"}
+    missed = {line["name"] for line in lines if line["ok/MISS"] == "MISS"}
     for reason in tomllib.loads((BENCHMARKS / "missed.toml").read_text("utf-8"))["reason"]:
-        if names := [name for name in reason["lines"] if name not in met]:
+        if names := [name for name in reason["lines"] if name in missed]:
             yield f"- {'; '.join(f'*{name}*' for name in names)}: {reason['why']}"
     machine = " on the same machine" if sizes["machine"] == measured["machine"] else " on another machine"
     words = alternative(curves)
@@ -116,17 +116,16 @@ def page() -> Iterator[str]:
 
 
 def row(line: Mapping[str, Any]) -> str:
-    """The row of a line; one without a goal has no verdict."""
-    goal, verdict = "none", "–"
-    if line["limit"] is not None:
-        goal = f"{'at least' if line['at_least'] else 'at most'} {line['limit']:,}"
-        verdict = VERDICTS[line["ok/MISS"]]
+    """The row of a line."""
+    goal = f"{'at least' if line['at_least'] else 'at most'} {line['limit']:,}"
     low, high = line["spread"]
     spread = "" if low == high else f"{_number(low)} - {_number(high)}"
     beside = line["what"].removeprefix("of ")
     if "a_second" in line:
         beside += f"; ours at most {line['a_second']} a second"
-    return f"| {line['name']} | {_number(line['figure'])} | {spread} | {beside} | {goal} | {verdict} |"
+    return (
+        f"| {line['name']} | {_number(line['figure'])} | {spread} | {beside} | {goal} | {VERDICTS[line['ok/MISS']]} |"
+    )
 
 
 def _number(value: float) -> str:
