@@ -194,7 +194,7 @@ class SandboxHosts:
     Args:
         settings: the settings.
         urls: addresses of the listeners by their names, as clients see them; the server certificate has the name of `psd2`.
-            Without them, the hosts are at `localhost`.
+            Without theirs, `psd2` and `approval` are at `localhost`, and links to the inspector have no host.
         base_clock: the real time, at which certificates and seals are verified; the virtual clock adds its offset.
         seals_by_id: the certificates of seals by their keyIds, for a dialect that does not send them; None: those of the PKI.
         environment: variables by name; `TPPKIT_VAULT_KEY` encrypts stored cards.

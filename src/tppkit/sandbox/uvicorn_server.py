@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import signal
 import socket
@@ -134,6 +135,7 @@ def listen(host: str, port: int) -> socket.socket:
         bound.listen()  # otherwise another process could bind the same port
     except (OSError, OverflowError) as e:
         bound.close()
-        message = f"{host} port {port} cannot be used: {e}; choose another one (on the command line: --port)"
+        taken = isinstance(e, OSError) and e.errno in (errno.EADDRINUSE, errno.EACCES)
+        message = f"{host} port {port} cannot be used: {e}{'; choose another port, with --port' if taken else ''}"
         raise ConfigurationError("port.unavailable", message) from e
     return bound
