@@ -229,7 +229,12 @@ class SealGate:
         if LOG.isEnabledFor(logging.DEBUG):
             fields = self._fields(visit.source, "", visit.organisation)
             write_line(
-                logging.DEBUG, fields, "%s %s from %s: admitted", fields["method"], fields["target"], fields["peer"]
+                logging.DEBUG,
+                fields,
+                "%s %s from %s: admitted",
+                fields["method"],
+                fields["target"],
+                fields["peer"] or "?",
             )
         call_count(self._count, LOG, "admitted", "", visit.seconds)
 
@@ -250,7 +255,7 @@ class SealGate:
         fields = self._fields(source, code, organisation)
         write_line(
             logging.ERROR if failed else logging.WARNING, fields, "%s %s from %s: %d %s: %s", printable(source.method),
-            printable(_target(source)[:_MAX_SHOWN]), fields["peer"], refusal.status, refusal.code, error,
+            printable(_target(source)[:_MAX_SHOWN]), fields["peer"] or "?", refusal.status, refusal.code, error,
             error=error if failed else None,
         )  # fmt: skip
         if visit is not None:
@@ -276,7 +281,7 @@ class SealGate:
         if is_of_request:
             text, level = "a refusal was sent without a seal", logging.WARNING
         write_line(
-            level, fields, f"%s %s from %s: {text}: %s", fields["method"], fields["target"], fields["peer"], error,
+            level, fields, f"%s %s from %s: {text}: %s", fields["method"], fields["target"], fields["peer"] or "?", error,
             error=None if is_of_request else error,
         )  # fmt: skip
         call_count(self._count, LOG, "unsealed", code, 0.0)
