@@ -30,7 +30,8 @@ AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 COLUMNS = {"terminal-demo.svg": 100}
 WIDE = 126  # columns of the others
 FIRST, LAST = 33, 7  # lines of a picture; what is between them is left out
-# Background, text, and the eight colours of a terminal, each with a contrast of at least 4.5 to the background, dimmed text too.
+# Background, text, and the eight colours of a terminal, each with a contrast of at least 4.5 to the background. Dimmed text has it too,
+# if it has no colour.
 THEME = TerminalTheme(
     (30, 30, 30),
     (235, 235, 235),

@@ -84,9 +84,9 @@ def find(reference: str) -> Row[Any] | None:
 
 def changed(order: Order, connection: Connection) -> None:
     """Deliver an order when it is paid, in the transaction that marks its state as handled. Called by the worker."""
-    original = order.related_order_id or order.id  # a capture, a refund and a chargeback are orders of their own
+    original = order.related_order_id or order.id  # a refund, for example, is an order of its own
     mine = orders.c.order_id == original
-    # Locked before the gateway is asked, so that of a payment and its refund the later one decides, also with several workers.
+    # Locked before the gateway is asked, so that of a payment and its refund the later one decides; SQLite lets one worker write at a time.
     row = connection.execute(select(orders).where(mine).with_for_update()).first()
     if row is None:  # not an order of this shop
         return

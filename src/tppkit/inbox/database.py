@@ -62,7 +62,7 @@ _MEANINGS = {
     "QueuePool limit": "no connection became free: too many threads wait, or a handler hangs",
     "42P01|no such table": "call create_tables() first, or correct the address or the prefix",
     "failed: (Connection refused|No such file)": "no server listens at this port or socket",
-    r"(resolve|translate) host|\[Errno -[23]\]": "the host name cannot be resolved",
+    r"(resolve|translate) host|\[Errno -[2-5]\]": "the host name cannot be resolved",
     "authentication failed|no pg_hba.conf entry": "the server rejects the user, the password, this host or the encryption",
     "no password supplied": "the server asks for a password",
     '(database|role) ".*" does not exist': "the database or the user does not exist",
