@@ -85,7 +85,7 @@ def test_a_store_of_an_address_does_not_block_the_event_loop(postgresql_url):
             await asyncio.sleep(0.01)
             turns += 1
         assert (await handling).outcome is Outcome.APPLIED
-        assert turns > 20
+        assert turns > 2  # at most one if it were blocked
         await inbox.run(inbox.store.close)
 
     store = InboxStore(core_url(postgresql_url), prefix=new_prefix("address"))

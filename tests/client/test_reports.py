@@ -251,12 +251,12 @@ def test_a_report_of_100_000_rows_needs_no_memory(shop_url, tls):
 
 
 def test_a_slow_reader_is_cut_off(bank_pki_folder, tmp_path, tls, caplog):
-    handlers = (HANDLERS[0], StreamHandler(SEARCH_CSV, search_csv, deadline_s=1.0))
+    handlers = (HANDLERS[0], StreamHandler(SEARCH_CSV, search_csv, deadline_s=3.0))
     with running(tmp_path, bank_pki_folder, handlers) as url:
         with ShopClient(ShopCalls(SHOP, url, credentials=BASIC), tls) as client:
             rows = client.search_csv(Search(status="many"))
             next(rows)
-            time.sleep(1.5)
+            time.sleep(4)
             with pytest.raises(TransportError) as failed:
                 list(rows)
         assert failed.value.code == "transport.failed"

@@ -175,7 +175,7 @@ def test_a_file_that_another_program_locks_does_not_block_the_event_loop(file_st
         error, turns = asyncio.run(meet())
         assert isinstance(error, InboxError)
         assert "database is locked" in str(error)
-        assert turns > 20
+        assert turns > 2  # at most one if it were blocked
         other.execute("ROLLBACK")
     assert asyncio.run(receive(tasks, "a")) == [Outcome.APPLIED]
 

@@ -27,6 +27,7 @@ from tppkit.message import Message
 from tppkit.protocol.gateway import OrderRequest
 from tppkit.protocol.psd2 import ConsentRequest, PaymentInitiation, parse_persona
 from tppkit.sandbox import Sandbox
+from tppkit.sandbox.bank.zone import bank_day
 from tppkit.sandbox.conformance import MAX_EXAMPLES, RULES, Report
 from tppkit.sandbox.exchange import Exchange
 
@@ -81,7 +82,7 @@ def test_a_client_that_keeps_the_rules_gets_an_empty_report(inside):
     decide(inside, json.loads(initiated.to_wire()))
     assert client.wait_for_payment(initiated.payment_id) == "ACSC"
     created = client.create_consent(
-        ConsentRequest.from_object(json.loads(json.dumps(CONSENT)) | {"validUntil": utc_now().date()})
+        ConsentRequest.from_object(json.loads(json.dumps(CONSENT)) | {"validUntil": bank_day(inside.now())})
     )
     inside.approve_consent(created.consent_id)
     assert client.wait_for_consent(created.consent_id) == "valid"

@@ -127,7 +127,7 @@ async def test_a_locked_database_is_refused_and_does_not_block_the_loop(database
     other.close()
     await database.write(add(2))
     assert numbers(path) == 1
-    assert turns > 5
+    assert turns > 2  # at most one if it were blocked
 
 
 async def test_a_cancelled_caller_stops_neither_the_commit_nor_its_callback(database, path):

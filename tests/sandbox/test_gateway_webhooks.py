@@ -115,7 +115,7 @@ def test_story_14_the_first_attempt_waits_4_seconds_and_the_second_longer(shop, 
     (one,) = log(shop)
     late, done = one["attempts"]
     assert (late["text"], late["ok"]) == ("no whole answer within 4 s (outgoing.timeout)", False)
-    assert (parse_time(late["at"]) - parse_time(one["added_at"])).total_seconds() == pytest.approx(4, abs=0.8)
+    assert 3.9 <= (parse_time(late["at"]) - parse_time(one["added_at"])).total_seconds() < 9
     assert (done["text"], done["ok"], one["state"]) == ("status 200", True, "acknowledged")
 
 

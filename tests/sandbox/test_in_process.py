@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -22,7 +20,7 @@ from raw_provider import APPROVE, PAYMENTS
 from tppkit._clock import utc_now
 from tppkit.client import AccessKind, Identity, LegacyClient
 from tppkit.client.vault import StoreResult
-from tppkit.errors import ConfigurationError, RequestRefused, TransportError
+from tppkit.errors import ConfigurationError, RequestRefused
 from tppkit.evidence import audit_archive
 from tppkit.protocol.gateway import (
     AuthenticateRequest,
@@ -218,32 +216,6 @@ def test_two_banks_share_nothing():
         one.advance(timedelta(days=1))
         assert two.now() < one.now() - timedelta(hours=23)
         assert [len(bank.evidence()) for bank in (one, two)] == [2, 1]
-
-
-@pytest.mark.parametrize("failure", [None, LookupError("of the test")])
-def test_close_removes_all_files_and_threads(failure):
-    before = set(threading.enumerate())
-    with suppress(LookupError), Sandbox() as bank:
-        bank.client().initiate_payment(PAYMENT)
-        if failure is not None:
-            raise failure
-    assert not bank.directory.exists()
-    assert set(threading.enumerate()) <= before
-    for call in (bank.client().initiate_payment, lambda _: bank.advance(timedelta()), lambda _: bank.evidence()):
-        with pytest.raises(TransportError, match="closed"):
-            call(PAYMENT)
-
-
-def test_a_bank_that_cannot_start_leaves_nothing_behind(tmp_path, monkeypatch):
-    before, folder = set(threading.enumerate()), tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(folder))
-    pki = make_pki(at=utc_now())
-    server = replace(pki.server, certificate=pki.qwac.certificate)  # does not belong to its key
-    with pytest.raises(ConfigurationError):
-        Sandbox(pki=replace(pki, members={**pki.members, "server": server}))
-    assert not [*folder.iterdir()]
-    assert set(threading.enumerate()) <= before
 
 
 def test_an_address_without_a_host_is_not_reached(sandbox):

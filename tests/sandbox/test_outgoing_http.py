@@ -178,7 +178,7 @@ def test_the_time_is_for_everything(piece, serving):
             writer.write(piece)
             await asyncio.sleep(0.05)
 
-    error = refusal(lambda: serving(slow).call(timeout_s=0.3))
+    error = refusal(lambda: serving(slow).call(answer={"answer_s": 0.3}))
     assert (error.code, error.message) == ("outgoing.timeout", "no whole answer within 0.3 s")
 
 

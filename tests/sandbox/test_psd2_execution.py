@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from raw_provider import INSTANT, PAYMENT, OpenBank, advance, control, decide
+from serving import wait_until
 
 from tppkit.protocol.psd2 import BankRules
 from tppkit.sandbox import SandboxServer
@@ -124,8 +125,7 @@ def test_a_payment_that_fell_due_is_booked_at_its_time_by_the_first_request_afte
 def test_payments_are_booked_without_any_request(open_bank, connect):
     with open_bank(rules=BankRules(instant_execution=timedelta(seconds=0.2))) as server:
         approve(server, connect(server).new_payment())
-        time.sleep(1.6)
-        assert rows(server, "SELECT state FROM transfers") == [("booked",)]
+        wait_until(lambda: rows(server, "SELECT state FROM transfers") == [("booked",)], "the booking")
 
 
 def test_an_advance_lets_everything_happen_that_falls_due(caller, fresh_bank):

@@ -19,6 +19,7 @@ import httpx
 import psycopg
 import pytest
 from raw_provider import advance, checked_sandbox, control
+from serving import wait_until
 from starlette.types import Message, Receive, Send
 from test_in_process import CONSENT, ORDER, PAYMENT, VISA
 
@@ -154,12 +155,12 @@ def test_a_reset_that_a_crash_interrupted_is_whole_or_did_not_happen(is_committe
 
 @pytest.mark.slow
 def test_resets_while_requests_are_answered_leave_no_half():
-    codes: set[str | None] = set()
+    codes, shopped = set[str | None](), list[int]()
     with Sandbox() as bank:
         over = threading.Event()
 
-        def shop() -> int:
-            client, gateway, done = bank.client(), bank.gateway.client(), 0
+        def shop(number: int) -> None:
+            client, gateway = bank.client(), bank.gateway.client()
             while not over.is_set():
                 try:
                     payment = client.initiate_payment(PAYMENT).payment_id
@@ -169,20 +170,25 @@ def test_resets_while_requests_are_answered_leave_no_half():
                     bank.approve_consent(consent)
                     client.accounts(consent)
                     bank.gateway.pay(gateway.create_order(ORDER).id, card=VISA)
-                    done += 1
+                    shopped.append(number)
                 except RequestRefused as e:
                     codes.add(e.peer_code)
-            return done
+
+        def wait_for_rounds() -> None:
+            """One of each, and one that begins now."""
+            begin = len(shopped)
+            wait_until(lambda: len({*shopped[begin:]}) == 3 < len(shopped) - begin, "a round of each")
 
         with ThreadPoolExecutor(5) as pool:
-            shopping = [pool.submit(shop) for _ in range(3)]
+            shopping = [pool.submit(shop, number) for number in range(3)]
             for _ in range(4):
-                time.sleep(0.3)
+                wait_for_rounds()
                 for done in [pool.submit(bank.reset) for _ in range(2)]:
                     done.result()
-            time.sleep(0.3)
+            wait_for_rounds()
             over.set()
-            assert all(one.result() for one in shopping)
+            for one in shopping:
+                one.result()
         assert bank.control("GET", "/ledger/check") == {"ok": True, "differences": []}
         paths = PathVerifier(make_anchors(bank.pki.authorities))
         archives = [bank.directory / ARCHIVE, *(bank.directory / EARLIER).iterdir()]

@@ -242,7 +242,7 @@ def test_a_broken_connection_to_postgresql_is_opened_again(postgresql_url):
     store = TableReplayStore(psycopg_url(postgresql_url), table=f"t{uuid4().hex}")
     store.claim(b"k" * 32, b"d" * 32, bounds())
     with psycopg.connect(postgresql_url, autocommit=True) as other:
-        other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+        other.execute("SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
     assert store.claim(b"k" * 32, b"d" * 32, bounds()).verdict is RUNNING
     store.close()
 
