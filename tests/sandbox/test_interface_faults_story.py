@@ -31,8 +31,8 @@ from tppkit.testpki import Pki
 
 pytestmark = pytest.mark.slow
 
-TIMEOUT_S = 3.0
-WAIT_S = 6.0  # of a late answer and a slow body
+TIMEOUT_S = 4.0
+WAIT_S = 8.0  # of a late answer and a slow body
 PAUSE_S = 0.05  # before the client repeats a request, in place of the Retry-After of the bank
 
 
