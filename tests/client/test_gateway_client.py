@@ -186,7 +186,7 @@ def test_an_order_that_was_never_sent_is_not_looked_up_and_one_that_gets_no_answ
     with refused(TransportError, "transport.failed"):
         play.run(f"https://localhost:{port}", create)
     with trickling(server_context(play.folder), every_s=0.4) as port, pytest.raises(OrderOutcomeUnknown) as silent:
-        play.run(f"https://localhost:{port}", create, timeout_s=2)
+        play.run(f"https://localhost:{port}", create, timeout_s=1)
     assert (silent.value.code, silent.value.status) == ("order-lost.not-looked-up", None)
 
 

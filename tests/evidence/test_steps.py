@@ -50,7 +50,7 @@ def test_each_step_fails_alone(step, code, verdict, changes, pki, tmp_path):
     if code == "role.missing":
         pki = make_pki(at=RECEIVED, seed=8, provider=make_provider(roles=["PSP_AI"]))
     if step == 7:
-        pki, now = make_pki(at=RECEIVED, seed=3, seal_key="rsa2048"), datetime(2029, 1, 1, tzinfo=UTC)
+        pki, now = make_pki(at=RECEIVED, seal_key="rsa2048"), datetime(2029, 1, 1, tzinfo=UTC)
     verified = make_verified(pki)
     record = make_record(verified, http_status=201)
     if code == "signature.invalid":

@@ -184,6 +184,7 @@ def test_a_translated_schema_is_the_handlers_too(sqlite_store):
     assert effects(sqlite_store) == ["a"]
 
 
+@pytest.mark.slow
 def test_a_thread_that_stopped_waiting_does_not_hold_up_the_next(request, tmp_path):
     store, begun = open_store("sqlite", tmp_path, request, wait_s=4), threading.Event()
 
@@ -201,6 +202,7 @@ def test_a_thread_that_stopped_waiting_does_not_hold_up_the_next(request, tmp_pa
         assert hanging.result(20) is Outcome.APPLIED
 
 
+@pytest.mark.slow
 def test_threads_get_a_file_in_the_order_in_which_they_ask(sqlite_store):
     """Those that come again and again must not pass others that wait."""
     stop, order = threading.Event(), []

@@ -64,7 +64,7 @@ def test_neither_the_wait_for_a_body_nor_the_application_is_the_gates_own_time(m
 
     class Slow:
         def read(self, size: int) -> bytes:
-            time.sleep(2)
+            time.sleep(1)
             return BODY[:size]
 
     gate = make_gate(count=lambda *one: counted.append(one), replay=ReplayGuard(MemoryReplayStore()))
@@ -73,7 +73,7 @@ def test_neither_the_wait_for_a_body_nor_the_application_is_the_gates_own_time(m
         list(WsgiSealMiddleware(app, gate=gate)(slow, lambda *_: None))
     (outcome, code, seconds), called, repeated = counted
     assert (outcome, code, called, repeated[:2]) == ("admitted", "", "application", ("admitted", ""))
-    assert 0 < seconds < 2
+    assert 0 < seconds < 1
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyError])
