@@ -93,7 +93,7 @@ def test_a_store_that_hangs_is_unavailable_before_the_gateway_stops_waiting(sqli
         # The second waits for the connection of the first, and then for the lock.
         answers = list(threads.map(deliver, (sqlite_store, sqlite_store, hanging), (0, 0.5, 0), timeout=20))
     assert [code for code, _ in answers] == ["inbox.unavailable"] * 3
-    assert min(took for _, took in answers) < 4
+    assert max(took for _, took in answers) < 4  # after which the gateway gives up
 
 
 def test_a_renewal_that_waits_holds_no_other_entry(postgresql_store):

@@ -175,7 +175,7 @@ def test_resets_while_requests_are_answered_leave_no_half():
                     codes.add(e.peer_code)
 
         def wait_for_rounds() -> None:
-            """One of each, and one that begins now."""
+            """Until each thread has ended a round, and one of them a round that began after this call."""
             begin = len(shopped)
             wait_until(lambda: len({*shopped[begin:]}) == 3 < len(shopped) - begin, "a round of each")
 

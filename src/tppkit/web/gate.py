@@ -228,14 +228,8 @@ class SealGate:
         """Log an admitted request (`tppkit.web`, DEBUG), and count it."""
         if LOG.isEnabledFor(logging.DEBUG):
             fields = self._fields(visit.source, "", visit.organisation)
-            write_line(
-                logging.DEBUG,
-                fields,
-                "%s %s from %s: admitted",
-                fields["method"],
-                fields["target"],
-                fields["peer"] or "?",
-            )
+            shown = fields["method"], fields["target"], fields["peer"] or "?"
+            write_line(logging.DEBUG, fields, "%s %s from %s: admitted", *shown)
         call_count(self._count, LOG, "admitted", "", visit.seconds)
 
     def refuse(self, source: Source, error: Exception, *, visit: Visit | None = None) -> Answer:
